@@ -712,6 +712,26 @@ def test_processes_without_descriptors_neither_hang_nor_leak():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_process_that_can_have_no_thread_leaves_no_descriptor_of_a_pickle():
+    script = """
+        import multiprocessing.reduction, numpy as np, os, pickle, resource
+        from dlbridge import shm
+        t = shm.copy(np.arange(3))
+        if os.getuid() == 0:
+            os.setuid(65534)  # the limit is not for root
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        for _ in range(3):
+            lowest = os.dup(0)
+            os.close(lowest)
+            u = pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(t))
+            assert "the segment cannot be offered" in repr(u) and shm._core.shm_offer_count() == 0, u
+            assert os.dup(0) == lowest
+            os.close(lowest)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def _sum(tensor, plain, back):
     back.put((float(tensor.numpy().sum()), plain.tolist()))
 
