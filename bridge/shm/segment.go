@@ -145,6 +145,9 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 // tensor without elements, and for one on the memory of an object that [Attach] has mapped: others would have to copy that, because
 // the object can become smaller.
 func IsShared(t *dlpack.Tensor) bool {
+	if t.Collected() {
+		return false // the kernel need not be asked
+	}
 	managed, err := t.Export()
 	if err != nil {
 		return false

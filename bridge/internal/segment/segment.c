@@ -48,6 +48,7 @@ static struct {
     ino_t number;
     int old; /* the kernel answers no questions by it */
   } maps;
+  uintptr_t heap; /* where the heap of brk begins; 0 if that is not known yet */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .maps = {.fd = -1}};
 
 /* A forked child must not inherit the mutex from a thread that it does not have. offer.c calls segment_file_end while it holds its
@@ -288,6 +289,17 @@ static int ask(question *q) {
   return ENOSYS;
 }
 
+/* Reports whether memory is in the heap of brk, from which malloc takes small pieces: there no question is needed. The caller has locked
+ * the mutex. */
+static int in_heap(uintptr_t address) {
+  const uintptr_t end = (uintptr_t)sbrk(0);
+  if (known.heap == 0) {
+    question q = {.size = sizeof q, .address = end - 1};
+    known.heap = ask(&q) == 0 && !(q.permissions & SHARED) ? (uintptr_t)q.begin : UINTPTR_MAX;
+  }
+  return known.heap <= address && address < end;
+}
+
 /* Reports whether the page at an address is in use and private. */
 static int is_private(uintptr_t address) {
   uint64_t page = 0;
@@ -332,7 +344,7 @@ static int mapping_at(mapping *out, uintptr_t address) {
   char name[64] = "";
   question q = {.size = sizeof q, .address = address};
   lock();
-  int failed = ask(&q);
+  int failed = in_heap(address) ? ENOENT : ask(&q);
   if (!failed && (q.permissions & SHARED)) { /* a name takes longer; ENAMETOOLONG: it is a longer one */
     q = (question){.size = sizeof q, .address = address, .name = (uintptr_t)name, .name_size = sizeof name};
     if (ask(&q) != 0) q = (question){.size = sizeof q, .address = address}, failed = ask(&q);
