@@ -3,6 +3,7 @@
 package payload_test
 
 import (
+	"errors"
 	"syscall"
 	"testing"
 
@@ -52,6 +53,11 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer once.Close()
 
+	// tensorflow refuses first what no reader of protocol buffers accepts.
+	tooLargeOr := func(t *testing.T, want, err error) {
+		assert.True(t, errors.Is(err, dlpack.ErrOverflow) || want != dlpack.ErrMemory && errors.Is(err, want), "%v", err)
+		assert.ErrorContains(t, err, "tensorflow: ")
+	}
 	for _, tt := range []struct {
 		name   string
 		tensor *dlpack.Tensor
@@ -69,11 +75,10 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 			assert.ErrorContains(t, err, "decthings: ")
 			assert.Equal(t, before, out)
 			out, err = tensorflow.AppendTensor(before, tt.tensor)
-			assert.ErrorIs(t, err, tt.want)
-			assert.ErrorContains(t, err, "tensorflow: ")
+			tooLargeOr(t, tt.want, err)
 			assert.Equal(t, before, out)
 			out, err = tensorflow.AppendTensor(before, tt.tensor, tensorflow.Fields())
-			assert.ErrorIs(t, err, tt.want)
+			tooLargeOr(t, tt.want, err)
 			assert.Equal(t, before, out)
 		})
 	}
@@ -87,26 +92,27 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		append func(dst []byte) ([]byte, error)
+		want   error
 	}{
 		{"decthings.AppendElements", func(dst []byte) ([]byte, error) {
 			return decthings.AppendElements(dst, elementsOf("binary"), decthings.Doc)
-		}},
+		}, dlpack.ErrMemory},
 		{"decthings.View.Append", func(dst []byte) ([]byte, error) {
 			v := decthings.View{Type: decthings.U8, Shape: []int64{int64(len(third))}, Data: third}
 			return v.Append(dst, decthings.Doc)
-		}},
+		}, dlpack.ErrMemory},
 		{"tensorflow.AppendElements", func(dst []byte) ([]byte, error) {
 			return tensorflow.AppendElements(dst, elementsOf("string"))
-		}},
+		}, dlpack.ErrOverflow},
 		{"tensorflow.View.Append", func(dst []byte) ([]byte, error) {
 			v := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{int64(len(third))}, Data: third}
 			return v.Append(dst)
-		}},
+		}, dlpack.ErrOverflow},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := []byte{1, 2}
 			out, err := tt.append(before)
-			assert.ErrorIs(t, err, dlpack.ErrMemory)
+			assert.ErrorIs(t, err, tt.want)
 			assert.Equal(t, before, out)
 		})
 	}
