@@ -138,14 +138,16 @@ func DecodeFrames(data []byte) ([][]byte, error) {
 // frames.
 func listFrames(data []byte, count int) ([][]byte, error) {
 	frames := make([][]byte, 0, count)
-	for frame, err := range DecodeAllFrames(data) {
-		if err == nil && len(frames) == count {
-			err = truncated(data, len(data), count)
+	for at := 0; at < len(data); {
+		start, end, ok := frameAt(data, at)
+		if !ok {
+			return nil, truncated(data, at, len(frames))
 		}
-		if err != nil {
-			return nil, err
+		if len(frames) == count {
+			return nil, truncated(data, len(data), count)
 		}
-		frames = append(frames, frame)
+		frames = append(frames, data[start:end:end])
+		at = end
 	}
 	return frames, nil
 }
@@ -195,12 +197,17 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 			return 0, err
 		}
 		if first+i >= 2 && isPrefix(frame) {
-			return 0, fault(errSecondMessage, "part "+strconv.Itoa(first+i-2)+" begins with "+strictjson.Quote(frame[:prefixSize])+
-				", as another message does; the single-part form cannot tell them apart, separate frames can")
+			return 0, looksLikePrefix(frame, first+i-2)
 		}
 		total += n
 	}
 	return total, nil
+}
+
+// looksLikePrefix returns the error for the part with the given index, which a reader would take for another message.
+func looksLikePrefix(part []byte, index int) error {
+	return fault(errSecondMessage, "part "+strconv.Itoa(index)+" begins with "+strictjson.Quote(part[:prefixSize])+
+		", as another message does; the single-part form cannot tell them apart, separate frames can")
 }
 
 // frameAt returns where a frame lies: its size begins at data[at], and its bytes are data[start:end]. ok is false if
@@ -228,16 +235,26 @@ func appendSize(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, longSize), uint32(n))
 }
 
-// isPrefix reports whether a frame begins as a prefix header does, as [DecodePrefix] checks it.
+// isPrefix reports whether a frame begins as a prefix header does, as [DecodePrefix] checks it. It is small enough to be
+// inlined, since it is asked about every part.
 func isPrefix(frame []byte) bool {
-	return len(frame) >= prefixSize && string(frame[:len(magic)]) == magic && frame[3] >= '0' && frame[3] <= '0'+MaxLevel
+	return len(frame) >= prefixSize && frame[0] == magic[0] && hasMagic(frame)
 }
 
+func hasMagic(frame []byte) bool {
+	return string(frame[:len(magic)]) == magic && frame[3] >= '0' && frame[3] <= '0'+MaxLevel
+}
+
+// sizeFrame returns the size in the single-part form of the frame with the given index, which has n bytes.
 func sizeFrame(n, index int) (int, error) {
-	switch {
-	case n < longSize:
-		return n + 1, nil
-	case uint64(n) > math.MaxUint32:
+	if n >= longSize {
+		return sizeLongFrame(n, index)
+	}
+	return n + 1, nil
+}
+
+func sizeLongFrame(n, index int) (int, error) {
+	if uint64(n) > math.MaxUint32 {
 		return 0, fault(ErrFrameTooLarge, "frame "+strconv.Itoa(index)+" of "+strconv.Itoa(n)+" bytes")
 	}
 	return n + 5, nil
