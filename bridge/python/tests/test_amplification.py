@@ -35,6 +35,7 @@ decoders = {
     "tensorflow": lambda data, options: tensorflow.decode(data, **options),
     "unpack": lambda data, options: tens.decode_frames(data, **options),
     "message": lambda data, options: tens.decode(data, **options),
+    "all": lambda data, options: next(tens.decode_all(data, **options)),
     "recv": lambda data, options: tens.recv(pull, **options),
     "fetch": lambda data, options: shm.fetch_parts(data),
     "label": lambda data, options: data.label,
@@ -62,9 +63,11 @@ for line in sys.stdin:
     name, options, size = json.loads(line)
     data = pathlib.Path(sys.argv[2]).read_bytes()
     packed, given = data, 0
-    if name in ("message", "recv", "fetch", "label", "metadata"):
+    if name in ("message", "all", "recv", "fetch", "label", "metadata"):
         data = frames(data)
         size, given = sum(map(len, data)), len(data)
+    if name == "all":
+        data = packed
     if options.pop("packed", False):
         data = [packed]
     times = []
@@ -261,6 +264,7 @@ def test_messages_take_memory_in_proportion(measurer, name):
     data = MESSAGES[name]
     for options in WAYS:
         assert measurer.check("message", data, options={"limit": 0, **options}) == "ok"
+    assert measurer.check("all", data, options={"limit": 0}) == "ok"
     for options in RECEIVED:
         assert measurer.check("recv", data, options={"limit": 0, **options}) == "ok"
     for decoder in ["unpack", "fetch", "label", "metadata"]:
