@@ -34,7 +34,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug frames \
 	processors arm64 mutants zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
 
 help: ## list the commands
@@ -91,7 +91,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 zeromq mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header frames typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 zeromq mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -199,6 +199,16 @@ header: ## compile each header alone, in C99, C11, C++17 and C++20
 	@for standard in c++17 c++20; do \
 	  echo "dlbridge.hpp c++ -std=$$standard"; \
 	  echo '#include <dlbridge.hpp>' | $(CXX) -x c++ -std=$$standard $(STRICT) -Wconversion -Wshadow -Iinclude -fsyntax-only - || exit 1; \
+	done
+
+# A larger frame could reach over the guard page below the stack of a thread, into other memory.
+FRAMES = -O2 -Werror=frame-larger-than=4096 -Werror=vla
+
+frames: ## no stack frame of the C code is larger than a page
+	CGO_CFLAGS='$(FRAMES)' $(GO) build ./...
+	@for file in bridge/python/src/*.c; do \
+	  $(CC) -std=gnu11 $(FRAMES) -DPy_LIMITED_API=0x030B0000 -I$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+	    -Iinclude -Idlpack/internal/core -Ibridge/internal/segment -Ibridge/capi -S -o /dev/null $$file || exit 1; \
 	done
 
 cpp: clib $(VENV)/ziglang.done ## the tests of dlbridge.hpp as C++17 and C++20 under the sanitizers, and as C++23 with clang

@@ -866,6 +866,9 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * 64 MiB. Only a TensorProto that omits values, and a message in which tensors in several parts share these parts, can need the 64
  * MiB. DLB_LIMIT sets another limit. The README of the package bridge has the rule of all decoders.
  *
+ * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB: they use up to 16 KiB of it. No
+ * frame is larger than 4 KiB, so that a stack that is too small ends at its guard page, and no other memory is written to.
+ *
  * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal
  * stacks must have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library
  * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the process.

@@ -196,28 +196,43 @@ static void write_element(const printer *p, int64_t at) {
   }
 }
 
-/* Writes the elements from dimension d on, of which the first is element `at`. */
-static void write_elements(printer *p, int32_t d, int64_t at) {
-  if (d == p->tensor->ndim) {
-    p->left--;
-    write_element(p, at);
+/* Writes the elements of a tensor that has some. It is a loop and not a recursion, which would need a larger stack the more dimensions
+ * there are. */
+__attribute__((noinline)) static void write_elements(printer *p) {
+  const int64_t *shape = p->tensor->shape, *strides = p->strides;
+  int64_t index[CORE_RANK_MAX];
+  uint64_t at = 0; /* the element at `index`, modulo 2^64: the stride of a dimension of size 1 may be any number */
+  int32_t d = 0, rank = p->tensor->ndim;
+  if (rank == 0) {
+    write_element(p, 0);
     return;
   }
-  int64_t size = p->tensor->shape[d];
+  index[0] = 0;
   capi_write(p->text, "[");
-  for (int64_t i = 0; i < size; i++) {
-    if (i > 0) capi_write(p->text, "%s", p->notation->comma);
-    if (p->left == 0) {
-      capi_write(p->text, "...");
-      break;
+  while (d >= 0) {
+    if (index[d] > 0 && index[d] < shape[d]) capi_write(p->text, "%s", p->notation->comma);
+    if (index[d] == shape[d] || p->left == 0) {
+      capi_write(p->text, index[d] == shape[d] ? "]" : "...]");
+      at -= (uint64_t)index[d] * (uint64_t)strides[d];
+      d--;
+    } else {
+      if (p->is_short && index[d] == EDGE && shape[d] > 2 * EDGE) {
+        capi_write(p->text, "...%s", p->notation->comma);
+        at += (uint64_t)(shape[d] - 2 * EDGE) * (uint64_t)strides[d];
+        index[d] = shape[d] - EDGE;
+      }
+      if (d + 1 < rank) {
+        index[++d] = 0;
+        capi_write(p->text, "[");
+        continue;
+      }
+      p->left--;
+      write_element(p, (int64_t)at);
     }
-    if (p->is_short && i == EDGE && size > 2 * EDGE) {
-      capi_write(p->text, "...%s", p->notation->comma);
-      i = size - EDGE;
-    }
-    write_elements(p, d + 1, at + i * p->strides[d]);
+    if (d < 0) break;
+    index[d]++;
+    at += (uint64_t)strides[d];
   }
-  capi_write(p->text, "]");
 }
 
 /* Writes `before` and the elements. Returns 0, and writes nothing, where capi_write_elements does so. */
@@ -242,7 +257,7 @@ static int write_values(capi_text *t, const notation *notation, const DLTensor *
       .is_short = count > whole,
       .left = MOST,
   };
-  write_elements(&p, 0, 0);
+  write_elements(&p);
   return 1;
 }
 

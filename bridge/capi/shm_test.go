@@ -31,6 +31,14 @@ func TestAnOfferDoesNotKeepAProcessAlive(t *testing.T) {
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "leave")
 }
 
+// The library is built without a sanitizer, which would make stack frames larger.
+func TestPlainFunctionsRunOnSmallStacks(t *testing.T) {
+	t.Parallel()
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	run(t, nil, nil, compile(t, "cc", "plain_stack.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...))
+}
+
 // A program in C doubles the elements of tensors that Go sends.
 func TestGoAndCShareMemory(t *testing.T) {
 	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), libraryFlags(t)...)...)

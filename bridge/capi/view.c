@@ -12,8 +12,8 @@ _Static_assert(sizeof(dlb_index) == sizeof(core_index) && offsetof(dlb_index, st
                "dlb_index and core_index are the same");
 
 /* Begins the view `op` of a tensor: checks the tensor and the `count` numbers at `list`, which is the argument `what`, and
- * sets *base to the tensor's layout. A tensor of another library has no share that could be counted. */
-static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_layout *base,
+ * begins *v, which `end` ends. A tensor of another library has no share that could be counted. */
+static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_viewing *v,
                      const DLManagedTensorVersioned *tensor, int32_t count, const char *what, const void *list,
                      size_t alignment, dlb_error *error) {
   int32_t code = CAPI_CLEAR(op, out, error);
@@ -24,12 +24,11 @@ static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_layout
   if (count > 0 && list == NULL) return capi_null(op, what, error);
   if (count > 0 && (uintptr_t)list % alignment != 0)
     return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
-  core_layout_of(base, &tensor->dl_tensor);
-  return DLB_OK;
+  return core_viewing_begin(v, &tensor->dl_tensor, count) == CORE_OK ? DLB_OK : capi_memory(op, error);
 }
 
-/* Ends the view: sets *out to a tensor with the layout, or returns the error if `status` is one, whose text is `where`. */
-static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
+/* Sets *out to a tensor with the layout, or returns the error if `status` is one, whose text is `where`. */
+static int32_t export(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                    core_layout *layout, uint64_t flags, core_status status, const char *where, dlb_error *error) {
   enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
   if (status == CORE_NEEDS_COPY)
@@ -46,15 +45,23 @@ static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManag
   return *out == NULL ? capi_memory(op, error) : capi_ok(error);
 }
 
+/* Ends the view: does what `export` does for the layout v->view. */
+static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, core_viewing *v,
+                   uint64_t flags, core_status status, const char *where, dlb_error *error) {
+  int32_t code = export(op, out, tensor, &v->view, flags, status, where, error);
+  core_viewing_end(v);
+  return code;
+}
+
 /* The body of a function that makes a view. `rule` is a function that computes the layout of the view from the layout of
  * `tensor` and the numbers in `list`. The view gets the flags `more`, besides those that follow from `tensor`. */
 #define VIEW(rule, count, list, cast, more)                                                                         \
-  core_layout base, view;                                                                                           \
+  core_viewing v;                                                                                                   \
   char where[256] = "";                                                                                             \
-  int32_t code = begin(__func__, out, &base, tensor, count, #list, list, _Alignof(cast), error);                    \
+  int32_t code = begin(__func__, out, &v, tensor, count, #list, list, _Alignof(cast), error);                       \
   if (code != DLB_OK) return code;                                                                                  \
-  core_status status = rule(&view, &base, count, (const cast *)list, where, sizeof where);                          \
-  return end(__func__, out, tensor, &view, more, status, where, error)
+  core_status status = rule(&v.view, &v.base, count, (const cast *)list, where, sizeof where);                      \
+  return end(__func__, out, tensor, &v, more, status, where, error)
 
 int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                          const dlb_index *index, dlb_error *error) {
@@ -79,7 +86,7 @@ int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensor
 int32_t dlb_tensor_broadcast(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                              const int64_t *shape, dlb_error *error) {
   VIEW(core_view_broadcast, ndim, shape, int64_t,
-       status == CORE_OK && core_overlaps(&view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+       status == CORE_OK && core_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 
 int32_t dlb_tensor_flip(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,

@@ -90,6 +90,9 @@ func (f *Function) Call(args ...any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.status == C.FFI_NO_MEMORY {
+		return nil, refuse(dlpack.ErrMemory, "%s: no memory for %d arguments", f.name, len(args))
+	}
 	if r.status != 0 {
 		return nil, raised(f.name, r)
 	}

@@ -238,6 +238,23 @@ func TestErrorsComeBackWithKindAndText(t *testing.T) {
 	assert.Equal(t, tvmffi.RuntimeError, e.Kind)
 }
 
+// The arguments of a call with few of them lie on the stack, those of others in the heap.
+func TestCallsWithManyArguments(t *testing.T) {
+	module(t)
+	f, err := tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Int(a.Len() - 1), nil })
+	require.NoError(t, err)
+	defer f.Close()
+	for _, count := range []int{1, 32, 33, 255} {
+		args := make([]any, count)
+		for i := range args {
+			args[i] = i
+		}
+		last, err := f.Call(args...)
+		require.NoError(t, err)
+		assert.EqualValues(t, count-1, last)
+	}
+}
+
 // Each goroutine gets its own error, however they are moved between threads.
 func TestErrorsBelongToTheirCall(t *testing.T) {
 	m := module(t)

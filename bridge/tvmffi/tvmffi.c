@@ -155,14 +155,22 @@ static ffi_result invoke(void *function, ffi_any *args, int32_t count) {
 }
 
 /* Calls a function. The addresses of Go memory are arguments, so that Go keeps the memory in place until the call
- * returns. The tensors that refer to it lie on this stack. */
+ * returns. The tensors that refer to it lie on this stack, or in the heap if there are many. */
 ffi_result ffi_invoke(uintptr_t function, const ffi_argument *arguments, int32_t count, const int64_t *dims,
                       char *d0, char *d1, char *d2, char *d3, char *d4, char *d5, char *d6, char *d7) {
   char *const direct[FFI_DIRECT] = {d0, d1, d2, d3, d4, d5, d6, d7};
-  ffi_any args[count + 1];
-  DLTensor tensors[count + 1];
+  enum { FEW = 32 };
+  ffi_any few[FEW], *args = few;
+  DLTensor of_few[FEW], *tensors = of_few;
+  if (count > FEW) {
+    tensors = malloc((size_t)count * (sizeof *tensors + sizeof *args));
+    if (tensors == NULL) return (ffi_result){.status = FFI_NO_MEMORY};
+    args = (ffi_any *)(tensors + count);
+  }
   for (int32_t i = 0; i < count; i++) describe(&args[i], &tensors[i], &arguments[i], (int64_t *)dims, direct);
-  return invoke((void *)function, args, count);
+  ffi_result result = invoke((void *)function, args, count);
+  if (tensors != of_few) free(tensors);
+  return result;
 }
 
 struct ffi_prepared {

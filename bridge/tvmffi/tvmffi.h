@@ -26,9 +26,11 @@ typedef struct ffi_argument {
   uint64_t byte_offset;
 } ffi_argument;
 
+enum { FFI_NO_MEMORY = 1 };
+
 /* The result of a call. If status is not 0, value is the error object, or 0 if there is none. */
 typedef struct ffi_result {
-  int32_t status;
+  int32_t status; /* 0, -1 for an error of TVM-FFI, or FFI_NO_MEMORY, before the call */
   int32_t type;
   uint32_t size;
   uint32_t unused;

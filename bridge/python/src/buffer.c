@@ -252,10 +252,11 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
                      (long long)extent->nbytes, (long long)left, offset > 0 ? " from offset on" : "");
 }
 
-/* Returns a Tensor on the memory of a buffer, without a share. */
-static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
-                                uint64_t flags) {
-  int64_t sizes[CORE_RANK_MAX], strides[CORE_RANK_MAX];
+/* Returns a Tensor on the memory of a buffer, without a share. `sizes` has room for its shape, in another frame than the strides: each
+ * frame is smaller than a page. */
+__attribute__((noinline)) static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape,
+                                                          Py_ssize_t offset, uint64_t flags, int64_t *sizes) {
+  int64_t strides[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
   if (buffer->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
@@ -289,7 +290,8 @@ Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype,
     loan_end(buffer);
     return (Tensor *)PyErr_NoMemory();
   }
-  Tensor *self = tensor_of_buffer(state, buffer, dtype, shape, offset, flags);
+  int64_t sizes[CORE_RANK_MAX];
+  Tensor *self = tensor_of_buffer(state, buffer, dtype, shape, offset, flags, sizes);
   if (self != NULL) self->share = share;
   else share_end(share);
   return self;

@@ -25,7 +25,7 @@ enum { BATCH = 128 };
 /* Values that one call of the Go library has decoded, and the number of those that have become objects. */
 typedef struct {
   value_input in;
-  dlb_value values[BATCH];
+  dlb_value *values;
   Py_ssize_t taken;
 } batch;
 
@@ -54,10 +54,16 @@ PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
     return NULL;
   dlb_error error;
   size_t next;
+  b.values = PyMem_Calloc(BATCH, sizeof *b.values);
+  if (b.values == NULL) {
+    loan_end(b.in.frame.ctx);
+    return PyErr_NoMemory();
+  }
   WITHOUT_GIL(
       b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, (uint64_t)dialect, &error));
   if (error.code != DLB_OK) {
     loan_end(b.in.frame.ctx);
+    PyMem_Free(b.values);
     return raise_library(&error);
   }
   Py_ssize_t count = 0;
@@ -65,6 +71,7 @@ PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   b.taken = 0;
   PyObject *list = list_of((size_t)count, batch_object, &b);
   KEEPING_EXCEPTION(release_rest(&b, count));
+  PyMem_Free(b.values);
   Py_XDECREF(b.in.view);
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, (Py_ssize_t)next);
 }

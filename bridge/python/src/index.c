@@ -85,28 +85,40 @@ void raise_bounds(int64_t index, int32_t axis, int64_t size) {
 
 static PyObject *view_at(Tensor *self, PyObject *object, const core_index *indices, int32_t count) {
   char message[MESSAGE_SIZE] = "";
-  core_layout base, layout;
-  core_layout_of(&base, &self->view);
-  core_status status = core_view_slice(&layout, &base, count, indices, message, sizeof message);
-  if (status == CORE_OK) return (PyObject *)tensor_view(self, &layout, 0, "index");
-  raise_indices(self, object, indices, count, status, message);
-  return NULL;
+  core_viewing v;
+  if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
+  core_status status = core_view_slice(&v.view, &v.base, count, indices, message, sizeof message);
+  PyObject *view = NULL;
+  if (status == CORE_OK) view = (PyObject *)tensor_view(self, &v.view, 0, "index");
+  else raise_indices(self, object, indices, count, status, message);
+  core_viewing_end(&v);
+  return view;
+}
+
+/* Returns the view at the indices of a tuple, for which `indices` has room. */
+static PyObject *view_at_tuple(Tensor *self, PyObject *tuple, core_index *indices, Py_ssize_t count) {
+  for (Py_ssize_t k = 0; k < count; k++) {
+    if (parse_index(PyTuple_GetItem(tuple, k), &indices[k]) < 0) return NULL;
+  }
+  return view_at(self, tuple, indices, (int32_t)count);
 }
 
 PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   Tensor *self = (Tensor *)op;
-  core_index indices[INDICES_MAX];
+  core_index usual[CORE_RANK_USUAL];
   if (self->share == NULL) return raise_closed(self);
-  if (!PyTuple_Check(object)) return parse_index(object, indices) < 0 ? NULL : view_at(self, object, indices, 1);
+  if (!PyTuple_Check(object)) return parse_index(object, usual) < 0 ? NULL : view_at(self, object, usual, 1);
   Py_ssize_t count = PyTuple_Size(object);
+  if (count <= CORE_RANK_USUAL) return view_at_tuple(self, object, usual, count);
   if (count > INDICES_MAX)
     return PyErr_Format(PyExc_IndexError,
                         "dlbridge: too many indices for tensor: %zd are more than %d dimensions can have", count,
                         CORE_RANK_MAX);
-  for (Py_ssize_t k = 0; k < count; k++) {
-    if (parse_index(PyTuple_GetItem(object, k), &indices[k]) < 0) return NULL;
-  }
-  return view_at(self, object, indices, (int32_t)count);
+  core_index *indices = PyMem_Malloc((size_t)count * sizeof *indices);
+  if (indices == NULL) return PyErr_NoMemory();
+  PyObject *view = view_at_tuple(self, object, indices, count);
+  PyMem_Free(indices);
+  return view;
 }
 
 static int raise_unsized(const char *text) { return raise_error(PyExc_TypeError, "dlbridge: %s", text); }

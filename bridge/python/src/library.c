@@ -21,13 +21,15 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 /* The reason why the library cannot be loaded: the exception to be raised after the lock is released. */
 typedef struct {
   PyObject *type; /* borrowed; NULL if nothing failed */
-  char text[6144]; /* room for a path, and for a message of the loader with another */
+  char *text;     /* from malloc; NULL if there is no memory for it */
 } failure;
 
 __attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *type, const char *format, ...) {
   va_list arguments;
+  enum { SIZE = 6144 }; /* room for a path, and for a message of the loader with another */
+  out->text = malloc(SIZE);
   va_start(arguments, format);
-  PyOS_vsnprintf(out->text, sizeof out->text, format, arguments);
+  if (out->text != NULL) PyOS_vsnprintf(out->text, SIZE, format, arguments);
   va_end(arguments);
   out->type = type;
   return -1;
@@ -185,7 +187,11 @@ static int load(const char *path, int only) {
          loaded_path, path);
   pthread_mutex_unlock(&loading);
   Py_END_ALLOW_THREADS;
-  if (why.type != NULL) return raise_error(why.type, "%s", why.text);
+  if (why.type != NULL) {
+    raise_error(why.type, "%s", why.text == NULL ? "dlbridge: load: no memory for the reason" : why.text);
+    free(why.text);
+    return -1;
+  }
   return opened ? warn_of_other_runtimes() : 0;
 }
 

@@ -15,10 +15,10 @@ Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const cha
 }
 
 /* Returns the view with a layout that has been computed, or raises the exception for a status other than CORE_OK. */
-static PyObject *end(Tensor *self, core_layout *layout, uint64_t flags, core_status status, const char *place,
-                     const char *message) {
-  if (status == CORE_OK) return (PyObject *)tensor_view(self, layout, flags, place);
-  return raise_status(status, place, message);
+static PyObject *end(Tensor *self, core_viewing *v, uint64_t flags, core_status status, const char *place, const char *message) {
+  PyObject *view = status == CORE_OK ? (PyObject *)tensor_view(self, &v->view, flags, place) : raise_status(status, place, message);
+  core_viewing_end(v);
+  return view;
 }
 
 /* Parses the numbers of dimensions: an int or a sequence of ints. */
@@ -45,10 +45,10 @@ static int parse_axes(PyObject *object, int32_t *axes, int32_t *count, const cha
 
 static PyObject *transposed(Tensor *self, int32_t count, const int32_t *axes) {
   char message[MESSAGE_SIZE] = "";
-  core_layout base, layout;
-  core_layout_of(&base, &self->view);
-  core_status status = core_view_transpose(&layout, &base, count, axes, message, sizeof message);
-  return end(self, &layout, 0, status, "transpose", message);
+  core_viewing v;
+  if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
+  core_status status = core_view_transpose(&v.view, &v.base, count, axes, message, sizeof message);
+  return end(self, &v, 0, status, "transpose", message);
 }
 
 PyObject *tensor_transpose(PyObject *op, PyObject *args) {
@@ -76,15 +76,16 @@ PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyO
   char message[MESSAGE_SIZE] = "";
   PyObject *axis;
   int32_t axes[CORE_RANK_MAX], count = 0;
-  core_layout base, layout;
+  core_viewing v;
   if (parse_arguments("flip", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
   int all = axis == NULL || axis == Py_None;
   if (!all && parse_axes(axis, axes, &count, "flip") < 0) return NULL;
-  core_layout_of(&base, &self->view);
-  if (!all && count == 0) return end(self, &base, 0, CORE_OK, "flip", message); /* the core would flip all */
-  core_status status = core_view_flip(&layout, &base, count, axes, message, sizeof message);
-  return end(self, &layout, 0, status, "flip", message);
+  if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
+  core_status status;
+  if (!all && count == 0) status = core_view_slice(&v.view, &v.base, 0, NULL, message, sizeof message); /* core_view_flip would flip all */
+  else status = core_view_flip(&v.view, &v.base, count, axes, message, sizeof message);
+  return end(self, &v, 0, status, "flip", message);
 }
 
 PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -94,25 +95,28 @@ PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t na
   PyObject *shape;
   int64_t sizes[CORE_RANK_MAX];
   int32_t ndim;
-  core_layout base, layout;
+  core_viewing v;
   if (parse_arguments("broadcast_to", args, nargs, kwnames, 1, names, 1, &shape) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
   if (shape == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: broadcast_to: shape is missing");
   if (parse_shape(shape, sizes, &ndim) < 0) return NULL;
-  core_layout_of(&base, &self->view);
-  core_status status = core_view_broadcast(&layout, &base, ndim, sizes, message, sizeof message);
-  uint64_t flags = status == CORE_OK && core_overlaps(&layout) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
-  return end(self, &layout, flags, status, "broadcast_to", message);
+  if (core_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
+  core_status status = core_view_broadcast(&v.view, &v.base, ndim, sizes, message, sizeof message);
+  uint64_t flags = status == CORE_OK && core_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  return end(self, &v, flags, status, "broadcast_to", message);
 }
 
 /* Returns a view with another shape; NULL with *needs_copy set and no exception if only a copy can have it. */
 static PyObject *reshaped(Tensor *self, int32_t ndim, const int64_t *sizes, int *needs_copy) {
   char message[MESSAGE_SIZE] = "";
-  core_layout base, layout;
-  core_layout_of(&base, &self->view);
-  core_status status = core_view_reshape(&layout, &base, ndim, sizes, message, sizeof message);
+  core_viewing v;
+  *needs_copy = 0;
+  if (core_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
+  core_status status = core_view_reshape(&v.view, &v.base, ndim, sizes, message, sizeof message);
   *needs_copy = status == CORE_NEEDS_COPY;
-  return *needs_copy ? NULL : end(self, &layout, 0, status, "reshape", message);
+  if (!*needs_copy) return end(self, &v, 0, status, "reshape", message);
+  core_viewing_end(&v);
+  return NULL;
 }
 
 PyObject *tensor_reshape(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {

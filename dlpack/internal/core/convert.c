@@ -190,7 +190,7 @@ static int is_complex(kind k) { return k >= COMPLEX32; }
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-enum { SOME = 256 }; /* numbers that are converted at a time, few enough to stay in the level 1 cache */
+enum { SOME = 192 }; /* numbers that are converted at a time, few enough to stay in the level 1 cache */
 
 /* Widened numbers. An unsigned integer is stored as the int64_t with the same bits. */
 typedef struct wide {
@@ -509,8 +509,8 @@ static straight *straight_of(kind from, kind to) {
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-/* Converts a line of n numbers. Positions and steps are in bits. */
-static void convert_line(const side *to, uint8_t *dst, int64_t dst_at, int64_t dst_step,
+/* Converts a line of n numbers. Positions and steps are in bits. The buffer has a frame of its own, beside that of core_convert. */
+__attribute__((noinline)) static void convert_line(const side *to, uint8_t *dst, int64_t dst_at, int64_t dst_step,
                          const side *from, const uint8_t *src, int64_t src_at, int64_t src_step,
                          int64_t n) {
   straight *direct = straight_of(from->kind, to->kind);
@@ -537,6 +537,41 @@ static int64_t width_of(DLDataType t, bool padded) {
   return padded ? (bits + 7) / 8 * 8 : bits;
 }
 
+/* The dimensions of more than one element, with their strides in bytes or bits. */
+typedef struct {
+  int64_t sizes[CORE_AXES_MAX], dst[CORE_AXES_MAX], src[CORE_AXES_MAX];
+  int32_t count;
+} steps;
+
+/* Lists the dimensions of a shape. An element of each side has so many bytes or bits. Returns false if there are no elements. */
+static bool list_steps(steps *out, const int64_t *dst_strides, int64_t dst_item, const int64_t *src_strides, int64_t src_item,
+                       const int64_t *shape, int32_t ndim) {
+  out->count = 0;
+  for (int32_t d = 0; d < ndim; d++) {
+    if (shape[d] <= 0) return false;
+  }
+  for (int32_t d = 0; d < ndim; d++) {
+    if (shape[d] == 1) continue; /* the stride has no meaning */
+    if (out->count == CORE_AXES_MAX - 1) return false; /* no tensor has so many elements */
+    out->sizes[out->count] = shape[d];
+    out->dst[out->count] = dst_strides[d] * dst_item;
+    out->src[out->count++] = src_strides[d] * src_item;
+  }
+  return true;
+}
+
+/* core_axes for the numbers of two tensors, that is, for all lanes of all elements. Steps are in bits. */
+static int32_t bit_axes(core_axis *axes, int64_t *dst_start, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
+                        int64_t *src_start, DLDataType src_dtype, const int64_t *src_strides, bool src_padded, const int64_t *shape,
+                        int32_t ndim) {
+  steps s;
+  if (!list_steps(&s, dst_strides, width_of(dst_dtype, dst_padded), src_strides, width_of(src_dtype, src_padded), shape, ndim)) return -1;
+  s.sizes[s.count] = dst_dtype.lanes;
+  s.dst[s.count] = dst_dtype.bits;
+  s.src[s.count++] = src_dtype.bits;
+  return core_axes(axes, dst_start, s.dst, src_start, s.src, s.sizes, s.count);
+}
+
 core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
                          const char *src, DLDataType src_dtype, const int64_t *src_strides,
                          bool src_padded, const int64_t *shape, int32_t ndim) {
@@ -544,30 +579,16 @@ core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_str
   side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
   if (to.kind == NONE || from.kind == NONE || dst_dtype.lanes != src_dtype.lanes) return CORE_ERR_DTYPE;
   if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* not BOOL: a bool that is not 0 must become 1 */
-    int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes, dst_bytes[CORE_RANK_MAX], src_bytes[CORE_RANK_MAX];
-    for (int32_t d = 0; d < ndim; d++) {
-      dst_bytes[d] = shape[d] == 1 ? 0 : dst_strides[d] * item;
-      src_bytes[d] = shape[d] == 1 ? 0 : src_strides[d] * item;
-    }
-    core_copy(dst, dst_bytes, src, src_bytes, shape, ndim, (size_t)item);
+    const int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes;
+    steps s;
+    if (!list_steps(&s, dst_strides, item, src_strides, item, shape, ndim)) return CORE_OK;
+    core_copy(dst, s.dst, src, s.src, s.sizes, s.count, (size_t)item);
     return CORE_OK;
   }
-  int64_t sizes[CORE_RANK_MAX + 1], dst_steps[CORE_RANK_MAX + 1],
-      src_steps[CORE_RANK_MAX + 1];
-  for (int32_t d = 0; d < ndim; d++) {
-    sizes[d] = shape[d];
-    if (shape[d] == 1) continue; /* the stride has no meaning */
-    dst_steps[d] = dst_strides[d] * width_of(dst_dtype, to.padded);
-    src_steps[d] = src_strides[d] * width_of(src_dtype, from.padded);
-  }
-  sizes[ndim] = dst_dtype.lanes;
-  dst_steps[ndim] = dst_dtype.bits;
-  src_steps[ndim] = src_dtype.bits;
+  core_axis axes[CORE_AXES_MAX], line = {1, 0, 0};
+  int64_t dst_at = 0, src_at = 0, index[CORE_AXES_MAX];
+  int32_t n = bit_axes(axes, &dst_at, dst_dtype, dst_strides, to.padded, &src_at, src_dtype, src_strides, from.padded, shape, ndim);
   if (dst_dtype.lanes > 1) to.padded = false; /* padding is between elements; their lanes are packed */
-
-  core_axis axes[CORE_RANK_MAX + 1], line = {1, 0, 0};
-  int64_t dst_at = 0, src_at = 0, index[CORE_RANK_MAX + 1];
-  int32_t n = core_axes(axes, &dst_at, dst_steps, &src_at, src_steps, sizes, ndim + 1);
   if (n < 0) return CORE_OK;
   if (n > 0) line = axes[--n];
   memset(index, 0, (size_t)n * sizeof index[0]);

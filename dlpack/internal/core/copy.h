@@ -33,7 +33,7 @@ typedef struct core_axis {
 /* Describes a copy by as few axes as possible, from the slowest to the fastest one of the destination. It leaves out dimensions
  * of size 1, merges neighbours that follow each other without a gap in the source and in the destination, and reverses
  * dimensions with a negative stride in the destination, moving *dst_start and *src_start to match. Steps and starts have the
- * unit of the strides. Returns the number of axes, or -1 if there is nothing to copy. */
+ * unit of the strides. Returns the number of axes, at most CORE_AXES_MAX, or -1 if there is nothing to copy. */
 CORE_API int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
                            int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
                            int32_t ndim);

@@ -35,6 +35,7 @@
 enum {
   CORE_RANK_SMALL = 8, /* dimensions that a small block has room for */
   CORE_RANK_MAX = 256, /* the most dimensions of a tensor */
+  CORE_AXES_MAX = 63,  /* the most of more than one element, and one for lanes: 63 dimensions of two would have 2^63 elements */
   CORE_ALIGNMENT = 256, /* in bytes, of memory that the core allocates, as the DLPack standard asks */
   CORE_NESTED = 8,     /* the most releases that run inside each other on one thread */
 #ifdef CORE_DEBUG
@@ -368,11 +369,22 @@ CORE_API core_status core_copy_convert(core_share **out, core_extent *extent, co
 typedef struct core_layout {
   int32_t ndim;
   int64_t offset;
-  int64_t shape[CORE_RANK_MAX], strides[CORE_RANK_MAX];
+  int64_t *shape, *strides;
 } core_layout;
 
-/* Returns the layout of a tensor whose description was checked. Its offset is 0. */
-CORE_API void core_layout_of(core_layout *out, const DLTensor *tensor);
+/* The layouts of a tensor and of the view that is made of it. The layouts of more than CORE_RANK_USUAL dimensions lie in the heap, so
+ * that no thread needs a large stack for them. */
+enum { CORE_RANK_USUAL = 64 };
+typedef struct core_viewing {
+  core_layout base, view;
+  int64_t room[3 * CORE_RANK_USUAL], *more;
+} core_viewing;
+
+/* Sets v->base to the layout of a tensor whose description was checked and which must outlive it; its offset is 0. Sets v->view to a
+ * layout with room for any view of it that takes `count` indices, dimensions or sizes. CORE_ERR_MEMORY is its only error, after which
+ * there is nothing to end. */
+CORE_API core_status core_viewing_begin(core_viewing *v, const DLTensor *tensor, int32_t count);
+CORE_API void core_viewing_end(core_viewing *v);
 
 /* The kinds of core_index. A range has START, STOP, both or 0 as its kind, and a step other than 0. */
 enum {
@@ -390,8 +402,8 @@ typedef struct __attribute__((may_alias)) core_index {
   uint64_t kind;
 } core_index;
 
-/* Each sets *out to the layout of a view of `base`, by the method of Go's layout.Layout of the same name. `out` and
- * `base` must be different structures. On error *out is undefined. `count`, the length of the array after it, must not be
+/* Each sets *out to the layout of a view of `base`, by the method of Go's layout.Layout of the same name. `out` has room for it, and
+ * shares none with `base`. On error *out is undefined. `count`, the length of the array after it, must not be
  * negative. If it is 0, core_view_transpose reverses the dimensions, core_view_flip flips all of them, and core_view_squeeze
  * removes all of size 1. */
 CORE_API core_status core_view_slice(core_layout *out, const core_layout *base, int32_t count,

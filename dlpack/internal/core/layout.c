@@ -1,5 +1,5 @@
 /* layout.c: the layouts of views. The rules are those of package dlpack/layout of Go; testdata/views.json has the cases that
- * both are tested with. Nothing here allocates or reads the memory of a tensor. */
+ * both are tested with. Nothing here reads the memory of a tensor. */
 #include "core.h"
 
 #include <inttypes.h>
@@ -9,15 +9,24 @@
 
 #define FAIL(status, ...) return core_fail(status, message, size, __VA_ARGS__)
 
-void core_layout_of(core_layout *out, const DLTensor *tensor) {
-  size_t bytes = (size_t)tensor->ndim * sizeof(int64_t);
-  out->ndim = tensor->ndim;
-  out->offset = 0;
-  if (bytes == 0) return;
-  memcpy(out->shape, tensor->shape, bytes);
-  if (tensor->strides != NULL) memcpy(out->strides, tensor->strides, bytes);
-  else core_set_row_major(out->strides, out->shape, out->ndim);
+core_status core_viewing_begin(core_viewing *v, const DLTensor *tensor, int32_t count) {
+  size_t each = CORE_RANK_USUAL;
+  int64_t *room = v->room;
+  v->more = NULL;
+  if ((int64_t)tensor->ndim + count > CORE_RANK_USUAL) {
+    each = CORE_RANK_MAX;
+    room = v->more = malloc(3 * each * sizeof *room);
+    if (room == NULL) return CORE_ERR_MEMORY;
+  }
+  v->view = (core_layout){.shape = room, .strides = room + each};
+  v->base = (core_layout){.ndim = tensor->ndim, .shape = tensor->shape, .strides = tensor->strides};
+  if (tensor->strides != NULL) return CORE_OK;
+  v->base.strides = room + 2 * each;
+  core_set_row_major(v->base.strides, tensor->shape, tensor->ndim);
+  return CORE_OK;
 }
+
+void core_viewing_end(core_viewing *v) { free(v->more); }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
@@ -492,12 +501,12 @@ static int axes_meet(const step_axis *axes, int32_t count, int64_t rest, int mov
 
 int core_overlaps(const core_layout *layout) {
   if (has_no_elements(layout->shape, layout->ndim)) return 0;
-  step_axis axes[CORE_RANK_MAX];
+  step_axis axes[CORE_AXES_MAX];
   int32_t count = 0;
   for (int32_t d = 0; d < layout->ndim; d++) {
     int64_t stride = layout->strides[d];
     if (layout->shape[d] == 1) continue;
-    if (stride == 0) return 1;
+    if (stride == 0 || count == CORE_AXES_MAX) return 1; /* or more elements than addresses */
     axes[count++] = (step_axis){.step = stride < 0 ? -stride : stride, .most = layout->shape[d] - 1};
   }
   qsort(axes, (size_t)count, sizeof *axes, wider_first);

@@ -8,6 +8,7 @@ package core
 import "C"
 
 import (
+	"runtime"
 	"sync"
 	"unsafe"
 )
@@ -115,10 +116,13 @@ const (
 	NewAxis    ViewIndexKind = C.CORE_INDEX_NEW_AXIS
 )
 
-func layoutInC(shape, strides []int64, offset int64) (l C.core_layout) {
-	l.ndim, l.offset = C.int32_t(len(shape)), C.int64_t(offset)
-	for d := range shape {
-		l.shape[d], l.strides[d] = C.int64_t(shape[d]), C.int64_t(strides[d])
+// layoutInC returns a layout in C whose arrays are pinned until pins is unpinned. The slices have the same length.
+func layoutInC(pins *runtime.Pinner, shape, strides []int64, rank int, offset int64) C.core_layout {
+	l := C.core_layout{ndim: C.int32_t(rank), offset: C.int64_t(offset)}
+	if len(shape) > 0 {
+		pins.Pin(&shape[0])
+		pins.Pin(&strides[0])
+		l.shape, l.strides = (*C.int64_t)(&shape[0]), (*C.int64_t)(&strides[0])
 	}
 	return l
 }
@@ -128,8 +132,11 @@ func layoutInC(shape, strides []int64, offset int64) (l C.core_layout) {
 func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, indices []ViewIndex) (
 	newShape, newStrides []int64, newOffset int64, status Status, message string,
 ) {
-	base, text := layoutInC(shape, strides, offset), [256]C.char{}
-	var view C.core_layout
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	base, text := layoutInC(&pins, shape, strides, len(shape), offset), [256]C.char{}
+	room := [2][]int64{make([]int64, C.CORE_RANK_MAX), make([]int64, C.CORE_RANK_MAX)}
+	view := layoutInC(&pins, room[0], room[1], 0, 0)
 	small := make([]int32, len(numbers))
 	for k, n := range numbers {
 		small[k] = int32(n)
@@ -159,16 +166,15 @@ func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, i
 		panic("no core_view_" + op)
 	}
 	if s == C.CORE_OK {
-		newShape, newStrides, newOffset = make([]int64, view.ndim), make([]int64, view.ndim), int64(view.offset)
-		for d := range newShape {
-			newShape[d], newStrides[d] = int64(view.shape[d]), int64(view.strides[d])
-		}
+		newShape, newStrides, newOffset = room[0][:view.ndim], room[1][:view.ndim], int64(view.offset)
 	}
 	return newShape, newStrides, newOffset, Status(s), C.GoString(&text[0])
 }
 
 // OverlapsInC calls the C function core_overlaps.
 func OverlapsInC(shape, strides []int64) bool {
-	l := layoutInC(shape, strides, 0)
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	l := layoutInC(&pins, shape, strides, len(shape), 0)
 	return C.core_overlaps(&l) != 0
 }
