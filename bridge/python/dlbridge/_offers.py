@@ -240,16 +240,18 @@ class _Label:
         self._text = message.label_bytes
         self._places: list[tuple[int, int]] = []  # of the tensors in the text
         self._changed: dict[int, bytes] = {}
+        self.tensors: list[dict[str, Any]] = []
         if message.tensors:  # the Go library has checked the label
-            at = self._find(self._find(len(self._text) - len(self._text.lstrip()), "TENS"), "tensors")
-            self._places = [(begin, end) for _, begin, _, end in _core.tens_label_children(self._text, at)]
+            begin, _ = self._find(len(self._text) - len(self._text.lstrip()), "TENS")
+            begin, end = self._find(begin, "tensors")
+            self._places = [(at, to) for _, at, _, to in _core.tens_label_children(self._text, begin)]
+            self.tensors = _read(self._text[begin:end].decode())
         elif not isinstance(message.label, dict) or "TENS" not in message.label:
             raise ValueError("dlbridge: shm: the label of the message describes no tensors")
-        self.tensors: list[dict[str, Any]] = [_read(self._text[begin:end]) for begin, end in self._places]
 
-    def _find(self, at: int, wanted: str) -> int:
-        """Returns where the value of the member with this name begins, in the object that begins at `at`."""
-        return next(value for name, _, value, _ in _core.tens_label_children(self._text, at) if _name(name) == wanted)
+    def _find(self, at: int, wanted: str) -> tuple[int, int]:
+        """Returns where the value of the member with this name begins and ends, in the object that begins at `at`."""
+        return next((value, end) for name, _, value, end in _core.tens_label_children(self._text, at) if _name(name) == wanted)
 
     def change(self, i: int, changes: Mapping[str, str | None]) -> None:
         """Sets attributes of a tensor to JSON text, and removes those that are None."""
@@ -269,11 +271,11 @@ class _Label:
         return b"".join([*pieces, self._text[done:]])
 
 
-def _read(tensor: bytes) -> Any:
+def _read(text: str) -> Any:
     try:
-        return json.loads(tensor)
+        return json.loads(text)
     except ValueError:  # Python does not convert an integer of thousands of digits, which is in the metadata
-        return json.loads(tensor, parse_int=lambda text: int(text) if len(text) < 20 else float(text))
+        return json.loads(text, parse_int=lambda text: int(text) if len(text) < 20 else float(text))
 
 
 def _name(text: str | None) -> str | None:
