@@ -351,15 +351,16 @@ static void shared_memory() {
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
   THROWS(DLB_ERROR_ARGUMENT, "tensors[0]", (shm::send(sockets[0], counting(2, 3)), 0));
   THROWS(DLB_ERROR_SYSTEM, "within 20 milliseconds", shm::recv(sockets[1], 1, 0, std::chrono::milliseconds(20)));
-  shm::send(sockets[0], x, 0, std::chrono::seconds(5));
+  shm::send(sockets[0], x, DLB_SHM_WRITABLE, std::chrono::seconds(5));
   CHECK(shm::recv(sockets[1], 1, 0, shm::forever).size() == 1);
-  shm::send(sockets[0], both);
+  shm::send(sockets[0], both, DLB_SHM_WRITABLE);
   THROWS(DLB_ERROR_ROOM, "", shm::recv(sockets[1], 1));
-  shm::send(sockets[0], x);
+  shm::send(sockets[0], x, DLB_SHM_WRITABLE);
   CHECK(shm::recv(sockets[1]).size() == 1);
   close(sockets[0]);
   close(sockets[1]);
 
+  x = shm::copy(x);  // its segment was handed over writable, which is decided once
   const shm::handle h = shm::offer(x, std::chrono::minutes(1));
   CHECK(h.size == 24 && h.readonly == 1);
   const tensor f = shm::fetch<float>(h, {2, 3});
