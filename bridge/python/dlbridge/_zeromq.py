@@ -222,8 +222,7 @@ def recv(
 
     Parts of at least 16 KiB stay in libzmq's memory, which the tensors keep alive, and smaller ones are copied. libzmq aligns parts to 8
     bytes at most, and often not at all: `aligned` copies those that do not begin at a multiple of 256 bytes. Tensors are read-only
-    without `writable`, which copies, because the memory may be the sender's (inproc) or shared by several receivers. The copies that these
-    options make of parts of less than 16 KiB lie in one block of memory, which each of them keeps alive.
+    without `writable`, which copies, because the memory may be the sender's (inproc) or shared by several receivers.
 
     The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
     as a message does ("ZIO", a digit, a form). `flags` are those of the socket, such as zmq.DONTWAIT. A SUB socket compares its
@@ -463,30 +462,15 @@ def _routing_frame(frame: Any) -> bytes:
         raise TypeError(f"dlbridge: tens: send: routing has bytes-like objects, not {type(frame)!r}") from None
 
 
-def _own(parts: list[memoryview], aligned: bool, writable: bool) -> list[Any]:
-    """Returns the parts, or copies of them, as the receiver wants them. Small copies with an alignment lie in one block of memory."""
+def _own(part: memoryview, aligned: bool, writable: bool) -> Any:
+    """Returns a part, or a copy of it, as the receiver wants it."""
     if not aligned and not writable:
-        return [part.toreadonly() if part.nbytes >= _KEPT else bytes(part) for part in parts]
-    copied = [part.nbytes > 0 and (writable or from_buffer(part).data_ptr % 256 != 0) for part in parts]
-    small = sum(_rounded(part.nbytes) for part, copy in zip(parts, copied) if copy and part.nbytes < _KEPT)
-    block, end = memoryview(empty(small, "uint8")), 0
-    own: list[Any] = []
-    for part, copy in zip(parts, copied):
-        if not copy:
-            own.append(part.toreadonly())
-            continue
-        if part.nbytes < _KEPT:
-            memory = block[end : end + part.nbytes]
-            end += _rounded(part.nbytes)
-        else:
-            memory = memoryview(empty(part.nbytes, "uint8"))
-        memory[:] = part
-        own.append(memory if writable else memory.toreadonly())
-    return own
-
-
-def _rounded(size: int) -> int:
-    return (size + 255) // 256 * 256
+        return part.toreadonly() if part.nbytes >= _KEPT else bytes(part)
+    if part.nbytes == 0 or (not writable and from_buffer(part).data_ptr % 256 == 0):
+        return part.toreadonly()
+    copy = memoryview(empty(part.nbytes, "uint8"))
+    copy[:] = part
+    return copy if writable else copy.toreadonly()
 
 
 def _decode(
@@ -497,7 +481,7 @@ def _decode(
     routing, frames = [bytes(frame) for frame in frames[:start]], frames[start:]
     if len(frames) == 1:
         frames = tens.decode_frames(frames[0])
-    parts = _own(frames[2:], aligned, writable)
+    parts = [_own(part, aligned, writable) for part in frames[2:]]
     heads = [bytes(frame) for frame in frames[:2]]
     message = tens.decode([*heads, *parts], message_only=message_only, join=join, limit=limit)
     message.routing = routing

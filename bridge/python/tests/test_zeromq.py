@@ -156,7 +156,7 @@ def test_subscriptions_compare_the_first_frame():
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("options", [{"writable": True}, {"aligned": True}, {"aligned": True, "writable": True}])
-def test_small_copies_share_a_block_and_each_is_aligned(packed, options):
+def test_copies_are_aligned_and_apart_from_each_other(packed, options):
     arrays = [np.full(n, n % 251, np.uint8) for n in (1, 300, 0, 20_000, 255, 256)]
     with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
         tens.send(push, arrays, packed=packed)
