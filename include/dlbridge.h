@@ -371,8 +371,8 @@ DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is a connected Unix socket of the
- * type SOCK_STREAM, in blocking mode or not. If the other side does not read, the call waits at most `timeout_ms` milliseconds in all;
- * INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
+ * type SOCK_STREAM, in blocking mode or not. If the other side does not read, the call waits at most `timeout_ms` milliseconds in all,
+ * whatever timeouts the socket has; INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
  * and the receiver cannot write; older writable mappings, such as those of the sender, stay writable. The first hand-over of a segment
  * decides (see above).
  * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime: the call. Threads: any, one at
