@@ -86,7 +86,7 @@ int main(void) {
   int released = 0;
   static const DLDataType int4 = {kDLInt, 4, 1};
   char *memory = zeros((size_t)MANY * sizeof(dlb_frame));
-  int64_t tall[] = {MANY, 16}, columns[] = {1, MANY}, wide[] = {32, MANY}, rows[] = {MANY, 1};
+  int64_t tall[] = {MANY, 16}, columns[] = {1, MANY}, wide[] = {16, MANY}, rows[] = {MANY, 1};
   dlb_value transposed = {.tensor = lend(memory, UINT8, tall, columns, &released)};
   dlb_value packed = {.tensor = lend(memory, int4, wide, rows, &released)};
   int64_t few[] = {2, 3}, next[] = {3, 1};

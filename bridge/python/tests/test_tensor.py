@@ -841,7 +841,7 @@ def other_tensor() -> dlbridge.Tensor:
 
 
 @pytest.mark.parametrize(
-    "x", [np.arange(3.0), np.ma.array(np.arange(3.0)), np.asmatrix(np.arange(3.0)), np.float64(1), np.int8(1), np.bool_(True)], ids=repr
+    "x", [np.arange(3.0), np.ma.array(np.arange(3.0)), np.arange(3.0).view(np.matrix), np.float64(1), np.int8(1), np.bool_(True)], ids=repr
 )
 def test_numpy_compares_elements(x):
     t = dlbridge.from_dlpack(np.arange(3.0))
