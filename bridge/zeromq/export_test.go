@@ -16,3 +16,6 @@ func CountTries(s *Socket, ctx context.Context, tries *atomic.Int64) error {
 		return frames != nil, err
 	})
 }
+
+// FetchesNothing makes the socket lose the rest of a message whose first frame libzmq has fetched, when its connection ends.
+func FetchesNothing(s *Socket) { s.kind = Pull }

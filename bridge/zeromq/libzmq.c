@@ -140,7 +140,7 @@ static int keep(zeromq_inbox *inbox, zmq_msg_t *message, size_t threshold) {
   return 0;
 }
 
-static void clear(zeromq_inbox *inbox) {
+void zeromq_clear(zeromq_inbox *inbox) {
   for (size_t i = 0; i < inbox->count; i++) {
     if (inbox->frames[i].owner != 0) zeromq_free((void *)inbox->frames[i].owner);
   }
@@ -159,8 +159,7 @@ int zeromq_receive(void *socket, zeromq_inbox *inbox, size_t threshold, size_t o
       zmq_msg_close(&message);
       if (failure == EINTR) continue;
       if (failure == EAGAIN && first && tries++ == 0 && ready(socket, ZMQ_POLLIN)) continue;
-      if (failure == EAGAIN && !first) continue; /* the next frame is about to come, because libzmq delivers messages whole */
-      clear(inbox);
+      zeromq_clear(inbox); /* EAGAIN behind the first frame: the connection has ended here, and the other frames never come */
       return failure;
     }
     first = 0;
@@ -171,7 +170,7 @@ int zeromq_receive(void *socket, zeromq_inbox *inbox, size_t threshold, size_t o
       else limit -= (int64_t)size;
     }
     if (error == 0) error = keep(inbox, &message, threshold);
-    if (error != 0) clear(inbox);
+    if (error != 0) zeromq_clear(inbox);
     zmq_msg_close(&message);
   }
   return error;

@@ -34,9 +34,13 @@ int zeromq_events(void *socket, int *events);
 int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, size_t *taken);
 
 /* Receives one message without waiting. Frames of fewer than `threshold` bytes are copied. Returns 0, an errno or ZEROMQ_LIMIT; after
-   an error the inbox is empty, and a message that had arrived is dropped whole. `limit` is the most bytes that the frames may have,
-   with `overhead` added for each; there is none if it is negative. */
+   an error the inbox is empty, and a message that had arrived is dropped whole. So is one whose connection has ended here after its first
+   frame was received: that is EAGAIN. `limit` is the most bytes that the frames may have, with `overhead` added for each; there is none
+   if it is negative. */
 int zeromq_receive(void *socket, zeromq_inbox *inbox, size_t threshold, size_t overhead, int64_t limit);
+
+/* Frees the frames of an inbox. */
+void zeromq_clear(zeromq_inbox *inbox);
 
 /* Frees each buffer of an inbox that has more than `keep` bytes. The frames in it must not be used afterwards. */
 void zeromq_trim(zeromq_inbox *inbox, size_t keep);

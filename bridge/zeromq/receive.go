@@ -67,7 +67,12 @@ func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 
 // take receives the frames of one message, nil if there is none.
 func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
-	code := C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, frameOverhead, C.int64_t(r.limit))
+	var code C.int
+	if len(s.early) > 0 {
+		code = s.takeEarly(r)
+	} else {
+		code = C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, frameOverhead, C.int64_t(r.limit))
+	}
 	switch {
 	case code == C.ZEROMQ_LIMIT:
 		return nil, nil, fmt.Errorf("zeromq: receive: limit of %d bytes: %w", r.limit, ErrLimit)
@@ -77,6 +82,21 @@ func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 		return nil, nil, failed("receive", Errno(code))
 	}
 	return s.unload(r)
+}
+
+// takeEarly puts the first message of s.early into the inbox, and returns what zeromq_receive returns.
+func (s *Socket) takeEarly(r *receiving) C.int {
+	C.zeromq_trim(&s.inbox, 0)
+	s.inbox, s.early = s.early[0], s.early[1:]
+	size := int64(0)
+	for _, frame := range unsafe.Slice(s.inbox.frames, s.inbox.count) {
+		size += int64(frame.size) + frameOverhead
+	}
+	if r.limit >= 0 && size > r.limit {
+		C.zeromq_clear(&s.inbox)
+		return C.ZEROMQ_LIMIT
+	}
+	return 0
 }
 
 // unload returns the frames in the inbox, and the owners of those that are in libzmq's memory.

@@ -47,6 +47,7 @@ type Socket struct {
 	ptr    unsafe.Pointer // nil after Close
 	inproc bool           // received memory may be that of the sender
 	inbox  C.zeromq_inbox
+	early  []C.zeromq_inbox // messages that receiveEarly has received, for the next calls that receive
 	waits  waiters
 }
 
@@ -179,7 +180,8 @@ func (s *Socket) Unbind(endpoint string) error {
 	return s.endpoint("unbind", endpoint)
 }
 
-// Disconnect ends the connection that [Socket.Connect] made to the same endpoint.
+// Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the connection that wait to
+// be received, except one that [Poll] may have seen, which the next call receives.
 func (s *Socket) Disconnect(endpoint string) error {
 	return s.endpoint("disconnect", endpoint)
 }
@@ -197,13 +199,30 @@ func (s *Socket) endpoint(verb, endpoint string) error {
 		case "connect":
 			rc, err = C.zmq_connect(s.ptr, name)
 		case "unbind":
+			s.receiveEarly()
 			rc, err = C.zmq_unbind(s.ptr, name)
 		case "disconnect":
+			s.receiveEarly()
 			rc, err = C.zmq_disconnect(s.ptr, name)
 		}
 		s.inproc = s.inproc || strings.HasPrefix(endpoint, "inproc:")
 		return rc, err
 	})
+}
+
+// receiveEarly receives a message before a connection ends, for the next call that receives. SUB, ROUTER and REP fetch the first frame of
+// a message when they are asked whether there is one. If the connection of that message ended then, the other frames would be lost, and
+// libzmq would take the frames of another peer for them, or abort the process. The caller holds s.mu.
+func (s *Socket) receiveEarly() {
+	if s.kind != Sub && s.kind != Router && s.kind != Rep {
+		return
+	}
+	var inbox C.zeromq_inbox
+	if C.zeromq_receive(s.ptr, &inbox, receiveThreshold, 0, -1) != 0 {
+		C.zeromq_trim(&inbox, 0) // there is no message
+		return
+	}
+	s.early = append(s.early, inbox)
 }
 
 // call runs a function of libzmq that does not wait, on the open socket. It runs it again after EINTR, because Go's signals interrupt
@@ -236,6 +255,11 @@ func (s *Socket) Close() error {
 	if ptr != nil {
 		C.zmq_close(ptr)
 		C.zeromq_trim(&s.inbox, 0)
+		for i := range s.early {
+			C.zeromq_clear(&s.early[i])
+			C.zeromq_trim(&s.early[i], 0)
+		}
+		s.early = nil
 	}
 	s.wake(nil)
 	s.mu.Unlock()

@@ -782,3 +782,158 @@ func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
 	t.Logf("%.1f messages of %d", float64(most-before)/sentBytes, mark)
 	assert.Less(t, most-before, (mark+1)*sentBytes+sentBytes, "the high-water mark, one message that arrives, and the one that is in use")
 }
+
+// connected returns a socket that receives, and n peers it is connected to, with their addresses.
+func connected(t testing.TB, kind zeromq.Type, n int) (s *zeromq.Socket, peers []*zeromq.Socket, addresses []string) {
+	c := newContext(t)
+	from := map[zeromq.Type]zeromq.Type{zeromq.Sub: zeromq.Pub, zeromq.Router: zeromq.Dealer, zeromq.Rep: zeromq.Req, zeromq.Pull: zeromq.Push,
+		zeromq.Dealer: zeromq.Dealer}[kind]
+	s = newSocket(t, c, kind, zeromq.Linger(0))
+	if kind == zeromq.Sub {
+		require.NoError(t, s.Set(zeromq.Subscribe("")))
+	}
+	for i := range n {
+		peers = append(peers, newSocket(t, c, from, zeromq.Linger(0), zeromq.RoutingID([]byte{'A' + byte(i)})))
+		address, err := peers[i].Bind("tcp://127.0.0.1:*")
+		require.NoError(t, err)
+		require.NoError(t, s.Connect(address))
+		addresses = append(addresses, address)
+		if kind == zeromq.Sub { // until the subscription has arrived
+			waitFor(t, "no subscription", func() bool {
+				require.NoError(t, peers[i].SendFrames(deadline(t), [][]byte{[]byte("hello")}))
+				return received(s)
+			})
+			for received(s) {
+			}
+		}
+	}
+	return s, peers, addresses
+}
+
+// received receives a message, and reports whether there was one.
+func received(s *zeromq.Socket) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := s.RecvFrames(ctx)
+	return err == nil
+}
+
+// SUB, ROUTER and REP fetch the first frame of a message when libzmq is asked whether there is one.
+func TestAMessageThatPollHasSeenIsReceivedAfterDisconnect(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	large := make([]byte, 1<<16) // stays in libzmq's memory
+	for name, kind := range map[string]zeromq.Type{"SUB": zeromq.Sub, "ROUTER": zeromq.Router, "REP": zeromq.Rep} {
+		t.Run(name, func(t *testing.T) {
+			s, peers, addresses := connected(t, kind, 2)
+			message := func(name string) [][]byte { return [][]byte{[]byte(name), []byte("2"), large} }
+			require.NoError(t, peers[0].SendFrames(deadline(t), message("A1")))
+			_, err := zeromq.Poll(deadline(t), s)
+			require.NoError(t, err)
+			require.NoError(t, s.Disconnect(addresses[0]))
+			ready, err := zeromq.Poll(deadline(t), s)
+			require.NoError(t, err)
+			assert.Same(t, s, ready)
+			require.NoError(t, peers[1].SendFrames(deadline(t), message("B1")))
+			for _, name := range []string{"A", "B"} {
+				frames, err := s.RecvFrames(deadline(t))
+				require.NoError(t, err)
+				want := message(name + "1")
+				if kind == zeromq.Router {
+					want = slices.Concat([][]byte{[]byte(name)}, want)
+				}
+				require.Equal(t, want, frames)
+				if kind == zeromq.Rep {
+					require.NoError(t, s.SendFrames(deadline(t), [][]byte{nil}))
+				}
+			}
+
+			require.NoError(t, s.Connect(addresses[0]))
+			if kind != zeromq.Rep {
+				return // the others are received and limited in the same way
+			}
+			_, err = peers[1].RecvFrames(deadline(t))
+			require.NoError(t, err)
+			require.NoError(t, peers[1].SendFrames(deadline(t), message("B1")))
+			_, err = zeromq.Poll(deadline(t), s)
+			require.NoError(t, err)
+			require.NoError(t, s.Disconnect(addresses[1]))
+			_, err = s.Recv(deadline(t), zeromq.Limit(1000))
+			require.ErrorIs(t, err, zeromq.ErrLimit)
+		})
+	}
+}
+
+// What was received before Disconnect, and by nobody, is freed by Close.
+func TestCloseFreesAMessageThatNobodyHasReceived(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	s, peers, addresses := connected(t, zeromq.Router, 1)
+	x := numbers(t, 1<<16)
+	require.NoError(t, peers[0].SendTensors(deadline(t), []*dlpack.Tensor{x}))
+	require.NoError(t, x.Close())
+	_, err := zeromq.Poll(deadline(t), s)
+	require.NoError(t, err)
+	require.NoError(t, s.Disconnect(addresses[0]))
+	require.NoError(t, s.Close())
+}
+
+// A SUB changes its publisher while another goroutine receives.
+func TestDisconnectTearsNoMessage(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	s, peers, addresses := connected(t, zeromq.Sub, 2)
+	require.NoError(t, s.Disconnect(addresses[1]))
+	ctx, cancel := context.WithCancel(deadline(t))
+	var all sync.WaitGroup
+	for i, peer := range peers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				frame := fmt.Append(nil, i)
+				assert.NoError(t, peer.SendFrames(context.Background(), [][]byte{frame, frame, frame}))
+				time.Sleep(100 * time.Microsecond)
+			}
+		})
+	}
+	all.Go(func() {
+		for {
+			frames, err := s.RecvFrames(ctx)
+			if err != nil {
+				assert.ErrorIs(t, err, context.Canceled)
+				return
+			}
+			if !assert.Len(t, frames, 3) || !assert.Equal(t, frames[0], frames[1]) || !assert.Equal(t, frames[1], frames[2]) {
+				return
+			}
+		}
+	})
+	for i := range 200 {
+		require.NoError(t, s.Connect(addresses[(i+1)%2]))
+		require.NoError(t, s.Disconnect(addresses[i%2]))
+		time.Sleep(2 * time.Millisecond)
+	}
+	cancel()
+	all.Wait()
+}
+
+// A receiver does not wait for the rest of a message for ever, whatever libzmq has lost.
+func TestATornMessageIsDropped(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	s, peers, addresses := connected(t, zeromq.Router, 1)
+	zeromq.FetchesNothing(s)
+	require.NoError(t, peers[0].SendFrames(deadline(t), [][]byte{[]byte("1"), []byte("2")}))
+	_, err := zeromq.Poll(deadline(t), s)
+	require.NoError(t, err)
+	require.NoError(t, s.Disconnect(addresses[0]))
+	time.Sleep(50 * time.Millisecond) // libzmq takes the connection away
+	zeromq.Poll(expired(), s)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	frames, err := s.RecvFrames(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Nil(t, frames)
+}
+
+// expired returns a context that has ended.
+func expired() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -57,6 +57,8 @@ func (s *Socket) wake(but *waiter) (events C.int, err error) {
 		events, err = ^0, fmt.Errorf("the socket is %w", ErrClosed)
 	} else if code := C.zeromq_events(s.ptr, &events); code != 0 {
 		events, err = ^0, Errno(code)
+	} else if len(s.early) > 0 {
+		events |= pollIn
 	}
 	for _, w := range s.waits.calls {
 		if w != but && w.event&events != 0 {
