@@ -158,44 +158,43 @@ func (s *Socket) Set(options ...SocketOption) error {
 // Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
 // "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a port.
 func (s *Socket) Bind(endpoint string) (string, error) {
-	if err := s.endpoint("bind", endpoint); err != nil {
-		return "", err
-	}
-	var text [1024]byte
-	size := C.size_t(len(text))
-	err := s.call("bind "+endpoint, func() (C.int, error) {
-		rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_LAST_ENDPOINT, unsafe.Pointer(&text), &size)
-		return rc, err
-	})
-	return strings.TrimRight(string(text[:size]), "\x00"), err
+	return s.endpoint("bind", endpoint)
 }
 
 // Connect connects the socket to an endpoint, to which a peer may bind later.
 func (s *Socket) Connect(endpoint string) error {
-	return s.endpoint("connect", endpoint)
+	_, err := s.endpoint("connect", endpoint)
+	return err
 }
 
 // Unbind ends Bind. endpoint is the address that Bind has returned.
 func (s *Socket) Unbind(endpoint string) error {
-	return s.endpoint("unbind", endpoint)
+	_, err := s.endpoint("unbind", endpoint)
+	return err
 }
 
 // Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the connection that wait to
 // be received, except one that [Poll] may have seen, which the next call receives.
 func (s *Socket) Disconnect(endpoint string) error {
-	return s.endpoint("disconnect", endpoint)
+	_, err := s.endpoint("disconnect", endpoint)
+	return err
 }
 
-func (s *Socket) endpoint(verb, endpoint string) error {
+// endpoint returns the address of a Bind.
+func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 	if strings.Contains(endpoint, "\x00") { // with which a string of C ends
-		return failed(fmt.Sprintf("%s %q", verb, endpoint), Errno(syscall.EINVAL))
+		return "", failed(fmt.Sprintf("%s %q", verb, endpoint), Errno(syscall.EINVAL))
 	}
 	name := C.CString(endpoint)
 	defer C.free(unsafe.Pointer(name))
-	return s.call(verb+" "+endpoint, func() (rc C.int, err error) {
+	err = s.call(verb+" "+endpoint, func() (rc C.int, err error) {
 		switch verb {
 		case "bind":
-			rc, err = C.zmq_bind(s.ptr, name)
+			if rc, err = C.zmq_bind(s.ptr, name); rc == 0 { // another Bind would change the last endpoint
+				if address, err = s.lastEndpoint(len(endpoint)); err != nil {
+					rc = -1
+				}
+			}
 		case "connect":
 			rc, err = C.zmq_connect(s.ptr, name)
 		case "unbind":
@@ -208,6 +207,18 @@ func (s *Socket) endpoint(verb, endpoint string) error {
 		s.inproc = s.inproc || strings.HasPrefix(endpoint, "inproc:")
 		return rc, err
 	})
+	return address, err
+}
+
+// lastEndpoint returns the address to which libzmq has bound the socket last. size is the length of the endpoint; wildcards
+// in it become longer. The caller holds s.mu.
+func (s *Socket) lastEndpoint(size int) (string, error) {
+	text := make([]byte, size+1024)
+	n := C.size_t(len(text))
+	if rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_LAST_ENDPOINT, unsafe.Pointer(&text[0]), &n); rc != 0 {
+		return "", err
+	}
+	return strings.TrimRight(string(text[:n]), "\x00"), nil
 }
 
 // receiveEarly receives a message before a connection ends, for the next call that receives. SUB, ROUTER and REP fetch the first frame of

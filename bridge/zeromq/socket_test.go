@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -553,6 +554,29 @@ func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
 		}
 		newSocket(t, c, zeromq.Push, zeromq.MaxFrame(int64(n)), zeromq.Linger(-time.Hour))
 	}
+}
+
+func TestBindReturnsItsOwnAddress(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	for round := range 100 {
+		s := newSocket(t, c, zeromq.Pull)
+		var binding sync.WaitGroup
+		for i := range 4 {
+			binding.Go(func() {
+				name := fmt.Sprint("inproc://own", round, " ", i)
+				address, err := s.Bind(name)
+				assert.NoError(t, err)
+				assert.Equal(t, name, address)
+			})
+		}
+		binding.Wait()
+		require.NoError(t, s.Close())
+	}
+	long := "inproc://" + strings.Repeat("x", 5000)
+	address, err := newSocket(t, c, zeromq.Pull).Bind(long)
+	require.NoError(t, err)
+	require.Equal(t, long, address)
 }
 
 // A string of C ends with the first NUL: libzmq would take the endpoint before it.
