@@ -66,16 +66,17 @@ type Context struct {
 
 // A ContextOption is a setting of a context.
 type ContextOption struct {
+	label string // for errors
 	name  C.int
 	value int
 }
 
 // Threads sets the number of I/O threads; the default is 1. libzmq recommends one for each gigabyte that is sent or
 // received in a second.
-func Threads(n int) ContextOption { return ContextOption{C.ZMQ_IO_THREADS, n} }
+func Threads(n int) ContextOption { return ContextOption{"Threads", C.ZMQ_IO_THREADS, n} }
 
 // MaxSockets sets how many sockets the context may have; the default is 1023.
-func MaxSockets(n int) ContextOption { return ContextOption{C.ZMQ_MAX_SOCKETS, n} }
+func MaxSockets(n int) ContextOption { return ContextOption{"MaxSockets", C.ZMQ_MAX_SOCKETS, n} }
 
 // NewContext makes a context, which the caller closes. Errors: [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
@@ -92,7 +93,7 @@ func NewContext(options ...ContextOption) (*Context, error) {
 			}
 		}
 		C.zmq_ctx_term(ptr)
-		return nil, failed("context", err)
+		return nil, failed("context: set "+o.label, err)
 	}
 	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}}, nil
 }

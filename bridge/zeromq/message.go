@@ -124,7 +124,8 @@ type Option func(*receiving)
 
 type receiving struct {
 	writable, router bool
-	limit            int64
+	limit            int64 // -1: none
+	err              error // of an option
 	decode           []bridge.DecodeOption
 }
 
@@ -148,8 +149,14 @@ func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bri
 func Routed() Option { return func(r *receiving) { r.router = true } }
 
 // Limit refuses a message whose frames, with 64 bytes for each, take more than n bytes. [Socket.Recv] drops such a message whole, and
-// holds no more than n bytes and one frame of it. The default is no limit.
-func Limit(n int64) Option { return func(r *receiving) { r.limit = n } }
+// holds no more than n bytes and one frame of it. The default is no limit, and a negative n is an error.
+func Limit(n int64) Option {
+	return func(r *receiving) {
+		if r.limit = n; n < 0 {
+			r.err = fmt.Errorf("zeromq: a limit of %d bytes is negative; without Limit there is none", n)
+		}
+	}
+}
 
 func receivingOf(options []Option) *receiving {
 	r := &receiving{limit: -1}
@@ -173,6 +180,9 @@ const frameOverhead = 64
 // Errors: [ErrLimit], and those of [tens.Decode], [tens.DecodeFrames] and [bridge.Decode]; nothing is held then.
 func Decode(frames [][]byte, options ...Option) (*Message, error) {
 	r := receivingOf(options)
+	if r.err != nil {
+		return nil, r.err
+	}
 	if r.limit >= 0 {
 		left := r.limit
 		for _, frame := range frames {

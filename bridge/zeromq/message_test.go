@@ -155,4 +155,6 @@ func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
 	}
 	_, err := zeromq.Decode(encoded(t), zeromq.Limit(10))
 	assert.ErrorIs(t, err, zeromq.ErrLimit)
+	_, err = zeromq.Decode(encoded(t), zeromq.Limit(-1))
+	assert.ErrorContains(t, err, "-1 bytes is negative")
 }

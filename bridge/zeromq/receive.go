@@ -32,6 +32,9 @@ const (
 // that is not valid, which is dropped whole, so that the next Recv returns the next message.
 func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) {
 	r := receivingOf(options)
+	if r.err != nil {
+		return nil, r.err
+	}
 	r.router = r.router || s.kind == Router
 	var frames [][]byte
 	var owners []*dlpack.Tensor

@@ -43,16 +43,18 @@ type Socket struct {
 
 	sending chan struct{} // has a value while a message is sent
 
-	mu     sync.Mutex     // guards the fields below, and each call of libzmq with ptr
-	ptr    unsafe.Pointer // nil after Close
-	inproc bool           // received memory may be that of the sender
-	inbox  C.zeromq_inbox
-	early  []C.zeromq_inbox // messages that receiveEarly has received, for the next calls that receive
-	waits  waiters
+	mu       sync.Mutex     // guards the fields below, and each call of libzmq with ptr
+	ptr      unsafe.Pointer // nil after Close
+	inproc   bool           // received memory may be that of the sender
+	attached bool           // after Bind or Connect
+	inbox    C.zeromq_inbox
+	early    []C.zeromq_inbox // messages that receiveEarly has received, for the next calls that receive
+	waits    waiters
 }
 
 // A SocketOption is a setting of a socket.
 type SocketOption struct {
+	label string // for errors
 	name  C.int
 	value int64
 	text  []byte // instead of value, if it is not nil
@@ -61,12 +63,12 @@ type SocketOption struct {
 // SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB drops messages; 0 is no
 // limit. The default is 1000. The payloads of waiting messages stay in memory.
 func SendHighWater(messages int) SocketOption {
-	return SocketOption{name: C.ZMQ_SNDHWM, value: int64(messages)}
+	return SocketOption{label: "SendHighWater", name: C.ZMQ_SNDHWM, value: int64(messages)}
 }
 
 // ReceiveHighWater sets how many messages of each peer may wait to be received; 0 is no limit. The default is 1000.
 func ReceiveHighWater(messages int) SocketOption {
-	return SocketOption{name: C.ZMQ_RCVHWM, value: int64(messages)}
+	return SocketOption{label: "ReceiveHighWater", name: C.ZMQ_RCVHWM, value: int64(messages)}
 }
 
 // Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole milliseconds.
@@ -77,29 +79,34 @@ func Linger(d time.Duration) SocketOption {
 	if d >= 0 {
 		value = d.Milliseconds()
 	}
-	return SocketOption{name: C.ZMQ_LINGER, value: value}
+	return SocketOption{label: "Linger", name: C.ZMQ_LINGER, value: value}
 }
 
-// MaxFrame disconnects a peer that sends a frame of more than n bytes, before memory is allocated for it. The default is no limit.
-func MaxFrame(n int64) SocketOption { return SocketOption{name: C.ZMQ_MAXMSGSIZE, value: n} }
+// MaxFrame disconnects a peer that sends a frame of more than n bytes, before memory is allocated for it. The default is no limit, and a
+// negative n is an error.
+func MaxFrame(n int64) SocketOption {
+	return SocketOption{label: "MaxFrame", name: C.ZMQ_MAXMSGSIZE, value: n}
+}
 
 // RoutingID sets the id by which a ROUTER knows the socket: 1 to 255 bytes, the first of them not 0.
 func RoutingID(id []byte) SocketOption {
-	return SocketOption{name: C.ZMQ_ROUTING_ID, text: append([]byte{}, id...)}
+	return SocketOption{label: "RoutingID", name: C.ZMQ_ROUTING_ID, text: append([]byte{}, id...)}
 }
 
 // Mandatory makes [Socket.Send] of a ROUTER return an error for a message to an unknown peer, which is dropped otherwise.
-func Mandatory() SocketOption { return SocketOption{name: C.ZMQ_ROUTER_MANDATORY, value: 1} }
+func Mandatory() SocketOption {
+	return SocketOption{label: "Mandatory", name: C.ZMQ_ROUTER_MANDATORY, value: 1}
+}
 
 // Subscribe makes a SUB socket receive the messages whose first frame begins with prefix. An empty prefix is that of all messages,
 // "ZIO0TENS" that of all TENS messages of level 0.
 func Subscribe(prefix string) SocketOption {
-	return SocketOption{name: C.ZMQ_SUBSCRIBE, text: append([]byte{}, prefix...)}
+	return SocketOption{label: "Subscribe", name: C.ZMQ_SUBSCRIBE, text: append([]byte{}, prefix...)}
 }
 
 // Unsubscribe takes back one [Subscribe] of the same prefix.
 func Unsubscribe(prefix string) SocketOption {
-	return SocketOption{name: C.ZMQ_UNSUBSCRIBE, text: append([]byte{}, prefix...)}
+	return SocketOption{label: "Unsubscribe", name: C.ZMQ_UNSUBSCRIBE, text: append([]byte{}, prefix...)}
 }
 
 // NewSocket makes a socket. It is closed by its Close, or by that of the context.
@@ -127,32 +134,43 @@ func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error)
 }
 
 // Set changes settings of the socket. Those of its connections, such as MaxFrame and RoutingID, must be set before Bind or
-// Connect; subscriptions may change at any time. After an error the settings before the one that failed are changed.
+// Connect, best by [Context.NewSocket]; subscriptions may change at any time. SendHighWater and ReceiveHighWater are errors after Bind or
+// Connect: libzmq would write to memory of peers that may have gone. After an error the settings before the one that failed are changed.
+//
+// Errors: [ErrClosed]; [Errno].
 func (s *Socket) Set(options ...SocketOption) error {
 	for _, o := range options {
-		err := s.call("set an option", func() (C.int, error) {
-			switch {
-			case o.text != nil:
-				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(unsafe.SliceData(o.text)), C.size_t(len(o.text)))
-				return rc, err
-			case o.name == C.ZMQ_MAXMSGSIZE:
-				value := C.int64_t(o.value)
-				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int64_t)
-				return rc, err
-			default:
-				value, err := number(o.value)
-				if err != nil {
-					return -1, err
-				}
-				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int)
-				return rc, err
-			}
-		})
-		if err != nil {
+		if err := s.call("set "+o.label, func() (C.int, error) { return s.set(o) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// set changes one setting. The caller holds s.mu.
+func (s *Socket) set(o SocketOption) (rc C.int, err error) {
+	switch {
+	case o.text != nil:
+		rc, err = C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(unsafe.SliceData(o.text)), C.size_t(len(o.text)))
+	case (o.name == C.ZMQ_SNDHWM || o.name == C.ZMQ_RCVHWM) && s.attached:
+		return -1, fmt.Errorf("the socket is bound or connected; give the option to NewSocket: %w", Errno(syscall.EINVAL))
+	case o.name == C.ZMQ_ROUTER_MANDATORY && s.kind != Router: // libzmq would take it for REP, and abort when a client is full
+		return -1, Errno(syscall.EINVAL)
+	case o.name == C.ZMQ_MAXMSGSIZE:
+		if o.value < 0 { // which is no limit for libzmq
+			return -1, fmt.Errorf("%d is negative: %w", o.value, Errno(syscall.EINVAL))
+		}
+		value := C.int64_t(o.value)
+		rc, err = C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int64_t)
+	default:
+		value, err := number(o.value)
+		if err != nil {
+			return -1, err
+		}
+		rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int)
+		return rc, err
+	}
+	return rc, err
 }
 
 // Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
@@ -205,6 +223,7 @@ func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 			rc, err = C.zmq_disconnect(s.ptr, name)
 		}
 		s.inproc = s.inproc || strings.HasPrefix(endpoint, "inproc:")
+		s.attached = s.attached || rc == 0
 		return rc, err
 	})
 	return address, err

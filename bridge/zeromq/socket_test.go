@@ -535,24 +535,70 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, n := range []int{1 << 31, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64, -1<<32 + 1} {
-		for _, option := range []zeromq.ContextOption{zeromq.Threads(n), zeromq.MaxSockets(n)} {
+		for name, option := range map[string]zeromq.ContextOption{"Threads": zeromq.Threads(n), "MaxSockets": zeromq.MaxSockets(n)} {
 			_, err := zeromq.NewContext(option)
 			require.ErrorIs(t, err, syscall.EINVAL)
-			require.ErrorContains(t, err, fmt.Sprintf("zeromq: context: %d is not between -2^31 and 2^31 - 1", n))
+			require.ErrorContains(t, err, fmt.Sprintf("zeromq: context: set %s: %d is not between -2^31 and 2^31 - 1", name, n))
 		}
 		c := newContext(t)
-		for _, option := range []zeromq.SocketOption{zeromq.SendHighWater(n), zeromq.ReceiveHighWater(n)} {
+		for name, option := range map[string]zeromq.SocketOption{"SendHighWater": zeromq.SendHighWater(n), "ReceiveHighWater": zeromq.ReceiveHighWater(n)} {
 			_, err := c.NewSocket(zeromq.Push, option)
 			require.ErrorIs(t, err, syscall.EINVAL)
-			require.ErrorContains(t, err, fmt.Sprintf("zeromq: set an option: %d is not between", n))
+			require.ErrorContains(t, err, fmt.Sprintf("zeromq: set %s: %d is not between", name, n))
 		}
 		_, err := c.NewSocket(zeromq.Push + zeromq.Type(n))
 		require.ErrorIs(t, err, syscall.EINVAL)
 		if n > 0 {
+			newSocket(t, c, zeromq.Push, zeromq.MaxFrame(int64(n)))
 			_, err = c.NewSocket(zeromq.Push, zeromq.Linger(time.Duration(min(n, math.MaxInt64/1_000_000))*time.Millisecond))
 			require.ErrorIs(t, err, syscall.EINVAL)
 		}
-		newSocket(t, c, zeromq.Push, zeromq.MaxFrame(int64(n)), zeromq.Linger(-time.Hour))
+		newSocket(t, c, zeromq.Push, zeromq.Linger(-time.Hour))
+	}
+}
+
+// libzmq takes each negative number for no limit.
+func TestNegativeLimitsAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	_, err := c.NewSocket(zeromq.Pull, zeromq.MaxFrame(-5))
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.EqualError(t, err, "zeromq: set MaxFrame: -5 is negative: Invalid argument")
+	pull, push := pair(t, "inproc://negative", zeromq.Pull, zeromq.Push)
+	require.NoError(t, push.SendFrames(deadline(t), encoded(t)))
+	_, err = pull.Recv(deadline(t), zeromq.Limit(-1))
+	require.EqualError(t, err, "zeromq: a limit of -1 bytes is negative; without Limit there is none")
+	got, err := pull.Recv(deadline(t))
+	require.NoError(t, err, "the message was not touched")
+	got.Close()
+}
+
+// libzmq writes to the memory of each peer then, also of peers that have gone.
+func TestHighWaterMarksAreSetBeforeThereIsAPeer(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	bound, connected := pair(t, "inproc://marks", zeromq.Pull, zeromq.Push)
+	for _, s := range []*zeromq.Socket{bound, connected} {
+		for name, option := range map[string]zeromq.SocketOption{"SendHighWater": zeromq.SendHighWater(1), "ReceiveHighWater": zeromq.ReceiveHighWater(1)} {
+			err := s.Set(option)
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.EqualError(t, err, "zeromq: set "+name+": the socket is bound or connected; give the option to NewSocket: Invalid argument")
+		}
+		require.NoError(t, s.Set(zeromq.Linger(time.Second)))
+	}
+	s := newSocket(t, newContext(t), zeromq.Push)
+	require.Error(t, s.Connect("none://x"))
+	require.NoError(t, s.Set(zeromq.SendHighWater(1)), "there is no peer yet")
+}
+
+func TestErrorsOfOptionsNameThem(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	for want, option := range map[string]zeromq.SocketOption{
+		"SendHighWater": zeromq.SendHighWater(-1), "ReceiveHighWater": zeromq.ReceiveHighWater(-1), "RoutingID": zeromq.RoutingID(nil),
+		"Mandatory": zeromq.Mandatory(), "Subscribe": zeromq.Subscribe(""), "Unsubscribe": zeromq.Unsubscribe(""),
+	} {
+		_, err := c.NewSocket(zeromq.Rep, option)
+		require.EqualError(t, err, "zeromq: set "+want+": Invalid argument")
 	}
 }
 

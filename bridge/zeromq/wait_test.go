@@ -112,7 +112,7 @@ func TestCallsOnOneSocketLoseNoSignal(t *testing.T) {
 				short, cancel := context.WithTimeout(ctx, 50*time.Microsecond)
 				zeromq.Poll(short, s, s)
 				cancel()
-				s.Set(zeromq.ReceiveHighWater(1))
+				s.Set(zeromq.Linger(0))
 			}
 		},
 		"connections": func(ctx context.Context, s *zeromq.Socket) {
