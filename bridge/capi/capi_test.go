@@ -186,6 +186,9 @@ func TestG82HeaderCompilesAlone(t *testing.T) {
 		{"C++17 clang", "clang++", "c++", "-std=c++17"},
 	}
 	for _, l := range languages {
+		if sanitizer == "-asan" && strings.HasPrefix(l.compiler, "clang") {
+			continue // its sanitizers are not those of gcc, which the library is built with
+		}
 		t.Run(l.name, func(t *testing.T) {
 			if strings.HasPrefix(l.compiler, "clang") {
 				if _, err := exec.LookPath(l.compiler); err != nil {

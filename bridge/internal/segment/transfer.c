@@ -92,7 +92,9 @@ int64_t segment_after(int64_t milliseconds) {
   return milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds;
 }
 
-int segment_wait(int fd, short events, int64_t end) {
+/* A thread may be cancelled in poll. AddressSanitizer must not mark the memory around `ready`, because the marks would stay on the stack
+ * for the functions that are called while the thread ends. */
+__attribute__((no_sanitize_address)) int segment_wait(int fd, short events, int64_t end) {
   struct pollfd ready = {.fd = fd, .events = events};
   const int64_t left = end - segment_now();
   if (left <= 0) return ETIMEDOUT;
