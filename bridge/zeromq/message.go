@@ -61,8 +61,11 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 // Pack makes Frames return the single-part form of the message: one frame, which is a copy of all parts. It copies the
 // message as it is now; later changes of its fields have no effect. [Message.Close] gives back the memory of the copy.
 //
-// Errors: those of [tens.Message.PackedSize], and [dlpack.ErrMemory].
+// Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; and [dlpack.ErrClosed] if a tensor that Encode was given is closed.
 func (m *Message) Pack() error {
+	if err := m.requireOpen(); err != nil {
+		return err
+	}
 	size, err := m.PackedSize()
 	if err != nil {
 		return err
@@ -86,7 +89,7 @@ func (m *Message) Pack() error {
 // Frames returns the frames of the message: Routing, and then either prefix, header and parts, or the single frame of Pack. They are
 // valid until Close, and as long as the tensors are open.
 //
-// Errors: those of [tens.Message.Validate].
+// Errors: those of [tens.Message.Validate], and [dlpack.ErrClosed] if a tensor that Encode was given is closed, without Pack.
 func (m *Message) Frames() ([][]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -94,10 +97,30 @@ func (m *Message) Frames() ([][]byte, error) {
 	if m.packed != nil {
 		return append(slices.Clone(m.Routing), m.packed), nil
 	}
+	if err := m.requireOpen(); err != nil {
+		return nil, err
+	}
 	if len(m.Routing) == 0 {
 		return m.Encode(), nil
 	}
 	return append(slices.Clone(m.Routing), m.Encode()...), nil
+}
+
+// requireOpen returns an error if a tensor is closed in whose memory a part lies. The parts of a message that was received lie in that
+// of its owners.
+func (m *Message) requireOpen() error {
+	if m.own {
+		return nil
+	}
+	for i, t := range m.Tensors {
+		if t == nil {
+			continue
+		}
+		if err := t.RequireOpen(); err != nil {
+			return fmt.Errorf("zeromq: tensor %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Close closes the tensors of a message that was received, and gives back the memory of its parts. Tensors that are needed

@@ -158,3 +158,34 @@ func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
 	_, err = zeromq.Decode(encoded(t), zeromq.Limit(-1))
 	assert.ErrorContains(t, err, "-1 bytes is negative")
 }
+
+// The parts of a message lie in the memory of its tensors, which Close frees.
+func TestFramesOfAClosedTensorAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	open, err := dlpack.FromSlice([]int32{1, 2, 3})
+	require.NoError(t, err)
+	defer open.Close()
+	closed, err := open.Share()
+	require.NoError(t, err)
+	m, err := zeromq.Encode([]*dlpack.Tensor{open, closed})
+	require.NoError(t, err)
+	defer m.Close()
+	packed, err := zeromq.Encode([]*dlpack.Tensor{open, closed})
+	require.NoError(t, err)
+	defer packed.Close()
+	require.NoError(t, packed.Pack())
+	require.NoError(t, closed.Close())
+	_, err = m.Frames()
+	require.ErrorIs(t, err, dlpack.ErrClosed)
+	assert.ErrorContains(t, err, "zeromq: tensor 1: ")
+	require.ErrorIs(t, m.Pack(), dlpack.ErrClosed)
+	frames, err := packed.Frames()
+	require.NoError(t, err, "a copy needs no tensor")
+
+	got, err := zeromq.Decode(frames)
+	require.NoError(t, err)
+	defer got.Close()
+	require.NoError(t, got.Tensors[0].Close())
+	_, err = got.Frames()
+	require.NoError(t, err, "the parts of a message that was received stay until its Close")
+}

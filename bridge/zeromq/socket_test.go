@@ -194,6 +194,22 @@ func TestMemoryIsHeldUntilItIsSent(t *testing.T) {
 	waitForExports(t)
 }
 
+// Nothing is sent of a message whose tensor was closed: its memory is another's by now.
+func TestAClosedTensorIsNotSent(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "inproc://closed", zeromq.Pull, zeromq.Push)
+	for _, n := range []int{10, 1 << 20} {
+		x := numbers(t, n)
+		m, err := zeromq.Encode([]*dlpack.Tensor{x})
+		require.NoError(t, err)
+		require.NoError(t, x.Close())
+		require.ErrorIs(t, push.Send(deadline(t), m), dlpack.ErrClosed)
+		_, err = zeromq.Poll(expired(), pull)
+		require.ErrorIs(t, err, context.Canceled, "nothing has arrived")
+		m.Close()
+	}
+}
+
 func TestReceivedMemoryOutlivesItsSocketAndContext(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c, err := zeromq.NewContext()
