@@ -53,13 +53,13 @@ static void end_dropped(void *socket) {
 }
 
 /* A frame that is to be sent, and its loan, if its memory is not copied. */
-typedef struct {
+struct zeromq_outgoing {
   zmq_msg_t message;
   loan *lent;
-} outgoing;
+};
 
 /* Makes the message of a frame, which lends the memory of its owner or copies the bytes from `small`. Returns 0 or ENOMEM. */
-static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
+static int make(zeromq_outgoing *out, const zeromq_frame *frame, const char *small) {
   out->lent = NULL;
   if (frame->owner == 0) {
     if (zmq_msg_init_size(&out->message, frame->size) != 0) return ENOMEM;
@@ -74,32 +74,41 @@ static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
   return ENOMEM;
 }
 
-/* Closes the messages from `first` on, which were not sent. Their owners stay the caller's. */
-static void unmake(outgoing *frames, size_t first, size_t count) {
-  for (size_t i = first; i < count; i++) {
-    if (frames[i].lent != NULL) frames[i].lent->managed = NULL;
-    zmq_msg_close(&frames[i].message);
+/* Makes all frames, before the first is sent, because a message cannot be taken back. Returns 0 or ENOMEM. */
+static int make_all(const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made) {
+  zeromq_outgoing *out = malloc(count * sizeof *out);
+  if (out == NULL) return ENOMEM;
+  for (size_t i = 0; i < count; i++) {
+    if (make(&out[i], &frames[i], small) != 0) {
+      zeromq_unmake(out, 0, i);
+      return ENOMEM;
+    }
   }
+  *made = out;
+  return 0;
 }
 
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, size_t *taken) {
-  int error = 0;
-  size_t made = 0;
-  *taken = 0;
-  outgoing *out = malloc((count + 1) * sizeof *out);
-  if (out == NULL) return ENOMEM;
-  while (made < count && error == 0) { /* all before the first is sent: a message cannot be taken back */
-    error = make(&out[made], &frames[made], small);
-    made += error == 0;
+void zeromq_unmake(zeromq_outgoing *made, size_t first, size_t count) {
+  for (size_t i = first; i < count; i++) {
+    if (made[i].lent != NULL) made[i].lent->managed = NULL;
+    zmq_msg_close(&made[i].message);
   }
-  while (*taken < made && error == 0) {
+  free(made);
+}
+
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken) {
+  *taken = 0;
+  int error = *made == NULL ? make_all(frames, count, small, made) : 0;
+  if (error != 0) return error;
+  while (*taken < count && error == 0) {
     int more = *taken + 1 < count;
-    error = send_frame(socket, &out[*taken].message, *taken == 0, more);
+    error = send_frame(socket, &(*made)[*taken].message, *taken == 0, more);
     if (error == EAGAIN && *taken > 0 && more) end_dropped(socket);
     *taken += error == 0;
   }
-  unmake(out, *taken, made);
-  free(out);
+  if (error == EAGAIN && *taken == 0) return error; /* the frames are sent with the next try */
+  zeromq_unmake(*made, *taken, count);
+  *made = NULL;
   return error;
 }
 

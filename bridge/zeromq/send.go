@@ -22,8 +22,12 @@ import (
 // cheaper up to 16 KiB, and cost 1.1 times as much at 32 KiB and 1.6 times at 64 KiB.
 const sendThreshold = 32 << 10
 
-// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. Parts of at least
-// 32 KiB in the memory of the message's tensors are not copied, unless that memory is borrowed.
+// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. PUB, and ROUTER without
+// [Mandatory], do not wait: they drop the message for a peer whose mark is reached. Parts of at least 32 KiB in the memory of the
+// message's tensors are not copied, unless that memory is borrowed.
+//
+// The Sends of one socket go one after another. While one waits for a peer of a ROUTER, those to other peers wait too; ctx can have a
+// deadline.
 //
 // Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has
 // a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter of exports
@@ -59,8 +63,9 @@ func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
 // outbox is a message as zeromq_send takes it.
 type outbox struct {
 	frames []C.zeromq_frame
-	small  []byte           // the frames without an owner
-	owners []*dlpack.Tensor // the owner of each frame, or nil for a frame in small; nil if all frames are in small
+	small  []byte             // the frames without an owner
+	owners []*dlpack.Tensor   // the owner of each frame, or nil for a frame in small; nil if all frames are in small
+	made   *C.zeromq_outgoing // what the last try has made for the next one, or nil
 }
 
 // send sends frames. Those that lie in the memory of a tensor of lists are not copied.
@@ -74,8 +79,17 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, lists ...[]*dlpack.T
 	case <-ctx.Done():
 		return fmt.Errorf("zeromq: send: %w", ctx.Err())
 	}
-	out := outbox{frames: make([]C.zeromq_frame, len(frames))}
+	out, err := newOutbox(frames, lists...)
 	defer out.release()
+	if err != nil {
+		return err
+	}
+	return s.do(ctx, "send", pollOut, func() (done bool, err error) { return out.try(s) })
+}
+
+// newOutbox returns a message, which the caller releases, also after an error.
+func newOutbox(frames [][]byte, lists ...[]*dlpack.Tensor) (*outbox, error) {
+	out := &outbox{frames: make([]C.zeromq_frame, len(frames))}
 	size, large := 0, false
 	for _, frame := range frames {
 		if len(frame) < sendThreshold {
@@ -91,28 +105,32 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, lists ...[]*dlpack.T
 	out.small = make([]byte, 0, size)
 	for i, frame := range frames {
 		if err := out.add(i, frame, known); err != nil {
-			return fmt.Errorf("zeromq: send: frame %d: %w", i, err)
+			return out, fmt.Errorf("zeromq: send: frame %d: %w", i, err)
 		}
 	}
-	return s.do(ctx, "send", pollOut, func() (done bool, err error) {
-		var taken C.size_t
-		code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(frames)), (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small))), &taken)
-		for i := range out.frames[:taken] {
-			out.frames[i].owner = 0
+	return out, nil
+}
+
+// try sends the message if the socket is ready. The caller holds s.mu.
+func (out *outbox) try(s *Socket) (done bool, err error) {
+	var taken C.size_t
+	small := (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small)))
+	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, &out.made, &taken)
+	for i := range out.frames[:taken] {
+		out.frames[i].owner = 0
+	}
+	if code == 0 {
+		return true, nil
+	}
+	if syscall.Errno(code) != syscall.EAGAIN {
+		return false, failed("send", Errno(code))
+	}
+	for i := range int(taken) { // which libzmq releases
+		if err := out.export(i); err != nil {
+			return false, err
 		}
-		if code == 0 {
-			return true, nil
-		}
-		if syscall.Errno(code) != syscall.EAGAIN {
-			return false, failed("send", Errno(code))
-		}
-		for i := range int(taken) { // which libzmq releases
-			if err := out.export(i); err != nil {
-				return false, err
-			}
-		}
-		return false, nil
-	})
+	}
+	return false, nil
 }
 
 // add adds a frame: as an export of the tensor whose memory it lies in, or as a copy.
@@ -150,8 +168,11 @@ func (out *outbox) export(i int) error {
 	return nil
 }
 
-// release releases the exports that libzmq has not taken.
+// release releases what libzmq has not taken.
 func (out *outbox) release() {
+	if out.made != nil {
+		C.zeromq_unmake(out.made, 0, C.size_t(len(out.frames)))
+	}
 	for i := range out.frames {
 		if out.frames[i].owner != 0 {
 			dlpack.Release(pointer(out.frames[i].owner))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
 func TestSendLooksAtEachTensorOnce(t *testing.T) {
@@ -37,4 +38,44 @@ func TestSendLooksAtEachTensorOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer got.Close()
 	assert.Equal(t, ts[n-1].Data(), got.Tensors[n-1].Data())
+}
+
+// A Send that waits tries again whenever the socket may be ready, which for a ROUTER is each millisecond.
+func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c, err := NewContext()
+	require.NoError(t, err)
+	defer c.Close()
+	push, err := c.NewSocket(Push)
+	require.NoError(t, err)
+	x, err := dlpack.New(dlpack.Uint8, sendThreshold)
+	require.NoError(t, err)
+	defer x.Close()
+	data, _, err := x.UnsafeBytes()
+	require.NoError(t, err)
+	out, err := newOutbox([][]byte{[]byte("small"), data}, []*dlpack.Tensor{x})
+	require.NoError(t, err)
+	try := func(want bool) {
+		push.mu.Lock()
+		defer push.mu.Unlock()
+		done, err := out.try(push)
+		require.NoError(t, err)
+		require.Equal(t, want, done)
+	}
+	try(false) // there is no peer
+	made := out.made
+	require.NotNil(t, made)
+	try(false)
+	require.Equal(t, made, out.made)
+	pull, err := c.NewSocket(Pull)
+	require.NoError(t, err)
+	_, err = pull.Bind("inproc://once")
+	require.NoError(t, err)
+	require.NoError(t, push.Connect("inproc://once"))
+	try(true)
+	require.Nil(t, out.made)
+	out.release()
+	frames, err := pull.RecvFrames(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("small"), data}, frames)
 }

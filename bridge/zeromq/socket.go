@@ -60,8 +60,8 @@ type SocketOption struct {
 	text  []byte // instead of value, if it is not nil
 }
 
-// SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB drops messages; 0 is no
-// limit. The default is 1000. The payloads of waiting messages stay in memory.
+// SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB, and ROUTER without [Mandatory], drop
+// messages; 0 is no limit. The default is 1000. The payloads of waiting messages stay in memory.
 func SendHighWater(messages int) SocketOption {
 	return SocketOption{label: "SendHighWater", name: C.ZMQ_SNDHWM, value: int64(messages)}
 }
@@ -93,7 +93,8 @@ func RoutingID(id []byte) SocketOption {
 	return SocketOption{label: "RoutingID", name: C.ZMQ_ROUTING_ID, text: append([]byte{}, id...)}
 }
 
-// Mandatory makes [Socket.Send] of a ROUTER return an error for a message to an unknown peer, which is dropped otherwise.
+// Mandatory makes [Socket.Send] of a ROUTER return an error for a message to an unknown peer, and wait for a peer whose high-water mark is
+// reached. Without it both messages are dropped, and Send returns nil.
 func Mandatory() SocketOption {
 	return SocketOption{label: "Mandatory", name: C.ZMQ_ROUTER_MANDATORY, value: 1}
 }
