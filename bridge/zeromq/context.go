@@ -41,6 +41,14 @@ func failed(what string, errno error) error {
 	return fmt.Errorf("zeromq: %s: %w", what, errno)
 }
 
+// inTurn returns an error of libzmq as failed does. It says what EFSM means.
+func inTurn(what string, errno Errno) error {
+	if errno == C.EFSM {
+		return fmt.Errorf("zeromq: %s: REQ and REP send and receive in turns: %w", what, errno)
+	}
+	return failed(what, errno)
+}
+
 // number returns a number as an int of C, or an error with EINVAL if it does not fit.
 func number(n int64) (C.int, error) {
 	if n != int64(C.int(n)) {

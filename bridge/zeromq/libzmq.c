@@ -44,12 +44,31 @@ static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
   }
 }
 
-/* Sends an empty last frame, which ends a message whose remaining frames libzmq drops. */
-static void end_dropped(void *socket) {
+/* Sends an empty last frame. Returns 0 or an errno. */
+static int send_empty(void *socket) {
   zmq_msg_t last;
   zmq_msg_init(&last);
-  send_frame(socket, &last, 0, 0);
+  int error = send_frame(socket, &last, 0, 0);
   zmq_msg_close(&last);
+  return error;
+}
+
+/* The values of *cut beside 0: the last request of a REQ socket was cut. */
+enum {
+  CUT_OPEN = 1, /* libzmq waits for its last frame */
+  CUT_ENDED     /* libzmq waits for an answer, which cannot come; ZMQ_REQ_RELAXED is set, so that another request can be sent */
+};
+
+static void set_relaxed(void *socket, int relaxed) { zmq_setsockopt(socket, ZMQ_REQ_RELAXED, &relaxed, sizeof relaxed); }
+
+/* Ends a request that was cut. Returns 0 or an errno. The frame goes nowhere, or as a message without an envelope, which REP ignores, to
+ * another peer. */
+static int end_request(void *socket, int *cut) {
+  int error = send_empty(socket);
+  if (error != 0) return error;
+  set_relaxed(socket, 1);
+  *cut = CUT_ENDED;
+  return 0;
 }
 
 /* A frame that is to be sent, and its loan, if its memory is not copied. */
@@ -96,17 +115,29 @@ void zeromq_unmake(zeromq_outgoing *made, size_t first, size_t count) {
   free(made);
 }
 
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken) {
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken, int *cut) {
   *taken = 0;
   int error = *made == NULL ? make_all(frames, count, small, made) : 0;
   if (error != 0) return error;
+  if (cut != NULL && *cut == CUT_OPEN) error = end_request(socket, cut);
   while (*taken < count && error == 0) {
     int more = *taken + 1 < count;
     error = send_frame(socket, &(*made)[*taken].message, *taken == 0, more);
-    if (error == EAGAIN && *taken > 0 && more) end_dropped(socket);
+    if (error == EAGAIN && *taken > 0) {
+      if (cut != NULL) {
+        *cut = CUT_OPEN;
+        end_request(socket, cut);
+      } else if (more) {
+        send_empty(socket); /* which ends the message whose remaining frames libzmq drops */
+      }
+    }
     *taken += error == 0;
   }
   if (error == EAGAIN && *taken == 0) return error; /* the frames are sent with the next try */
+  if (error == 0 && cut != NULL && *cut == CUT_ENDED) {
+    set_relaxed(socket, 0);
+    *cut = 0;
+  }
   zeromq_unmake(*made, *taken, count);
   *made = NULL;
   return error;

@@ -34,8 +34,10 @@ typedef struct zeromq_outgoing zeromq_outgoing;
 /* Sends a message without waiting. Returns 0 or an errno. *taken is the number of frames that libzmq has taken: it releases the managed
    tensors of these frames, and those of the others stay the caller's. After EAGAIN nothing of the message is sent, also if frames were
    taken: the peer has gone in the middle of the message, and the caller sends the whole message again. *made is NULL at the first try.
-   After EAGAIN it may have the frames for the next one, so that copies are made once; if there is no next try, zeromq_unmake frees them. */
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken);
+   After EAGAIN it may have the frames for the next one, so that copies are made once; if there is no next try, zeromq_unmake frees them.
+   `cut` is NULL, or for a REQ socket a number that is 0 at first: afterwards it is not 0 if the last request was cut, so that there is
+   none to which an answer can come. */
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken, int *cut);
 
 /* Frees a message, of which the frames from `first` on were not sent. Their managed tensors stay the caller's. */
 void zeromq_unmake(zeromq_outgoing *made, size_t first, size_t count);

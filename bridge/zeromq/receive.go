@@ -71,9 +71,12 @@ func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 // take receives the frames of one message, nil if there is none.
 func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	var code C.int
-	if len(s.early) > 0 {
+	switch {
+	case s.cut != 0:
+		code = C.EFSM
+	case len(s.early) > 0:
 		code = s.takeEarly(r)
-	} else {
+	default:
 		code = C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, frameOverhead, C.int64_t(r.limit))
 	}
 	switch {
@@ -82,7 +85,7 @@ func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	case syscall.Errno(code) == syscall.EAGAIN:
 		return nil, nil, nil
 	case code != 0:
-		return nil, nil, failed("receive", Errno(code))
+		return nil, nil, inTurn("receive", Errno(code))
 	}
 	return s.unload(r)
 }

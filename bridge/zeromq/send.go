@@ -115,7 +115,11 @@ func newOutbox(frames [][]byte, lists ...[]*dlpack.Tensor) (*outbox, error) {
 func (out *outbox) try(s *Socket) (done bool, err error) {
 	var taken C.size_t
 	small := (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small)))
-	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, &out.made, &taken)
+	var cut *C.int
+	if s.kind == Req {
+		cut = &s.cut
+	}
+	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, &out.made, &taken, cut)
 	for i := range out.frames[:taken] {
 		out.frames[i].owner = 0
 	}
@@ -123,7 +127,7 @@ func (out *outbox) try(s *Socket) (done bool, err error) {
 		return true, nil
 	}
 	if syscall.Errno(code) != syscall.EAGAIN {
-		return false, failed("send", Errno(code))
+		return false, inTurn("send", Errno(code))
 	}
 	for i := range int(taken) { // which libzmq releases
 		if err := out.export(i); err != nil {

@@ -79,3 +79,43 @@ func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{[]byte("small"), data}, frames)
 }
+
+// The last frame of a request may be the one that finds no peer. libzmq then takes the next frame for the end of this request.
+func TestARequestThatWasCutIsEndedBeforeItIsSentAgain(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c, err := NewContext()
+	require.NoError(t, err)
+	defer c.Close()
+	req, err := c.NewSocket(Req)
+	require.NoError(t, err)
+	req.cut = 1 // as zeromq_send leaves it
+	out, err := newOutbox([][]byte{[]byte("request")})
+	require.NoError(t, err)
+	defer out.release()
+	try := func(want bool) {
+		req.mu.Lock()
+		defer req.mu.Unlock()
+		done, err := out.try(req)
+		require.NoError(t, err)
+		require.Equal(t, want, done)
+	}
+	try(false) // there is no peer, not even for the end
+	require.EqualValues(t, 1, req.cut)
+	router, err := c.NewSocket(Router)
+	require.NoError(t, err)
+	_, err = router.Bind("inproc://ended")
+	require.NoError(t, err)
+	require.NoError(t, req.Connect("inproc://ended"))
+	try(true)
+	require.Zero(t, req.cut)
+	for _, want := range []string{"", "request"} {
+		frames, err := router.RecvFrames(context.Background())
+		require.NoError(t, err)
+		require.Len(t, frames, 3)
+		require.Equal(t, want, string(frames[2]))
+		require.NoError(t, router.SendFrames(context.Background(), frames))
+	}
+	_, err = req.RecvFrames(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, req.SendFrames(context.Background(), [][]byte{nil}), "it is the turn of the REQ again")
+}

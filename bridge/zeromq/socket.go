@@ -22,7 +22,7 @@ import (
 type Type int
 
 // The types of sockets. PUSH deals messages out to PULL; PUB sends each to all SUB that subscribe to it; REQ and REP take turns; ROUTER
-// and DEALER are REP and REQ without turns; PAIR has one peer.
+// and DEALER are REP and REQ without turns; PAIR has one peer. Send and Recv of a REQ or REP are an error when it is the other's turn.
 const (
 	Pair   Type = C.ZMQ_PAIR
 	Pub    Type = C.ZMQ_PUB
@@ -48,6 +48,7 @@ type Socket struct {
 	inproc   bool           // received memory may be that of the sender
 	attached bool           // after Bind or Connect
 	inbox    C.zeromq_inbox
+	cut      C.int            // not 0 if the last request of a REQ did not reach its peer (see zeromq_send)
 	early    []C.zeromq_inbox // messages that receiveEarly has received, for the next calls that receive
 	waits    waiters
 }

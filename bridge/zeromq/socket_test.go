@@ -1023,3 +1023,56 @@ func expired() context.Context {
 	cancel()
 	return ctx
 }
+
+// A request that is cut because its peer goes is sent again, to the next peer.
+func TestARequestIsSentAgainWhenItsPeerGoesInTheMiddle(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	request := make([][]byte, 30000)
+	for i := range request {
+		request[i] = []byte{byte(i)}
+	}
+	for i := range 40 {
+		name := fmt.Sprint("inproc://cut", i)
+		req := newSocket(t, c, zeromq.Req, zeromq.Linger(0))
+		_, err := req.Bind(name)
+		require.NoError(t, err)
+		first := newSocket(t, c, zeromq.Rep, zeromq.Linger(0))
+		require.NoError(t, first.Connect(name))
+		var going sync.WaitGroup
+		going.Go(func() {
+			time.Sleep(time.Duration(i) * 200 * time.Microsecond)
+			assert.NoError(t, first.Close())
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		err = req.SendFrames(ctx, request)
+		cancel()
+		going.Wait()
+		if err == nil { // libzmq has taken the request before the peer went
+			require.NoError(t, req.Close())
+			continue
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = req.RecvFrames(deadline(t))
+		require.ErrorContains(t, err, "zeromq: receive: REQ and REP send and receive in turns: ")
+		var sending sync.WaitGroup
+		sending.Go(func() { assert.NoError(t, req.SendFrames(deadline(t), request)) })
+		untilItWaits()
+		next := newSocket(t, c, zeromq.Rep, zeromq.Linger(0))
+		require.NoError(t, next.Connect(name))
+		for range 2 {
+			frames, err := next.RecvFrames(deadline(t))
+			require.NoError(t, err)
+			require.Equal(t, request, frames)
+			sending.Wait()
+			require.ErrorContains(t, req.SendFrames(deadline(t), request), "zeromq: send: REQ and REP send and receive in turns: ")
+			require.NoError(t, next.SendFrames(deadline(t), [][]byte{[]byte("answer")}))
+			frames, err = req.RecvFrames(deadline(t))
+			require.NoError(t, err)
+			require.Equal(t, [][]byte{[]byte("answer")}, frames)
+			require.NoError(t, req.SendFrames(deadline(t), request))
+		}
+		require.NoError(t, req.Close())
+		require.NoError(t, next.Close())
+	}
+}
