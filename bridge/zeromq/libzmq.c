@@ -44,8 +44,7 @@ static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
   }
 }
 
-/* Sends an empty last frame. Returns 0 or an errno. */
-static int send_empty(void *socket) {
+int zeromq_send_empty(void *socket) {
   zmq_msg_t last;
   zmq_msg_init(&last);
   int error = send_frame(socket, &last, 0, 0);
@@ -64,7 +63,7 @@ static void set_relaxed(void *socket, int relaxed) { zmq_setsockopt(socket, ZMQ_
 /* Ends a request that was cut. Returns 0 or an errno. The frame goes nowhere, or as a message without an envelope, which REP ignores, to
  * another peer. */
 static int end_request(void *socket, int *cut) {
-  int error = send_empty(socket);
+  int error = zeromq_send_empty(socket);
   if (error != 0) return error;
   set_relaxed(socket, 1);
   *cut = CUT_ENDED;
@@ -128,7 +127,7 @@ int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const ch
         *cut = CUT_OPEN;
         end_request(socket, cut);
       } else if (more) {
-        send_empty(socket); /* which ends the message whose remaining frames libzmq drops */
+        zeromq_send_empty(socket); /* which ends the message whose remaining frames libzmq drops */
       }
     }
     *taken += error == 0;

@@ -39,6 +39,9 @@ typedef struct zeromq_outgoing zeromq_outgoing;
    none to which an answer can come. */
 int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken, int *cut);
 
+/* Sends an empty last frame without waiting. Returns 0 or an errno. */
+int zeromq_send_empty(void *socket);
+
 /* Frees a message, of which the frames from `first` on were not sent. Their managed tensors stay the caller's. */
 void zeromq_unmake(zeromq_outgoing *made, size_t first, size_t count);
 

@@ -29,7 +29,8 @@ const (
 //
 // Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive, also after the
 // socket and the context are closed. Threads: any. Errors: that of ctx; [ErrClosed]; [Errno]; and those of [Decode] for a message
-// that is not valid, which is dropped whole, so that the next Recv returns the next message.
+// that is not valid, which is dropped whole, so that the next Recv returns the next message. A REP may [Socket.Send] an answer to it before
+// that; otherwise the next Recv or [Poll] sends an empty frame, with which the client's Recv fails.
 func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) {
 	r := receivingOf(options)
 	if r.err != nil {
@@ -45,7 +46,13 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 	if err != nil {
 		return nil, err
 	}
-	return r.message(frames, owners)
+	m, err := r.message(frames, owners)
+	if err != nil {
+		s.mu.Lock()
+		s.refuse()
+		s.mu.Unlock()
+	}
+	return m, err
 }
 
 // RecvFrames waits for a message and returns copies of its frames. It is for messages that are not of ZIO, such as acknowledgements.
@@ -68,8 +75,21 @@ func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 	return frames, err
 }
 
+// refuse remembers that a REP has received a request that the program does not get. The caller holds s.mu.
+func (s *Socket) refuse() { s.refused = s.kind == Rep }
+
+// answerRefused answers the request that was refused, if the program has not done so, because a REP cannot receive before. The caller
+// holds s.mu.
+func (s *Socket) answerRefused() {
+	if s.refused && s.ptr != nil {
+		C.zeromq_send_empty(s.ptr)
+	}
+	s.refused = false
+}
+
 // take receives the frames of one message, nil if there is none.
 func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
+	s.answerRefused()
 	var code C.int
 	switch {
 	case s.cut != 0:
@@ -81,13 +101,21 @@ func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	}
 	switch {
 	case code == C.ZEROMQ_LIMIT:
+		s.refuse()
 		return nil, nil, fmt.Errorf("zeromq: receive: limit of %d bytes: %w", r.limit, ErrLimit)
 	case syscall.Errno(code) == syscall.EAGAIN:
 		return nil, nil, nil
+	case syscall.Errno(code) == syscall.ENOMEM:
+		s.refuse()
+		return nil, nil, failed("receive", Errno(code))
 	case code != 0:
 		return nil, nil, inTurn("receive", Errno(code))
 	}
-	return s.unload(r)
+	frames, owners, err := s.unload(r)
+	if err != nil {
+		s.refuse()
+	}
+	return frames, owners, err
 }
 
 // takeEarly puts the first message of s.early into the inbox, and returns what zeromq_receive returns.

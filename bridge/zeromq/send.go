@@ -124,6 +124,7 @@ func (out *outbox) try(s *Socket) (done bool, err error) {
 		out.frames[i].owner = 0
 	}
 	if code == 0 {
+		s.refused = false // a REP has answered
 		return true, nil
 	}
 	if syscall.Errno(code) != syscall.EAGAIN {

@@ -50,6 +50,7 @@ type Socket struct {
 	inbox    C.zeromq_inbox
 	cut      C.int            // not 0 if the last request of a REQ did not reach its peer (see zeromq_send)
 	early    []C.zeromq_inbox // messages that receiveEarly has received, for the next calls that receive
+	refused  bool             // a REP owes an answer to a request that Recv has refused
 	waits    waiters
 }
 

@@ -725,6 +725,68 @@ func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 	assert.Greater(t, refused, rounds/2)
 }
 
+// A REP must answer before it can receive, also a request that was refused.
+func TestARefusedRequestDoesNotStopAServer(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	rep := newSocket(t, c, zeromq.Rep, zeromq.Linger(0))
+	_, err := rep.Bind("inproc://server")
+	require.NoError(t, err)
+	client := func() *zeromq.Socket {
+		req := newSocket(t, c, zeromq.Req, zeromq.Linger(0))
+		require.NoError(t, req.Connect("inproc://server"))
+		return req
+	}
+	bad, good := client(), client()
+	x := numbers(t, 1<<16)
+	defer x.Close()
+	for name, refuse := range map[string]func() error{
+		"not a message": func() error {
+			require.NoError(t, bad.SendFrames(deadline(t), [][]byte{[]byte("garbage")}))
+			_, err := rep.Recv(deadline(t))
+			return err
+		},
+		"too large": func() error {
+			require.NoError(t, bad.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+			_, err := rep.Recv(deadline(t), zeromq.Limit(1000))
+			return err
+		},
+	} {
+		for next, answer := range map[string]func(){
+			"Recv": func() {},
+			"Poll": func() {
+				_, err := zeromq.Poll(deadline(t), rep)
+				require.NoError(t, err)
+			},
+			"Send": func() { require.NoError(t, rep.SendFrames(deadline(t), [][]byte{[]byte("refused")})) },
+		} {
+			t.Run(name+", then "+next, func(t *testing.T) {
+				require.Error(t, refuse())
+				require.NoError(t, good.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+				answer()
+				got, err := rep.Recv(deadline(t))
+				require.NoError(t, err)
+				requireNumbers(t, got.Tensors[0], 1<<16)
+				got.Close()
+				_, err = rep.RecvFrames(deadline(t))
+				require.ErrorContains(t, err, "in turns", "a request that was not refused is not answered")
+				require.NoError(t, rep.SendFrames(deadline(t), [][]byte{[]byte("done")}))
+				frames, err := good.RecvFrames(deadline(t))
+				require.NoError(t, err)
+				require.Equal(t, "done", string(frames[0]))
+				if next == "Send" {
+					frames, err := bad.RecvFrames(deadline(t))
+					require.NoError(t, err)
+					require.Equal(t, [][]byte{[]byte("refused")}, frames)
+				} else {
+					_, err = bad.Recv(deadline(t))
+					require.Error(t, err, "an empty frame is not a message")
+				}
+			})
+		}
+	}
+}
+
 // All invalid vectors, and frames of random bytes, are refused, and the message behind each is received.
 func TestInvalidVectorsAndRandomBytesAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)

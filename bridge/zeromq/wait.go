@@ -178,6 +178,7 @@ func Poll(ctx context.Context, sockets ...*Socket) (*Socket, error) {
 	for {
 		for _, s := range sockets {
 			s.mu.Lock()
+			s.answerRefused()
 			events, err := s.wake(w)
 			s.mu.Unlock()
 			if err != nil {
