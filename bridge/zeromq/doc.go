@@ -39,6 +39,20 @@
 // number, and [MaxFrame] the size of their frames. Decoding takes as much memory as [bridge.Decode] says, and 64 bytes more
 // for each frame.
 //
+// These limits are for messages that are complete. libzmq keeps the frames of a message until the last one has arrived, and no option
+// limits their number: a peer that never ends its message takes memory until it is disconnected. Let only peers connect that you trust.
+//
+// # Faults of libzmq
+//
+// Some faults of libzmq (as of 4.3.5) cannot be mended here:
+//
+//   - It ends the process (abort) when a context, a Bind or a new connection over ipc finds no free descriptor. The limit of the process
+//     (ulimit -n) must allow for all peers that can connect.
+//   - It may end the process when the time of [Linger] is over, which is at once for Linger(0), while a message of several frames is partly
+//     sent, and the peer closes the connection at the same moment. Without Linger, which waits until all is sent, this does not happen.
+//   - If the peer of a PUSH or PUB goes while Send hands the frames of a long message over, libzmq may never release those that it has taken.
+//     The memory of their tensors then stays until the process ends, and the counter of exports does not fall.
+//
 // # Both forms of a message
 //
 // A message is sent as separate frames, or, after [Message.Pack], as a single frame, which is a copy of all of them.

@@ -75,7 +75,7 @@ func ReceiveHighWater(messages int) SocketOption {
 
 // Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole milliseconds.
 // It waits without an end by default and if d is negative; 0, or less than a millisecond, drops the messages. The longest time
-// is that of 2^31 - 1 milliseconds, 24 days.
+// is that of 2^31 - 1 milliseconds, 24 days. The package documentation names a fault of libzmq when messages are dropped.
 func Linger(d time.Duration) SocketOption {
 	value := int64(-1)
 	if d >= 0 {
