@@ -8,7 +8,9 @@ the last. While it is set, the state of the message is unknown, and the next cal
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -62,7 +64,7 @@ class Tracker:
     __slots__ = ("_parts",)
 
     def __init__(self, parts: Iterable[Any]) -> None:
-        self._parts = [part for part in parts if not part.done]
+        self._parts = [part for part in parts if part is not None and not part.done]  # None: libzmq has a copy
 
     @property
     def done(self) -> bool:
@@ -332,21 +334,23 @@ def _send(
     flags: int,
     track: bool,
 ) -> list[Any]:
-    """Sends the frames of a message, and returns a tracker for each."""
+    """Sends the frames of a message, and returns what pyzmq returns for each."""
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
     if state.sending:
         _end_message(put, state)
-    if len(frames) == 1:
-        return [put(frames[0], flags, copy=False, track=track)]
+    copy = max(map(len, frames)) < socket.copy_threshold or not _may_lend(state.zmq)
     trackers: list[Any] = []
-    state.sending = True
+    state.sending = len(frames) > 1
     try:
         for frame in frames[:-1]:
-            trackers.append(put(frame, flags | _SNDMORE, copy=False, track=track))
-        trackers.append(put(frames[-1], flags, copy=False, track=track))
+            trackers.append(put(frame, flags | _SNDMORE, copy=copy, track=track))
+        trackers.append(put(frames[-1], flags, copy=copy, track=track))
     except BaseException as error:
-        if trackers or not isinstance(error, state.zmq.ZMQError):
+        refused = isinstance(error, state.zmq.ZMQError)
+        if not copy and not refused:
+            _forget(frames[len(trackers) :], error)
+        if state.sending and (trackers or not refused):
             _end_message(put, state)
         state.sending = False  # if libzmq has refused the first frame, nothing is begun
         raise
@@ -364,6 +368,64 @@ def _end_message(put: Callable[..., Any], state: _State) -> None:
     except state.zmq.ZMQError:
         pass
     state.sending = False
+
+
+_collector: Any = None
+"""The thread of pyzmq that `_guard_collector` has last guarded."""
+
+_guarding = threading.Lock()
+
+
+def _may_lend(zmq: Any) -> bool:
+    """Reports whether libzmq may send from the memory of tensors.
+
+    pyzmq keeps what it has lent to libzmq in a table, from which a thread of pyzmq removes it when libzmq has let go. If the thread
+    seems to have ended, pyzmq begins an empty table, and memory is freed while libzmq sends it. Up to Python 3.12, an
+    exception of a signal handler in Thread.is_alive makes a living thread seem so for ever (bpo-45274).
+    """
+    thread = _collector
+    if thread is not None and sys.modules["zmq.utils.garbage"].gc.thread is thread and thread.is_alive():
+        return True
+    # Signal handlers run on the main thread only.
+    guard = threading.Thread(target=_guard_collector, args=(zmq,), daemon=True)
+    guard.start()
+    guard.join()
+    thread = _collector
+    return thread is not None and bool(thread.is_alive())
+
+
+def _guard_collector(zmq: Any) -> None:
+    """Starts the thread of pyzmq, and gives it an is_alive that changes nothing, so that an exception in it does no harm."""
+    global _collector
+    from zmq.utils.garbage import gc
+
+    with _guarding:
+        _collector = None
+        if gc.thread is not None and gc.pid == os.getpid() and not gc.is_alive():
+            return  # it seems to have ended before it was guarded
+        zmq.Frame(b"", copy=False)
+        thread: Any = gc.thread
+        lock = getattr(thread, "_tstate_lock", None)  # held while the thread runs; Python 3.13 has none, and needs no guard
+        if lock is not None:
+            thread.is_alive = lock.locked
+        _collector = thread
+
+
+def _forget(frames: list[Any], error: BaseException) -> None:
+    """Removes the first frame from pyzmq's table if an exception came while pyzmq put it there.
+
+    libzmq has not got it then, and will never say that it has let go. The last entry is the one, if there are several.
+    """
+    garbage = sys.modules["zmq.utils.garbage"]
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename != garbage.__file__:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return
+    for key, reference in reversed(list(garbage.gc.refs.items())):
+        if reference.obj is frames[0]:
+            garbage.gc.refs.pop(key, None)
+            return
 
 
 async def _in_turn(

@@ -8,9 +8,12 @@ import functools
 import gc
 import hashlib
 import json
+import os
 import random
 import signal
+import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -240,9 +243,9 @@ class Module:
         _socket_class = Interrupted
 
 
-def opcodes():
-    """Yields functions that make a call and raise an exception before its first bytecode in the module, its second, and so on."""
-    file = dlbridge._zeromq.__file__
+def opcodes(*files):
+    """Yields functions that make a call and raise an exception before its first bytecode in files, its second, and so on."""
+    files = files or (dlbridge._zeromq.__file__,)
     finished = False
 
     def interrupted_before(n):
@@ -252,7 +255,7 @@ def opcodes():
 
             def trace(frame, event, _):
                 nonlocal left
-                if frame.f_code.co_filename != file or frame.f_code.co_name == "_in_turn":  # it waits, and touches no frame
+                if frame.f_code.co_filename not in files or frame.f_code.co_name == "_in_turn":  # it waits, and touches no frame
                     return None
                 frame.f_trace_opcodes = True
                 if event == "opcode":
@@ -365,6 +368,55 @@ def test_an_exception_anywhere_in_recv_affects_no_other_message(kinds, where):
         with pytest.raises(zmq.Again):
             tens.recv(receiver, flags=zmq.DONTWAIT)
     assert cut > 10
+
+
+def test_an_exception_in_pyzmq_frees_no_memory_that_is_sent():
+    from zmq.utils import garbage
+
+    with sockets(zmq.PULL, zmq.PUSH, "inproc://x", sndhwm=0, rcvhwm=0) as (pull, push):
+        for i in range(20):
+            tens.send(push, [np.full(1 << 16, i)])  # which nothing else holds
+        cut = 0
+        for interrupted in opcodes(garbage.__file__, threading.__file__):
+            try:
+                interrupted(lambda: tens.send(push, [np.full(1 << 16, -1)], seqno=1))
+            except Interrupt:
+                cut += 1
+            tens.send(push, [np.full(1 << 16, -1)], seqno=1)
+            assert dlbridge.counters()["exports"] >= 20
+        assert cut > 10
+        assert [(tens.recv(pull).tensors[0].numpy() == i).all() for i in range(20)] == [True] * 20
+
+
+LOST = """
+import threading
+import numpy as np, zmq
+from dlbridge import tens
+from test_zeromq import Interrupt, opcodes, sockets
+
+with sockets(zmq.PULL, zmq.PUSH, "inproc://x", sndhwm=0, rcvhwm=0) as (pull, push):
+    a = np.arange(1 << 17)
+    push.send(a, copy=False)
+    from zmq.utils.garbage import gc
+    for interrupted in opcodes(threading.__file__):
+        try:
+            interrupted(lambda: push.send(a, copy=False))
+        except Interrupt:
+            if not gc.is_alive():
+                break
+    assert not gc.is_alive()
+    while pull.poll(0):
+        pull.recv()
+    assert tens.send(push, [a], track=True).done
+    t = tens.recv(pull).tensors[0]
+    assert t.data_ptr != a.ctypes.data and (t.numpy() == a).all()
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Thread.is_alive changes nothing")
+def test_parts_are_copied_once_pyzmq_has_lost_its_thread():
+    folder = os.path.dirname(__file__)
+    subprocess.run([sys.executable, "-c", LOST], check=True, timeout=120, env={**os.environ, "PYTHONPATH": folder})
 
 
 def test_request_and_answer_survive_an_exception():
