@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from . import tens
-from ._core import empty, from_buffer
+from ._core import empty, from_buffer, require_library
 from ._elements import LIMIT, limit_of
 
 if TYPE_CHECKING:
@@ -248,6 +248,7 @@ def recv(
     is not valid, which is dropped whole; and those of the socket.
     """
     limit = limit_of(limit)  # before a message is taken
+    require_library()
     state = _state(socket, "recv")
     first = 1 if socket.type == _ROUTER else 0
     flags = int(flags)

@@ -375,6 +375,8 @@ PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void
 
 /* ---- library.c */
 PyObject *library_load(PyObject *module, PyObject *path);
+/* Loads the library, unless it is loaded, and raises the exception that its functions would raise in a forked child. */
+PyObject *library_require(PyObject *module, PyObject *ignored);
 PyObject *library_counters(PyObject *module, PyObject *ignored);
 /* Returns the counters of this package, and those that only the library has, which are 0 before it is loaded. */
 PyObject *counters(PyObject *module, PyObject *ignored);

@@ -230,6 +230,12 @@ PyObject *raise_library(const dlb_error *error) {
   return PyErr_Format(type, "dlbridge: %s", text);
 }
 
+PyObject *library_require(PyObject *module, PyObject *Py_UNUSED(ignored)) {
+  if (get_library(module) == NULL) return NULL;
+  if (stopped) return raise_forked();
+  Py_RETURN_NONE;
+}
+
 PyObject *library_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   const library *go = get_library(module);
   if (go == NULL) return NULL;

@@ -117,6 +117,7 @@ static PyMethodDef functions[] = {
     {"shm_mappings", shm_mappings, METH_NOARGS, NULL},
 #endif
     {"library_counters", library_counters, METH_NOARGS, NULL},
+    {"require_library", library_require, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

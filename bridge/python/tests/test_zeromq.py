@@ -419,6 +419,32 @@ def test_parts_are_copied_once_pyzmq_has_lost_its_thread():
     subprocess.run([sys.executable, "-c", LOST], check=True, timeout=120, env={**os.environ, "PYTHONPATH": folder})
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("pending", [False, True])
+def test_recv_in_a_forked_child_takes_nothing_and_does_not_wait(pending):
+    with sockets(zmq.PAIR, zmq.PAIR) as (a, b):
+        tens.send(a, [])
+        tens.recv(b)
+        if pending:
+            tens.send(a, message_of(0))
+            assert b.poll(10_000)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            seen = 0
+            for call in (lambda: tens.recv(b), lambda: tens.recv(b, flags=zmq.DONTWAIT), lambda: tens.send(a, [])):
+                try:
+                    call()
+                except RuntimeError as error:
+                    seen += "fork" in str(error)
+            os._exit(seen)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        if not pending:
+            tens.send(a, message_of(0))
+        assert is_message(tens.recv(b))
+
+
 def test_request_and_answer_survive_an_exception():
     with sockets(zmq.REP, zmq.REQ, "inproc://x", module=Module) as (rep, req):
         for interrupted in calls(req):
