@@ -8,6 +8,7 @@ the last. While it is set, the state of the message is unknown, and the next cal
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 import threading
@@ -77,12 +78,15 @@ class Tracker:
 
         In a coroutine, `await asyncio.to_thread(tracker.wait)` lets the other tasks run.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = math.inf if timeout is None else time.monotonic() + timeout
         for part in self._parts:
-            try:
-                part.wait(-1 if end is None else max(0.0, end - time.monotonic()))
-            except sys.modules["zmq"].NotDone:
-                raise TimeoutError(f"dlbridge: tens: send: parts are still in use after {timeout} s") from None
+            while not part.done:
+                left = end - time.monotonic()
+                try:
+                    part.wait(max(0.0, min(left, 3600.0)))  # Python's locks cannot wait for centuries
+                except sys.modules["zmq"].NotDone:
+                    if left <= 3600.0:
+                        raise TimeoutError(f"dlbridge: tens: send: parts are still in use after {timeout} s") from None
 
     def __repr__(self) -> str:
         return f"<dlbridge.tens.Tracker: {'done' if self.done else f'{len(self._parts)} parts are in use'}>"
