@@ -33,8 +33,8 @@ else:
     Socket = AsyncSocket = Any
 
 # The constants of pyzmq, as plain integers
-_ROUTER = 6
-_RCVMORE, _EVENTS, _RCVTIMEO, _SNDTIMEO = 13, 15, 27, 28
+_REQ, _ROUTER = 3, 6
+_RCVMORE, _EVENTS, _RCVTIMEO, _SNDTIMEO, _REQ_RELAXED = 13, 15, 27, 28, 53
 _DONTWAIT, _SNDMORE = 1, 2
 _POLLIN, _POLLOUT = 1, 2
 
@@ -254,7 +254,7 @@ def recv(
     limit = limit_of(limit)  # before a message is taken
     require_library()
     state = _state(socket, "recv")
-    first = 1 if socket.type == _ROUTER else 0
+    first = 1 if state.type == _ROUTER else 0
     flags = int(flags)
     if state.futures is None:
         received = _receive(socket, socket.recv, state, flags)
@@ -274,15 +274,17 @@ class _State:
     receiving: frames of a message that `recv` has begun may be left in the socket. RCVMORE is true then, and if it is not, none
         are. (Without the mark, RCVMORE means that the program has received the first frames itself.)
     sending: `send` has begun a message, and may not have sent its last frame. libzmq does not tell.
+    lost: the peer of a REQ went in the middle of the last request.
+    relaxed: `send` has set ZMQ_REQ_RELAXED since, until a request is sent.
     futures: the module of pyzmq whose sockets return futures, if this is one of them, or None.
     loop, locks: the running event loop, and the locks for which calls that receive and that send wait in turn.
     """
 
-    __slots__ = ("futures", "locks", "loop", "receiving", "sending", "zmq")
+    __slots__ = ("futures", "locks", "loop", "lost", "receiving", "relaxed", "sending", "type", "zmq")
 
     def __init__(self, zmq: Any, socket: Any) -> None:
-        self.zmq = zmq
-        self.receiving = self.sending = False
+        self.zmq, self.type = zmq, socket.type
+        self.receiving = self.sending = self.lost = self.relaxed = False
         modules = filter(None, map(sys.modules.get, ("zmq.asyncio", "zmq.eventloop.future")))
         self.futures: Any = next((module for module in modules if isinstance(socket, module.Socket)), None)
         self.loop: Any = None
@@ -358,9 +360,31 @@ def _send(
         if state.sending and (trackers or not refused):
             _end_message(put, state)
         state.sending = False  # if libzmq has refused the first frame, nothing is begun
+        if refused and state.type == _REQ and _is_request_lost(socket, state, error, bool(trackers)):
+            return _send(socket, put, take, state, [memoryview(frame) for frame in frames], flags, track)  # see `_forget`
         raise
     state.sending = False
+    if state.relaxed:
+        socket.set(_REQ_RELAXED, 0)
+    state.lost = state.relaxed = False
     return trackers
+
+
+def _is_request_lost(socket: Any, state: _State, error: Any, begun: bool) -> bool:
+    """Reports whether a request that a REQ socket has refused must be sent once more.
+
+    If the peer goes in the middle of a request, libzmq refuses the next frame, and takes what `_end_message` sends for the
+    request: it would wait for an answer to it. ZMQ_REQ_RELAXED allows the next request all the same. The option cannot be
+    read, but if the program has set it, libzmq does not refuse that request.
+    """
+    if begun and error.errno == state.zmq.EAGAIN:
+        state.lost = True
+        return True
+    if state.lost and not state.relaxed and error.errno == state.zmq.EFSM:
+        state.relaxed = True
+        socket.set(_REQ_RELAXED, 1)
+        return True
+    return False
 
 
 def _end_message(put: Callable[..., Any], state: _State) -> None:

@@ -419,6 +419,43 @@ def test_parts_are_copied_once_pyzmq_has_lost_its_thread():
     subprocess.run([sys.executable, "-c", LOST], check=True, timeout=120, env={**os.environ, "PYTHONPATH": folder})
 
 
+def test_a_request_whose_peer_goes_is_sent_to_the_next():
+    class Losing(zmq.Socket):
+        left = 3
+
+        def send(self, *args, **options):
+            self.left -= 1
+            if self.left == 0:
+                first.close()
+                time.sleep(0.05)
+            return super().send(*args, **options)
+
+    for relaxed in (0, 1):
+        with zmq.Context() as context, Losing(context, zmq.REQ) as req:
+            context.linger = req.linger = 0
+            req.set(zmq.REQ_RELAXED, relaxed)
+            req.bind("inproc://x")
+            first = context.socket(zmq.REP)
+            first.connect("inproc://x")
+            req.poll(0)
+            with pytest.raises(zmq.Again):
+                tens.send(req, message_of(0, 100), flags=zmq.DONTWAIT)
+            with context.socket(zmq.REP) as second:
+                second.connect("inproc://x")
+                second.rcvtimeo = req.rcvtimeo = req.sndtimeo = 10_000
+                for i in range(2):
+                    tens.send(req, message_of(i), seqno=i)
+                    if i == 0:  # the option is as it was
+                        if relaxed:
+                            assert req.poll(10_000, zmq.POLLOUT)
+                        else:
+                            with pytest.raises(zmq.ZMQError, match="current state"):
+                                tens.send(req, message_of(i))
+                    assert is_message(tens.recv(second))
+                    tens.send(second, message_of(7), seqno=7)
+                    assert is_message(tens.recv(req))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize("pending", [False, True])
