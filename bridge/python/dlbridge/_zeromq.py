@@ -33,7 +33,7 @@ else:
     Socket = AsyncSocket = Any
 
 # The constants of pyzmq, as plain integers
-_REQ, _ROUTER = 3, 6
+_REQ, _REP, _ROUTER = 3, 4, 6
 _RCVMORE, _EVENTS, _RCVTIMEO, _SNDTIMEO, _REQ_RELAXED = 13, 15, 27, 28, 53
 _DONTWAIT, _SNDMORE = 1, 2
 _POLLIN, _POLLOUT = 1, 2
@@ -47,7 +47,9 @@ class Tracker:
     """Reports when libzmq has let go of the parts of a message: the result of `tens.send` with `track=True`.
 
     From then on, the memory of the tensors may be written to. Over TCP and IPC that is when all parts are sent, or dropped. Over
-    inproc, it is when the receiver has let go of them too.
+    inproc, it is when the receiver has let go of them too. If the peer of a PUSH, PUB or similar socket goes while `send` is in the
+    middle of a message, libzmq can drop parts without ever letting go of them, even when the context ends: the tracker is then
+    never done, and the memory is never released. Wait with a timeout where that matters.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -156,15 +158,23 @@ def send(
         ({'run': 7}, [0, 1, 2])
 
     On a socket of zmq.asyncio the tensors are encoded at once, and the result is a coroutine that must be awaited: it sends the message
-    when it is the turn of the call. If it is cancelled, the message is sent whole or not at all.
+    when it is the turn of the call: after the calls before it on the same socket, or, on a ROUTER, to the same peer. If it is
+    cancelled, the message is sent whole or not at all.
 
     An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. The receiver then gets the message
     whole or not at all; or it gets the first parts followed by an empty one, or an empty message, which `recv` refuses. (With
     `message_only`, `recv` cannot see that parts are missing.) Other messages are not affected, as long as they are sent by this
-    function, and the socket can be used on. On REQ and REP the refused message counts as the request or the answer.
+    function, and the socket can be used on. On REQ and REP the refused message counts as the request or the answer. Rarely, the
+    exception comes while pyzmq destroys a frame: pyzmq hands it to sys.unraisablehook, and the call goes on. A handler that also sets
+    a flag, which the program tests after the call, misses nothing.
+
+    If the peer of a REQ goes in the middle of the request, the socket can send the next one. Where libzmq reports it, which it does
+    in calls that do not wait, the request is sent again as a whole, to the next peer.
 
     End the context (`Context.term`, or leave a `with` block of it) before the process ends. It waits until everything is sent, at most
-    `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone.
+    `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone. So can
+    a process that closes a socket with a `linger` of a few milliseconds, or 0, while a message of several parts is half sent and its
+    receiver goes at that moment: let it be at least 100.
 
     Errors: those of `encode`, and those of the socket, such as zmq.Again, after which nothing is sent.
     """
@@ -189,7 +199,8 @@ def send(
         trackers = _send(socket, put, take, state, frames, flags | _DONTWAIT, track)
         return Tracker(trackers) if track else None
 
-    return _in_turn(socket, state, step, flags, _POLLOUT, _SNDTIMEO)
+    peer = frames[0] if routing and state.type == _ROUTER else None
+    return _in_turn(socket, state, step, flags, _POLLOUT, _SNDTIMEO, peer)
 
 
 @overload
@@ -237,9 +248,20 @@ def recv(
     On a socket of zmq.asyncio the result is a coroutine that must be awaited. If it is cancelled, it has taken no message. Concurrent
     calls receive in the order in which they begin.
 
+    A request on a REP socket counts as received even if it is refused: send an answer before the next `recv`, which is an error
+    (zmq.EFSM) until then. So is `recv` on a REQ socket before a request is sent.
+
+    A SUB or ROUTER socket takes the first frame of a message when the program polls it or waits for it in asyncio. If the program then
+    disconnects from the peer before it has received the message, the rest is lost, and libzmq can end the process. Receive what is
+    there (zmq.DONTWAIT) before such a disconnect, or close the socket.
+
     An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. What is left of the message that was
     being received is dropped, at the latest by the next call of `recv` or `send` on the socket. If such a call comes first, no other
-    message is affected.
+    message is affected. If the exception comes while pyzmq destroys a frame, which in `recv` are a few of a hundred cases, pyzmq
+    hands it to sys.unraisablehook, and the call goes on: see `send`.
+
+    `limit` bounds what tensors in several parts take, as in `decode`. The parts themselves take memory in proportion to the bytes and
+    the number of frames. libzmq bounds the bytes of a frame (`socket.maxmsgsize`), and not their number.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PULL) as pull:
@@ -277,7 +299,8 @@ class _State:
     lost: the peer of a REQ went in the middle of the last request.
     relaxed: `send` has set ZMQ_REQ_RELAXED since, until a request is sent.
     futures: the module of pyzmq whose sockets return futures, if this is one of them, or None.
-    loop, locks: the running event loop, and the locks for which calls that receive and that send wait in turn.
+    loop, locks: the running event loop, and the locks for which calls that receive and that send (on a ROUTER, to one peer) wait in
+        turn.
     """
 
     __slots__ = ("futures", "locks", "loop", "lost", "receiving", "relaxed", "sending", "type", "zmq")
@@ -288,7 +311,7 @@ class _State:
         modules = filter(None, map(sys.modules.get, ("zmq.asyncio", "zmq.eventloop.future")))
         self.futures: Any = next((module for module in modules if isinstance(socket, module.Socket)), None)
         self.loop: Any = None
-        self.locks: dict[int, Any] = {}
+        self.locks: weakref.WeakValueDictionary[tuple[int, bytes | None], Any] = weakref.WeakValueDictionary()
 
 
 _states: weakref.WeakKeyDictionary[Any, _State] = weakref.WeakKeyDictionary()
@@ -308,27 +331,46 @@ def _state(socket: Any, what: str) -> _State:
 
 
 def _receive(socket: Any, take: Callable[..., Any], state: _State, flags: int) -> list[Any]:
-    """Receives the frames of a message."""
+    """Receives the frames of a message.
+
+    Once its first frame is here, all are, because libzmq hands messages over whole. But sockets such as SUB and ROUTER take the
+    first frame when the program only asks whether there is a message, and if the program then disconnects, libzmq drops the rest.
+    """
     if state.receiving:
         _drop_rest(socket, take, state)
-    frames: list[Any] = []
-    state.receiving = True
-    try:
-        while not frames or frames[-1].more:
+    while True:
+        frames: list[Any] = []
+        state.receiving = True
+        try:
             frames.append(take(flags, copy=False))
-    except BaseException as error:
-        if frames or not isinstance(error, state.zmq.ZMQError):
-            _drop_rest(socket, take, state)
-        state.receiving = False  # if libzmq has no first frame, nothing is begun
-        raise
-    state.receiving = False
-    return frames
+            while frames[-1].more:
+                frames.append(take(flags | _DONTWAIT, copy=False))
+        except BaseException as error:
+            if frames and isinstance(error, state.zmq.Again):
+                continue  # with the next message
+            if frames or not isinstance(error, state.zmq.ZMQError):
+                _drop_rest(socket, take, state)
+            state.receiving = False  # if libzmq has no first frame, nothing is begun
+            if isinstance(error, state.zmq.ZMQError) and error.errno == state.zmq.EFSM and state.type in _OUT_OF_TURN:
+                raise type(error)(error.errno, f"dlbridge: tens: recv: {error}: {_OUT_OF_TURN[state.type]}") from None
+            raise
+        state.receiving = False
+        return frames
+
+
+_OUT_OF_TURN = {
+    _REQ: "a REQ socket must send a request before it receives an answer",
+    _REP: "a REP socket must send an answer before it receives the next request, also if the message that it received was refused",
+}
 
 
 def _drop_rest(socket: Any, take: Callable[..., Any], state: _State) -> None:
-    """Drops the frames that are left of a message. All have arrived: libzmq hands messages over whole."""
-    while socket.get(_RCVMORE):
-        take(_DONTWAIT, copy=False)
+    """Drops the frames that are left of a message, if libzmq has not dropped them itself (see `_receive`)."""
+    try:
+        while socket.get(_RCVMORE):
+            take(_DONTWAIT, copy=False)
+    except state.zmq.Again:
+        pass
     state.receiving = False
 
 
@@ -458,12 +500,13 @@ def _forget(frames: list[Any], error: BaseException) -> None:
 
 
 async def _in_turn(
-    socket: Any, state: _State, step: Callable[[], Any], flags: int, event: int, timeout_option: int
+    socket: Any, state: _State, step: Callable[[], Any], flags: int, event: int, timeout_option: int, peer: bytes | None = None
 ) -> Any:
     """Returns the result of `step`, which sends or receives a message without waiting, once it does not raise zmq.Again.
 
     A task can be cancelled only where it waits. Nothing waits within `step` or after it, so that no message is cut, or
-    received for nobody.
+    received for nobody. Calls that send wait for those before them to the same `peer`, if the socket chooses it. A REP or REQ
+    socket is not ready to receive out of turn, and never will be: therefore `step` comes first there, and raises the error.
     """
     import asyncio
 
@@ -471,8 +514,8 @@ async def _in_turn(
         return _step(socket, step)
     loop = asyncio.get_running_loop()
     if state.loop is not loop:
-        state.loop, state.locks = loop, {_POLLIN: asyncio.Lock(), _POLLOUT: asyncio.Lock()}
-    lock = state.locks[event]
+        state.loop, state.locks = loop, weakref.WeakValueDictionary()
+    lock = state.locks.setdefault((event, peer), asyncio.Lock())
     milliseconds = socket.get(timeout_option)
     end = None if milliseconds < 0 else loop.time() + milliseconds / 1000
     if end is None:
@@ -489,7 +532,7 @@ async def _in_turn(
     try:
         polled = False
         while True:
-            if event == _POLLOUT or state.zmq.Socket.get(socket, _EVENTS) & event:  # REP is never ready before a request
+            if event == _POLLOUT or state.type in _OUT_OF_TURN or state.zmq.Socket.get(socket, _EVENTS) & event:
                 try:
                     return _step(socket, step)
                 except state.zmq.Again:
@@ -522,7 +565,8 @@ def _step(socket: Any, step: Callable[[], Any]) -> Any:
     try:
         return step()
     finally:
-        socket.get(_EVENTS)  # pyzmq then wakes other tasks that wait for the socket: `step` may have read their signal
+        if getattr(socket, "_recv_futures", True) or getattr(socket, "_send_futures", True):
+            socket.get(_EVENTS)  # pyzmq then wakes these tasks, which wait for the socket: `step` may have read their signal
 
 
 def _is_prefix(frame: Any) -> bool:

@@ -456,6 +456,67 @@ def test_a_request_whose_peer_goes_is_sent_to_the_next():
                     assert is_message(tens.recv(req))
 
 
+def test_a_request_that_is_refused_must_be_answered():
+    with sockets(zmq.REP, zmq.REQ) as (rep, req):
+        req.send(b"garbage")
+        with pytest.raises(ValueError):
+            tens.recv(rep)
+        with pytest.raises(zmq.ZMQError, match="recv: .* a REP socket must send an answer before .* refused") as raised:
+            tens.recv(rep)
+        assert raised.value.errno == zmq.EFSM
+        tens.send(rep, [])
+        tens.recv(req)
+        with pytest.raises(zmq.ZMQError, match="recv: .* a REQ socket must send a request before"):
+            tens.recv(req)
+        tens.send(req, message_of(1), seqno=1)
+        assert is_message(tens.recv(rep))
+
+    async def main(rep, req):
+        await req.send(b"garbage")
+        with pytest.raises(ValueError):
+            await tens.recv(rep)
+        with pytest.raises(zmq.ZMQError, match="a REP socket must send an answer"):
+            await tens.recv(rep)
+
+    in_loop(main, kinds=(zmq.REP, zmq.REQ))
+
+
+def test_a_disconnect_spoils_no_message_of_another_peer():
+    async def main():
+        with zmq.asyncio.Context() as context, context.socket(zmq.ROUTER) as router:
+            context.linger = 0
+            with context.socket(zmq.DEALER) as a, context.socket(zmq.DEALER) as b:
+                for name, dealer in (("inproc://a", a), ("inproc://b", b)):
+                    dealer.bind(name)
+                    router.connect(name)
+                for i in range(3):
+                    await tens.send(a, message_of(i), seqno=i)
+                assert (await tens.recv(router)).seqno == 0
+                router.disconnect("inproc://a")
+                await tens.send(b, message_of(9), seqno=9)
+                message = await asyncio.wait_for(tens.recv(router), 10)
+                while message.seqno in (1, 2):
+                    message = await asyncio.wait_for(tens.recv(router), 10)
+                assert message.seqno == 9 and is_message(message)
+
+    asyncio.run(main())
+
+
+def test_the_rest_of_a_message_that_went_with_its_peer_is_not_waited_for():
+    with sockets(zmq.DEALER, zmq.ROUTER) as (dealer, router):
+        tens.send(dealer, message_of(0))
+        assert router.poll(10_000)  # which takes the first frame
+        router.disconnect(dealer.last_endpoint)
+        for _ in range(10):  # without these calls libzmq ends the process in the next one
+            time.sleep(0.01)
+            router.poll(0)
+        router.rcvtimeo = 100
+        for _ in range(2):
+            with pytest.raises(zmq.Again):
+                tens.recv(router)
+        tens.send(router, message_of(1), routing=[b"nobody"])
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize("pending", [False, True])
@@ -724,6 +785,31 @@ def test_asyncio_calls_have_their_turn():
 
     for _ in range(2):
         in_loop(main, sndhwm=1, rcvhwm=1, endpoint="inproc://x")
+
+
+def test_asyncio_sends_to_one_peer_do_not_wait_for_another():
+    async def main():
+        context = zmq.asyncio.Context()
+        try:
+            router, a, b = context.socket(zmq.ROUTER), context.socket(zmq.DEALER), context.socket(zmq.DEALER)
+            router.router_mandatory, router.sndhwm = 1, 1
+            router.bind("inproc://x")
+            for dealer, name in ((a, b"a"), (b, b"b")):
+                dealer.routing_id, dealer.rcvhwm = name, 1
+                dealer.connect("inproc://x")
+                await tens.send(dealer, [])
+                assert (await tens.recv(router)).routing == [name]
+            full = [asyncio.ensure_future(tens.send(router, message_of(i), seqno=i, routing=[b"a"])) for i in range(5)]
+            await asyncio.sleep(0.05)
+            assert not full[-1].done()
+            await asyncio.wait_for(tens.send(router, message_of(7), seqno=7, routing=[b"b"]), 10)
+            assert is_message(await tens.recv(b))
+            assert [(await tens.recv(a)).seqno for _ in range(5)] == list(range(5))
+            await asyncio.gather(*full)
+        finally:
+            context.destroy(linger=0)
+
+    asyncio.run(main())
 
 
 def test_asyncio_calls_wake_the_futures_of_pyzmq():
