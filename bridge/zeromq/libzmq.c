@@ -71,13 +71,13 @@ static int end_request(void *socket, int *cut) {
 }
 
 /* A frame that is to be sent, and its loan, if its memory is not copied. */
-struct zeromq_outgoing {
+typedef struct {
   zmq_msg_t message;
   loan *lent;
-};
+} outgoing;
 
 /* Makes the message of a frame, which lends the memory of its owner or copies the bytes from `small`. Returns 0 or ENOMEM. */
-static int make(zeromq_outgoing *out, const zeromq_frame *frame, const char *small) {
+static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
   out->lent = NULL;
   if (frame->owner == 0) {
     if (zmq_msg_init_size(&out->message, frame->size) != 0) return ENOMEM;
@@ -92,37 +92,38 @@ static int make(zeromq_outgoing *out, const zeromq_frame *frame, const char *sma
   return ENOMEM;
 }
 
-/* Makes all frames, before the first is sent, because a message cannot be taken back. Returns 0 or ENOMEM. */
-static int make_all(const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made) {
-  zeromq_outgoing *out = malloc(count * sizeof *out);
-  if (out == NULL) return ENOMEM;
-  for (size_t i = 0; i < count; i++) {
+/* Closes the messages of a block that make_all has returned, from `first` on. They were not sent; their owners stay the caller's. */
+static void unmake(outgoing *out, size_t first, size_t count) {
+  for (size_t i = first; i < count; i++) {
+    if (out[i].lent != NULL) out[i].lent->managed = NULL;
+    zmq_msg_close(&out[i].message);
+  }
+  free(out);
+}
+
+/* Makes all frames, before the first is sent, because a message cannot be taken back. Returns NULL if there is no memory. */
+static outgoing *make_all(const zeromq_frame *frames, size_t count, const char *small) {
+  outgoing *out = malloc(count * sizeof *out);
+  for (size_t i = 0; out != NULL && i < count; i++) {
     if (make(&out[i], &frames[i], small) != 0) {
-      zeromq_unmake(out, 0, i);
-      return ENOMEM;
+      unmake(out, 0, i);
+      return NULL;
     }
   }
-  *made = out;
-  return 0;
+  return out;
 }
 
-void zeromq_unmake(zeromq_outgoing *made, size_t first, size_t count) {
-  for (size_t i = first; i < count; i++) {
-    if (made[i].lent != NULL) made[i].lent->managed = NULL;
-    zmq_msg_close(&made[i].message);
-  }
-  free(made);
-}
-
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken, int *cut) {
-  *taken = 0;
-  int error = *made == NULL ? make_all(frames, count, small, made) : 0;
-  if (error != 0) return error;
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_progress *p, int *cut) {
+  outgoing *out = p->made != 0 ? (outgoing *)p->made : make_all(frames, count, small);
+  int error = 0;
+  p->taken = 0;
+  p->made = 0;
+  if (out == NULL) return ENOMEM;
   if (cut != NULL && *cut == CUT_OPEN) error = end_request(socket, cut);
-  while (*taken < count && error == 0) {
-    int more = *taken + 1 < count;
-    error = send_frame(socket, &(*made)[*taken].message, *taken == 0, more);
-    if (error == EAGAIN && *taken > 0) {
+  while (p->taken < count && error == 0) {
+    int more = p->taken + 1 < count;
+    error = send_frame(socket, &out[p->taken].message, p->taken == 0, more);
+    if (error == EAGAIN && p->taken > 0) {
       if (cut != NULL) {
         *cut = CUT_OPEN;
         end_request(socket, cut);
@@ -130,17 +131,21 @@ int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const ch
         zeromq_send_empty(socket); /* which ends the message whose remaining frames libzmq drops */
       }
     }
-    *taken += error == 0;
+    p->taken += error == 0;
   }
-  if (error == EAGAIN && *taken == 0) return error; /* the frames are sent with the next try */
+  if (error == EAGAIN && p->taken == 0) {
+    p->made = (uintptr_t)out;
+    return error;
+  }
   if (error == 0 && cut != NULL && *cut == CUT_ENDED) {
     set_relaxed(socket, 0);
     *cut = 0;
   }
-  zeromq_unmake(*made, *taken, count);
-  *made = NULL;
+  unmake(out, p->taken, count);
   return error;
 }
+
+void zeromq_unmake(uintptr_t made, size_t count) { unmake((outgoing *)made, 0, count); }
 
 /* Makes room for `needed` elements of `size` bytes; *room is how many fit. Returns 0 and changes nothing if there is no memory. */
 static int grow(void **memory, size_t *room, size_t needed, size_t size) {

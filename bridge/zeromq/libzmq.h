@@ -28,22 +28,23 @@ enum { ZEROMQ_LIMIT = -1 }; /* the message exceeds the limit */
 /* Stores what the socket is ready for: ZMQ_POLLIN, ZMQ_POLLOUT. Returns 0 or an errno, never EINTR. */
 int zeromq_events(void *socket, int *events);
 
-/* The frames of a message that is to be sent, as libzmq has them. */
-typedef struct zeromq_outgoing zeromq_outgoing;
+/* How far a message is sent: all 0 before the first try. */
+typedef struct {
+  size_t taken;   /* the number of frames that libzmq has taken in this try */
+  uintptr_t made; /* what zeromq_send has made for the next try, so that copies are made once; if there is none, zeromq_unmake frees it */
+} zeromq_progress;
 
-/* Sends a message without waiting. Returns 0 or an errno. *taken is the number of frames that libzmq has taken: it releases the managed
-   tensors of these frames, and those of the others stay the caller's. After EAGAIN nothing of the message is sent, also if frames were
-   taken: the peer has gone in the middle of the message, and the caller sends the whole message again. *made is NULL at the first try.
-   After EAGAIN it may have the frames for the next one, so that copies are made once; if there is no next try, zeromq_unmake frees them.
-   `cut` is NULL, or for a REQ socket a number that is 0 at first: afterwards it is not 0 if the last request was cut, so that there is
-   none to which an answer can come. */
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_outgoing **made, size_t *taken, int *cut);
+/* Sends a message without waiting. Returns 0 or an errno. libzmq releases the managed tensors of the frames that it has taken, and
+   those of the others stay the caller's. After EAGAIN nothing of the message is sent, also if frames were taken: the peer has gone in the
+   middle of the message, and the caller sends the whole message again. `cut` is NULL, or for a REQ socket a number that is 0 at first:
+   afterwards it is not 0 if the last request was cut, so that there is none to which an answer can come. */
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_progress *p, int *cut);
 
 /* Sends an empty last frame without waiting. Returns 0 or an errno. */
 int zeromq_send_empty(void *socket);
 
-/* Frees a message, of which the frames from `first` on were not sent. Their managed tensors stay the caller's. */
-void zeromq_unmake(zeromq_outgoing *made, size_t first, size_t count);
+/* Frees what zeromq_send has made for another try. The managed tensors stay the caller's. */
+void zeromq_unmake(uintptr_t made, size_t count);
 
 /* Receives one message without waiting. Frames of fewer than `threshold` bytes are copied. Returns 0, an errno or ZEROMQ_LIMIT; after
    an error the inbox is empty, and a message that had arrived is dropped whole. So is one whose connection has ended here after its first

@@ -62,10 +62,10 @@ func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
 
 // outbox is a message as zeromq_send takes it.
 type outbox struct {
-	frames []C.zeromq_frame
-	small  []byte             // the frames without an owner
-	owners []*dlpack.Tensor   // the owner of each frame, or nil for a frame in small; nil if all frames are in small
-	made   *C.zeromq_outgoing // what the last try has made for the next one, or nil
+	frames   []C.zeromq_frame
+	small    []byte             // the frames without an owner
+	owners   []*dlpack.Tensor   // the owner of each frame, or nil for a frame in small; nil if all frames are in small
+	progress *C.zeromq_progress // in memory of its own, which C may write to
 }
 
 // send sends frames. Those that lie in the memory of a tensor of lists are not copied.
@@ -79,17 +79,17 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, lists ...[]*dlpack.T
 	case <-ctx.Done():
 		return fmt.Errorf("zeromq: send: %w", ctx.Err())
 	}
-	out, err := newOutbox(frames, lists...)
+	var out outbox
 	defer out.release()
-	if err != nil {
+	if err := out.fill(frames, lists...); err != nil {
 		return err
 	}
 	return s.do(ctx, "send", pollOut, func() (done bool, err error) { return out.try(s) })
 }
 
-// newOutbox returns a message, which the caller releases, also after an error.
-func newOutbox(frames [][]byte, lists ...[]*dlpack.Tensor) (*outbox, error) {
-	out := &outbox{frames: make([]C.zeromq_frame, len(frames))}
+// fill adds the frames of the message. The caller releases the outbox, also after an error.
+func (out *outbox) fill(frames [][]byte, lists ...[]*dlpack.Tensor) error {
+	out.frames, out.progress = make([]C.zeromq_frame, len(frames)), new(C.zeromq_progress)
 	size, large := 0, false
 	for _, frame := range frames {
 		if len(frame) < sendThreshold {
@@ -105,21 +105,21 @@ func newOutbox(frames [][]byte, lists ...[]*dlpack.Tensor) (*outbox, error) {
 	out.small = make([]byte, 0, size)
 	for i, frame := range frames {
 		if err := out.add(i, frame, known); err != nil {
-			return out, fmt.Errorf("zeromq: send: frame %d: %w", i, err)
+			return fmt.Errorf("zeromq: send: frame %d: %w", i, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // try sends the message if the socket is ready. The caller holds s.mu.
 func (out *outbox) try(s *Socket) (done bool, err error) {
-	var taken C.size_t
 	small := (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small)))
 	var cut *C.int
 	if s.kind == Req {
 		cut = &s.cut
 	}
-	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, &out.made, &taken, cut)
+	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, out.progress, cut)
+	taken := int(out.progress.taken)
 	for i := range out.frames[:taken] {
 		out.frames[i].owner = 0
 	}
@@ -130,7 +130,7 @@ func (out *outbox) try(s *Socket) (done bool, err error) {
 	if syscall.Errno(code) != syscall.EAGAIN {
 		return false, inTurn("send", Errno(code))
 	}
-	for i := range int(taken) { // which libzmq releases
+	for i := range taken { // which libzmq releases
 		if err := out.export(i); err != nil {
 			return false, err
 		}
@@ -175,8 +175,8 @@ func (out *outbox) export(i int) error {
 
 // release releases what libzmq has not taken.
 func (out *outbox) release() {
-	if out.made != nil {
-		C.zeromq_unmake(out.made, 0, C.size_t(len(out.frames)))
+	if out.progress.made != 0 {
+		C.zeromq_unmake(out.progress.made, C.size_t(len(out.frames)))
 	}
 	for i := range out.frames {
 		if out.frames[i].owner != 0 {
