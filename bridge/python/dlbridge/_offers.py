@@ -71,11 +71,12 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     passes to `fetch`: a dict that JSON can represent, of less than 200 bytes, which travels over any transport on the machine.
 
     The dict has the name of an abstract Unix socket, a token, which works once, the offset of the tensor and the size of the segment in
-    bytes, and whether the segment is read-only. The data type and the shape travel by other means. The tensor must be row-major.
-    `readonly` is that of `send`.
+    bytes, and whether the segment is read-only. The data type and the shape travel by other means. The tensor must be row-major, and
+    elements smaller than a byte must be packed: `fetch` reads them so. `readonly` is that of `send`.
 
     Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched, and waits for
-    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major; ValueError for a timeout that is not more than 0.
+    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for one whose elements are
+    smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for a timeout that is not more than 0.
 
         >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
@@ -93,7 +94,7 @@ def fetch(
     handle: Mapping[str, Any], shape: int | Sequence[int], dtype: Any, /, *, timeout: float = 5.0, copy_unsealed: int = 0
 ) -> Tensor:
     """Returns a row-major Tensor in the segment of a handle, which `handle`, Go's shm.Offer or C's dlb_shm_offer has made, in another
-    process or this one.
+    process or this one. Elements smaller than a byte are read as packed.
 
     `timeout` is in seconds. What the handle says is checked against what the kernel says. A shape that does not fit the size in the
     handle is an error that does not use it up. `copy_unsealed` is that of `recv`.

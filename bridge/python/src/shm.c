@@ -372,6 +372,9 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   int writable;
   long long milliseconds;
   if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
+  if (((Tensor *)tensor)->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: handle: each element has a byte of its own, and fetch would read them as packed; "
+                                           "send them, or offer shm.copy(t.convert(\"int8\")) or a copy in another type of whole bytes");
   char text[MESSAGE_SIZE];
   segment_place place;
   segment_handle h;

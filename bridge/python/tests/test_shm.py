@@ -25,6 +25,7 @@ import threading
 import time
 from multiprocessing import shared_memory
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import run_python
@@ -924,6 +925,12 @@ def test_what_cannot_be_offered_is_refused(offered):
         shm.handle(x.T)
     with pytest.raises(BufferError, match="not in a segment"):
         shm.handle(dlbridge.empty(3, "int8"))
+    padded = shm.copy(np.array([1, 2, 3, 1, 2, 3], ml_dtypes.int4))
+    with pytest.raises(BufferError, match=r"would read them as packed; send them, or offer shm.copy\(t.convert\("):
+        shm.handle(padded)
+    assert shm.fetch(shm.handle(shm.copy(padded.convert("int8"))), 6, "int8").tolist() == padded.tolist()
+    packed = shm.empty(4, "int4")
+    assert shm.fetch(shm.handle(packed), 4, "int4").nbytes == packed.nbytes == 2
     with pytest.raises(TypeError, match="handle takes a dlbridge.Tensor, not <class 'list'>"):
         shm.handle([1])
     with pytest.raises(ValueError, match="timeout must be more than 0 seconds, not 0"):
