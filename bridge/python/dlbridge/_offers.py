@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing.util
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -17,26 +18,47 @@ from ._elements import Buffer
 
 _PACKING = "shm"  # Go: shm.Packing
 
-_waiting = 0  # the id of the process that will wait at its end
 
-
-def wait_at_exit() -> None:
+def _register(_: object = None) -> None:
     """Makes this process wait at its end until what it offers was fetched."""
-    global _waiting
-    if _waiting != os.getpid():  # a forked child has to register again
-        # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
-        # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers.
-        multiprocessing.util.Finalize(None, _end, exitpriority=-100)
-        _waiting = os.getpid()
+    # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
+    # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers. It is too late
+    # to register when the first tensor is offered: that can be while the finalizers are called.
+    multiprocessing.util.Finalize(None, _end, exitpriority=-100)
 
 
 def _end() -> None:
+    # A child of multiprocessing calls this before it waits for its threads, which can still offer tensors. It waits for this one too.
+    if _threads():
+        threading.Thread(target=_end_after_threads, name="dlbridge.shm").start()
+    else:
+        _wait()
+
+
+def _threads() -> list[threading.Thread]:
+    """Returns the other threads for which an interpreter waits at its end, without the main one."""
+    own = threading.main_thread(), threading.current_thread()
+    return [thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon and thread not in own]
+
+
+def _end_after_threads() -> None:
+    while threads := _threads():
+        threads[0].join()
+    _wait()
+
+
+def _wait() -> None:
     from . import shm
 
     until = time.monotonic() + shm.exit_timeout
     while _core.shm_offer_count() > 0 and time.monotonic() < until:
         time.sleep(0.002)
     _core.shm_offers_end()
+
+
+_register()
+os.register_at_fork(after_in_child=_register)
+multiprocessing.util.register_after_fork(_register, _register)  # its children have dropped what was registered before
 
 
 def checked(tensor: Any, what: str) -> Tensor:
@@ -85,7 +107,6 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     milliseconds = _milliseconds(timeout, "handle")
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
-    wait_at_exit()
     name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
@@ -184,7 +205,6 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
         if i not in segments and tensor.get("packing") != _PACKING:
             offered.difference_update(_part_numbers(tensor, i))  # parts that other tensors need
     gone = list(accumulate((i in offered for i in range(len(message.parts))), initial=0))  # the offered parts before each part
-    wait_at_exit()
     for i, tensor in enumerate(label.tensors):
         if i in segments:
             name, token, offset, size = _core.shm_offer(segments[i], not readonly, milliseconds)

@@ -14,8 +14,8 @@ of it in the other way is a BufferError, before anything is sent: what is under 
 segment of its own, for which nothing is decided.
 
 The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
-waits until nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable belongs to each process: a
-function given as `initializer` to a pool can set it in the workers.
+waits until its threads have ended and nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable
+belongs to each process: a function given as `initializer` to a pool can set it in the workers.
 
 A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
 ConnectionError that names the cause: the sender has ended, a process had no descriptor left, or the tensor was closed before it was
@@ -39,13 +39,14 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_empty"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-from ._offers import checked, fetch, fetch_parts, handle, offer_parts, wait_at_exit
+from ._offers import checked, fetch, fetch_parts, handle, offer_parts
 
 __all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
 
 exit_timeout: float = 5.0
 """For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
-delayed. A process that is killed does not wait, and neither does one that calls os._exit itself."""
+delayed. A process that is killed does not wait, and neither does one that calls os._exit itself. What a function of atexit offers is
+waited for if the function was registered after this module was imported: those registered before are called after the wait."""
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
@@ -206,7 +207,6 @@ def _reduce(tensor: Tensor) -> Any:
 
 
 def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
-    wait_at_exit()
     try:
         return _core.shm_pickle(tensor, not tensor.readonly)
     except BufferError as error:

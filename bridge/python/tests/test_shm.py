@@ -12,6 +12,7 @@ import mmap
 import multiprocessing
 import multiprocessing.reduction
 import multiprocessing.resource_tracker
+import multiprocessing.util
 import os
 import pathlib
 import pickle
@@ -584,6 +585,67 @@ def test_an_exit_with_nothing_on_offer_is_not_delayed(method):
     process.start()
     assert back.get().tolist() == [1, 1, 1]
     received.put(True)
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
+class _PickledSlowly:
+    def __reduce__(self):
+        time.sleep(0.3)
+        return int, ()
+
+
+def _put_at_the_end(queue):
+    shm.exit_timeout = 1e9
+    queue.put((_PickledSlowly(), shm.copy(np.arange(3))))
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_that_queues_its_first_tensor_at_its_end_waits(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=_put_at_the_end, args=(queue,))
+    process.start()
+    assert queue._reader.poll(60)
+    process.join(0.5)
+    assert process.is_alive()
+    assert queue.get(timeout=60)[1].tolist() == [0, 1, 2]
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
+def test_a_child_of_fork_that_queues_its_first_tensor_at_its_end_waits():
+    queue = multiprocessing.Queue()
+    child = os.fork()
+    if child == 0:
+        _put_at_the_end(queue)
+        multiprocessing.util._exit_function()  # as an interpreter that ends
+        os._exit(0)
+    assert queue._reader.poll(60)
+    time.sleep(0.5)
+    assert queue.get(timeout=60)[1].tolist() == [0, 1, 2]
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _send_after_the_end(connection):
+    def send():
+        threading.main_thread().join()  # until the interpreter waits for its threads
+        connection.send(shm.copy(np.arange(3)))
+
+    shm.exit_timeout = 1e9
+    threading.Thread(target=send).start()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_waits_for_what_its_threads_send_after_its_target_has_returned(method):
+    context = multiprocessing.get_context(method)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_after_the_end, args=(sender,))
+    process.start()
+    assert receiver.poll(60)
+    process.join(0.5)
+    assert process.is_alive()
+    assert receiver.recv().tolist() == [0, 1, 2]
     process.join(timeout=60)
     assert process.exitcode == 0
 
