@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -20,7 +21,7 @@ import (
 const Packing = "shm"
 
 // Offers is an option of [bridge.Encode], which must be called with the same tensors. Those that lie in segments ([IsShared]),
-// without gaps and shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
+// without gaps and without shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
 // [Offer]; so the message must be sent to a single receiver on the same machine.
 //
 // Ownership: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a payload
@@ -35,11 +36,13 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 		s := sendingWith(options)
 		befores := make(map[int]int64) // of the tensors to offer: the bytes before element (0, ..., 0)
 		for i, t := range ts {
-			low, high, err := t.Layout().Span()
-			if err != nil || high-low != t.NumElements() || !IsShared(t) || t.NumElements() == 0 {
+			if _, _, packed := layout.Packed(t.Shape(), t.Strides()); !packed || !IsShared(t) {
 				continue // it has a part
 			}
-			befores[i], err = t.DType().NumBytes(-low, t.Flags()&dlpack.SubbytePadded != 0)
+			low, _, err := t.Layout().Span()
+			if err == nil {
+				befores[i], err = t.DType().NumBytes(-low, t.Flags()&dlpack.SubbytePadded != 0)
+			}
 			if err == nil {
 				err = s.check(t, timeout)
 			}

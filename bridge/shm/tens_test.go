@@ -135,6 +135,29 @@ func TestSpreadAndOffersWorkInEveryOrder(t *testing.T) {
 	}
 }
 
+// In a broadcast with gaps, as many elements may be repeated as are left out.
+func TestABroadcastWithGapsIsNotOffered(t *testing.T) {
+	offering(t)
+	x := numbers(t, 4)
+	for _, spec := range []dlpack.Spec{
+		{Shape: []int64{2, 2}, Strides: []int64{3, 0}},
+		{Shape: []int64{2, 2}, Strides: []int64{0, -3}, ByteOffset: 12},
+		{Shape: []int64{3, 1}, Strides: []int64{1, 7}},
+	} {
+		spec.DType = x.DType()
+		view, err := x.View(spec)
+		require.NoError(t, err)
+		defer view.Close()
+		msg, label, ts := offeredMessage(t, []*dlpack.Tensor{view})
+		packed := spec.Shape[1] == 1
+		assert.Equal(t, packed, len(msg.Parts) == 0)
+		require.NoError(t, shm.FetchTensors(t.Context(), label, ts))
+		_, want, _ := strings.Cut(fmt.Sprint(view), " on cpu ")
+		_, got, _ := strings.Cut(strings.ReplaceAll(fmt.Sprint(ts[0]), ", read-only", ""), " on cpu ")
+		assert.Equal(t, want, got)
+	}
+}
+
 func TestNothingIsOfferedIfOneTensorCannotBe(t *testing.T) {
 	offering(t)
 	x, y := numbers(t, 4), numbers(t, 4)
