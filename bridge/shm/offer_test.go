@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,6 +156,39 @@ func TestG90StrangersAtTheSocketDisturbNobody(t *testing.T) {
 	for _, conn := range strangers {
 		conn.Close()
 	}
+}
+
+// poll refuses more descriptors than RLIMIT_NOFILE, which a process may lower after it has opened them.
+func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
+	offering(t)
+	h := offered(t, time.Minute)
+	var visitors []*net.UnixConn
+	for range 5 {
+		conn, err := net.Dial("unix", "@"+h.Socket)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte{0}) // of a token
+		require.NoError(t, err)
+		visitors = append(visitors, conn.(*net.UnixConn))
+	}
+	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four) // all of them have been accepted then
+	require.NoError(t, err)
+	x.Close()
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: before.Max}))
+	for _, conn := range visitors[:2] { // poll may have begun before the first
+		_, err = conn.Write(make([]byte, 15)) // the rest of a token of no offer
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)))
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF) // before its second is over, after which all are dismissed
+	}
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	x, err = shm.Fetch(t.Context(), h, four)
+	require.NoError(t, err)
+	x.Close()
 }
 
 // The socket of a handle may be that of a process that accepts and never answers.

@@ -192,6 +192,20 @@ static int64_t expire(int64_t now) {
 
 static int idle(void) { return here.count == 0 && here.visitor_count == 0; }
 
+/* Does what poll does. poll refuses more descriptors than RLIMIT_NOFILE, which may have become lower after they were opened: then each
+ * is looked at alone, every RETRY_TIME. */
+static int poll_all(struct pollfd *polled, size_t count, int wait) {
+  int ready = poll(polled, count, wait);
+  if (ready >= 0 || errno == EINTR) return ready;
+  poll(NULL, 0, wait < 0 || wait > RETRY_TIME ? RETRY_TIME : wait);
+  ready = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (poll(&polled[i], 1, 0) > 0) ready++;
+    else polled[i].revents = 0;
+  }
+  return ready;
+}
+
 /* Waits for the next event and handles all that have come. The caller holds the mutex. Reports whether something has come. */
 static int serve_once(void) {
   struct pollfd polled[2 + VISITORS] = {{.fd = here.wake, .events = POLLIN}, {.fd = here.listener, .events = POLLIN}};
@@ -202,7 +216,7 @@ static int serve_once(void) {
   for (size_t i = 0; i < visitors; i++) polled[2 + i] = (struct pollfd){.fd = here.visitors[i].conn, .events = POLLIN};
   const int wait = next == INT64_MAX ? -1 : next - now > INT32_MAX ? INT32_MAX : (int)(next - now);
   pthread_mutex_unlock(&here.mutex);
-  const int ready = poll(polled, 2 + visitors, wait);
+  const int ready = poll_all(polled, 2 + visitors, wait);
   pthread_mutex_lock(&here.mutex);
   if (ready <= 0) return ready < 0;
   if ((polled[0].revents | polled[1].revents) & POLLNVAL) {
