@@ -427,8 +427,10 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
  * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
- * DLB_ERROR_SYSTEM for the socket of another user, and without an answer within `timeout_ms` milliseconds; DLB_ERROR_DTYPE, _DEVICE,
- * _LAYOUT, _OVERFLOW or _READONLY for a description that is invalid or does not fit the segment. */
+ * DLB_ERROR_SYSTEM for the socket of another user, also if the process has changed its user since it made the socket, without an answer
+ * within `timeout_ms` milliseconds, and if the process may send no descriptor because too many of its user are under way (RLIMIT_NOFILE),
+ * after which the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a description that is invalid or
+ * does not fit the segment. */
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
                               uint64_t copied, int64_t timeout_ms, dlb_error *error);
 

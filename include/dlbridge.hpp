@@ -742,7 +742,7 @@ inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uin
 
 // Returns a row-major tensor in the segment of a handle, in the process that has made it or another one. `flags` is 0 or
 // DLPACK_FLAG_BITMASK_READ_ONLY; `copied` is that of recv(). Throws error: DLB_ERROR_CLOSED if the handle was used before, its time
-// is over, or its process has ended; DLB_ERROR_SYSTEM without an answer in time.
+// is over, or its process has ended or is in another network namespace; DLB_ERROR_SYSTEM as dlb_shm_fetch.
 inline tensor fetch(const handle &h, DLDataType type, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                     std::uint64_t flags = 0, std::uint64_t copied = 0) {
   const DLTensor view = detail::row_major(type, shape);

@@ -286,8 +286,11 @@ static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int fil
 
 static void close_socket(void *conn) { close(*(int *)conn); }
 
-static int32_t gone(const char *op, dlb_error *error) {
-  return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: it was used before, its time is over, or its process has ended", op);
+/* Returns the error for an errno of segment_fetch_begin or segment_fetch_step. */
+static int32_t not_fetched(const char *op, const char *call, int number, dlb_error *error) {
+  const char *text = segment_fetch_text(number);
+  if (text == NULL) return fail_errno(op, call, number, error);
+  return capi_fail(error, number == ENOENT ? DLB_ERROR_CLOSED : DLB_ERROR_SYSTEM, "%s: handle: %s", op, text);
 }
 
 /* Fetches the descriptor that a handle is for. */
@@ -300,19 +303,13 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   }
   if (failed == EAGAIN) return late(op, timeout_ms, error);
-  if (failed == ENOENT) return gone(op, error);
-  if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: handle: its socket is that of another user", op);
-  if (failed) return fail_errno(op, "connect", failed, error);
+  if (failed) return not_fetched(op, "connect", failed, error);
   do {
     failed = segment_fetch_step(conn, file);
   } while (failed == EAGAIN && (failed = wait_until(conn, POLLIN, end, cancellation, close_socket, &conn)) == 0);
   close(conn);
-  switch (failed) {
-  case 0: return DLB_OK;
-  case ENOENT: return gone(op, error);
-  case ETIMEDOUT: return late(op, timeout_ms, error);
-  default: return fail_errno(op, "recvmsg", failed, error);
-  }
+  if (failed == ETIMEDOUT) return late(op, timeout_ms, error);
+  return failed ? not_fetched(op, "recvmsg", failed, error) : DLB_OK;
 }
 
 int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copied,

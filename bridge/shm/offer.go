@@ -34,10 +34,23 @@ type Handle struct {
 	ReadOnly bool `json:"readonly"` // the offer was not Writable
 }
 
-// ErrNotOffered reports a handle that nobody answers: it was used before, or its time is over, or the process that made it has ended.
+// ErrNotOffered reports a handle that nobody answers: it was used before, or its time is over, or the process that made it has ended or
+// is in another network namespace.
 var ErrNotOffered = errors.New("not offered")
 
-var errGone = fmt.Errorf("handle: it was used before, its time is over, or its process has ended: the segment is %w", ErrNotOffered)
+// notFetched returns the error for an errno of segment_fetch_begin or segment_fetch_step.
+func notFetched(call string, code syscall.Errno) error {
+	text := C.segment_fetch_text(C.int(code))
+	switch {
+	case text == nil:
+		return os.NewSyscallError(call, code)
+	case code == syscall.ENOENT:
+		return fmt.Errorf("handle: %s: the segment is %w", C.GoString(text), ErrNotOffered)
+	case code == syscall.EACCES:
+		code = syscall.EPERM
+	}
+	return fmt.Errorf("handle: %s: %w", C.GoString(text), code)
+}
 
 // Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
 // forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The data type, the shape and the strides of the tensor
@@ -94,7 +107,9 @@ func Offered() int { return int(C.segment_offer_count()) }
 // ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not
 // [Writable]. After an error for a spec that does not fit h.Size, the handle can be used again.
 //
-// Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; those of [Recv].
+// Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; [syscall.EPERM] for the socket of another user, and if the
+// process that has made the handle has changed its user since; [syscall.ETOOMANYREFS] if that process may send no descriptor, because too
+// many of its user are under way, after which the handle can be used again; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {
 	err := checkHandle(h, &spec)
 	if err == nil {
@@ -152,14 +167,8 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	switch code {
-	case 0:
-	case syscall.ENOENT:
-		return 0, errGone
-	case syscall.EACCES:
-		return 0, fmt.Errorf("handle: its socket is that of another user: %w", syscall.EPERM)
-	default:
-		return 0, os.NewSyscallError("connect", code)
+	if code != 0 {
+		return 0, notFetched("connect", code)
 	}
 	socket := os.NewFile(uintptr(conn), "socket")
 	defer socket.Close()
@@ -172,13 +181,11 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 		code = syscall.Errno(C.segment_fetch_step(C.int(fd), &descriptor))
 		return code != syscall.EAGAIN
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, cause(ctx, err)
-	case code == syscall.ENOENT:
-		return 0, errGone
-	case code != 0:
-		return 0, os.NewSyscallError("recvmsg", code)
+	}
+	if code != 0 {
+		return 0, notFetched("recvmsg", code)
 	}
 	return int(descriptor), nil
 }

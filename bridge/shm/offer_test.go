@@ -5,9 +5,11 @@ package shm_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -189,6 +191,53 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 	x, err = shm.Fetch(t.Context(), h, four)
 	require.NoError(t, err)
 	x.Close()
+}
+
+func init() {
+	// has as many descriptors under way as a user other than root may have
+	roles["too many under way"] = func() (err error) {
+		if os.Getuid() == 0 {
+			if err := syscall.Setuid(65534); err != nil {
+				return err
+			}
+		}
+		var before syscall.Rlimit
+		syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before)
+		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: before.Max})
+		a, b := ends(failure{})
+		x, err := shm.New(dlpack.Float32, 4)
+		if err != nil {
+			return err
+		}
+		h, err := shm.Offer(x, time.Minute)
+		if err != nil {
+			return err
+		}
+		sent := 0
+		for ; err == nil && sent < 200; sent++ {
+			err = shm.Send(context.Background(), a, []*dlpack.Tensor{x})
+		}
+		if !errors.Is(err, syscall.ETOOMANYREFS) {
+			return fmt.Errorf("send: %v", err)
+		}
+		_, err = shm.Fetch(context.Background(), h, four)
+		if !errors.Is(err, syscall.ETOOMANYREFS) || !strings.Contains(err.Error(), "too many of its user are under way") || shm.Offered() != 1 {
+			return fmt.Errorf("fetch: %v, with %d offers", err, shm.Offered())
+		}
+		for range sent - 1 {
+			if _, err := shm.Recv(context.Background(), b); err != nil {
+				return err
+			}
+		}
+		_, err = shm.Fetch(context.Background(), h, four)
+		return err
+	}
+}
+
+// A descriptor that the system does not let pass leaves the offer as it is.
+func TestAnOfferThatCannotBeSentRemains(t *testing.T) {
+	cmd, _ := child(t, "too many under way")
+	require.NoError(t, cmd.Wait())
 }
 
 // The socket of a handle may be that of a process that accepts and never answers.

@@ -57,7 +57,7 @@ func pair(t *testing.T) (a, b *net.UnixConn) {
 	return a, b
 }
 
-func ends(t testing.TB) (a, b *net.UnixConn) {
+func ends(t require.TestingT) (a, b *net.UnixConn) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	return connection(t, fds[0]), connection(t, fds[1])

@@ -137,7 +137,8 @@ static void close_all(void) {
   here.running = here.ending = 0;
 }
 
-/* Reads more of the token of a visitor, and gives it the descriptor. Reports whether it has to wait for the rest. */
+/* Reads more of the token of a visitor, and gives it the descriptor, or the errno of why it cannot. Reports whether it has to wait for
+ * the rest. */
 static int answer(visitor *v) {
   const ssize_t n = recv(v->conn, v->token + v->done, TOKEN - v->done, 0);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
@@ -147,7 +148,12 @@ static int answer(visitor *v) {
     if (memcmp(here.all[i].token, v->token, TOKEN) != 0) continue;
     /* If the other process has left, another one can still fetch the descriptor. */
     const int fd = segment_file_descriptor(here.all[i].file);
-    if (segment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) withdraw(i);
+    if (segment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) {
+      withdraw(i);
+    } else {
+      const char why = (char)errno;
+      segment_rights_send(v->conn, &why, 1, NULL, 0);
+    }
     break;
   }
   return 0;
@@ -414,6 +420,19 @@ int segment_fetch_step(int conn, int *fd) {
     return 0;
   }
   while (count > 0) close(files[--count]);
-  return n == 1 && failed == EMFILE ? EMFILE : ENOENT;
+  if (n == 1 && failed == EMFILE) return EMFILE;
+  return n == 1 && (one == ETOOMANYREFS || one == ENOMEM || one == ENOBUFS) ? one : ENOENT;
+}
+
+const char *segment_fetch_text(int code) {
+  switch (code) {
+  case ENOENT: return "it was used before, its time is over, or its process has ended or is in another network namespace";
+  case EACCES: return "its socket is that of another user, or its process has changed its user since it made the socket";
+  case EMFILE: return "its descriptor came, and this process can have no further one";
+  case ETOOMANYREFS:
+    return "its process can send no descriptor now, because too many of its user are under way (RLIMIT_NOFILE); fetch it again when some were "
+           "received";
+  default: return NULL;
+  }
 }
 #endif

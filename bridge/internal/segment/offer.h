@@ -2,7 +2,8 @@
  * any transport on the machine. Plain C, for Go, C and Python.
  *
  * The process that offers listens on an abstract Unix socket. The other process connects to it and sends the 16 bytes of the
- * token; the answer is a byte 1 with the descriptor (SCM_RIGHTS), or the end of the connection. */
+ * token; the answer is a byte 1 with the descriptor (SCM_RIGHTS), a byte with the errno of why the descriptor cannot be sent now, or the
+ * end of the connection. */
 #ifndef DLBRIDGE_SEGMENT_OFFER_H
 #define DLBRIDGE_SEGMENT_OFFER_H
 
@@ -47,7 +48,11 @@ CORE_API void segment_offers_end(void);
 CORE_API int segment_fetch_begin(int *conn, const segment_handle *handle);
 
 /* Receives the descriptor, which is the caller's. EAGAIN: there is no answer yet; call it again when `conn` can be read. ENOENT: it
- * was fetched before, or its time is over. EMFILE: it came, and this process can have no further descriptor. */
+ * was fetched before, or its time is over. EMFILE: it came, and this process can have no further descriptor. ETOOMANYREFS, ENOMEM,
+ * ENOBUFS: the other process could not send it, and still offers it. */
 CORE_API int segment_fetch_step(int conn, int *fd);
+
+/* Returns what an errno of the two functions says of a handle, or NULL if it says no more than the system. */
+CORE_API const char *segment_fetch_text(int code);
 
 #endif

@@ -391,8 +391,12 @@ PyObject *shm_offers_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignore
   Py_RETURN_NONE;
 }
 
-static void raise_gone(void) {
-  PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: it was used before, its time is over, or its process has ended");
+/* Raises the exception for an errno of segment_fetch_begin or segment_fetch_step. */
+static void raise_not_fetched(int code) {
+  const char *text = segment_fetch_text(code);
+  if (text == NULL) raise_errno(code, "fetch");
+  else if (code == ENOENT) PyErr_Format(PyExc_LookupError, "dlbridge: shm: handle: %s", text);
+  else raise_os(code, "dlbridge: shm: handle: %s", text);
 }
 
 /* Begins to fetch, and returns the descriptor of the connection, or -1 with an exception. */
@@ -404,9 +408,7 @@ static int fetch_begin(const segment_handle *h, const deadline *d) {
   }
   if (code == 0) return conn;
   if (code == EAGAIN) PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
-  else if (code == ENOENT) raise_gone();
-  else if (code == EACCES) raise_os(code, "dlbridge: shm: handle: its socket is that of another user");
-  else raise_errno(code, "fetch");
+  else raise_not_fetched(code);
   return -1;
 }
 
@@ -423,8 +425,7 @@ static int fetch(const segment_handle *h, double seconds) {
   } while (code == EAGAIN && !failed);
   close(d.fd);
   if (code == 0) return file;
-  if (code == ENOENT) raise_gone();
-  else if (code != EAGAIN) raise_errno(code, "fetch");
+  if (code != EAGAIN) raise_not_fetched(code);
   return -1;
 }
 
