@@ -254,6 +254,7 @@ class Module:
 def opcodes(*files):
     """Yields functions that make a call and raise an exception before its first bytecode in files, its second, and so on."""
     files = files or (dlbridge._zeromq.__file__,)
+    sys._getframe().f_trace_opcodes = True  # or Python 3.12 would report no bytecodes of the first call
     finished = False
 
     def interrupted_before(n):
