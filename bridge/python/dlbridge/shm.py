@@ -18,9 +18,13 @@ waits until its threads have ended and nothing is on offer any more, at most for
 belongs to each process: a function given as `initializer` to a pool can set it in the workers.
 
 A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
-ConnectionError that names the cause: the sender has ended, a process had no descriptor left, or the tensor was closed before it was
-pickled. (A queue pickles in a thread, later than `put`: do not close a tensor after `put`; dropping the last reference is enough.) The
-exception does not come earlier, because one in an unpickler would end the thread that receives the results of a pool.
+ConnectionError that names the cause: the sender has ended, a process had no descriptor or memory left, or the tensor was closed before it
+was pickled. (A queue pickles in a thread, later than `put`: do not close a tensor after `put`; dropping the last reference is enough.) The
+exception does not come earlier, because one in an unpickler would end the thread that receives the results of a pool. A tensor that
+cannot be pickled as it is, such as one whose memory is on a device, is a BufferError or TypeError of the caller, as for `Connection.send`.
+A queue has no caller any more when it pickles: such a tensor arrives, too, and raises when it is used.
+
+Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy.
 
 The module needs Linux 5.1 or later, and no Go library: it works in forked children.
 """
@@ -33,7 +37,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import _core
+from . import _core, _dtypes, _pickle  # noqa: F401 # loaded now: a process that pickles may have no descriptor left
 from ._core import Tensor, from_dlpack
 
 if not hasattr(_core, "shm_empty"):
@@ -188,22 +192,19 @@ _FETCHING = 30.0  # seconds until a process that does not answer, such as a stop
 def _reduce(tensor: Tensor) -> Any:
     """Pickles a tensor for multiprocessing: one in a segment as an offer of it, any other by its elements.
 
-    A queue calls this function in a thread of its own, where an exception would be lost with the whole item. In other threads it reaches
-    the caller, who can mend a tensor that is handed over in another way than before.
+    A queue calls this function in a thread of its own, where an exception would be lost with the whole item: what goes wrong is raised
+    when the tensor is used. In other threads the caller gets the BufferError or TypeError of a tensor that cannot be pickled as it is.
     """
     try:
-        if _core.shm_is_shared(tensor):
-            return _rebuild, _offered(tensor)
-    except BufferError as error:
-        if threading.current_thread().name != "QueueFeederThread":  # of multiprocessing.queues
+        return (_rebuild, _offered(tensor)) if _core.shm_is_shared(tensor) else _pickle.reduce(tensor, 4)
+    except Exception as error:
+        caller = threading.current_thread().name != "QueueFeederThread"  # of multiprocessing.queues
+        if caller and isinstance(error, (BufferError, TypeError)):
             raise
-        return _missing, (_why(error),)
-    except (OSError, MemoryError, ValueError) as error:
         why = _why(error)
         if isinstance(error, ValueError) and tensor.closed:
             why = "it was closed before it was pickled; a queue pickles in a thread, later than put"
         return _missing, (why,)
-    return tensor.__reduce_ex__(4)
 
 
 def _offered(tensor: Tensor) -> tuple[bytes, str, str]:

@@ -157,6 +157,55 @@ def test_what_a_queue_cannot_hand_over_raises_when_it_is_used():
     q.join_thread()
 
 
+@pytest.mark.parametrize(
+    ("tensor", "text"),
+    [
+        (lambda c: dlbridge.from_dlpack(c.new_capsule((4,), (1,), device_type=2)), "the memory is not in the host"),
+        (lambda _: dlbridge.from_dlpack(np.zeros((4, 1))).broadcast_to((4, 1 << 45)), "memory"),
+        (lambda _: shm.copy(np.zeros((4, 1))).broadcast_to((4, 1 << 45)), "memory"),
+        (lambda _: dlbridge.empty(3, "handle64"), "the elements are handles"),
+    ],
+    ids=["device", "broadcast", "broadcast of a segment", "handles"],
+)
+def test_an_item_whose_tensor_cannot_be_pickled_by_its_elements_arrives(c, tensor, text):
+    q = multiprocessing.Queue()
+    q.put((tensor(c), 5))
+    missing, number = q.get(timeout=60)
+    assert number == 5
+    with pytest.raises(ConnectionError, match=text):
+        missing.tolist()
+    q.close()
+    q.join_thread()
+
+
+def test_the_caller_sees_that_a_tensor_on_a_device_cannot_be_pickled(c):
+    a, _ = multiprocessing.Pipe()
+    with pytest.raises(BufferError, match="the memory is not in the host"):
+        a.send(dlbridge.from_dlpack(c.new_capsule((4,), (1,), device_type=2)))
+
+
+def test_a_queue_pickles_elements_without_a_descriptor():
+    script = """
+        import multiprocessing, numpy as np, os, resource
+        import dlbridge
+        from dlbridge import shm
+        t, q = dlbridge.from_dlpack(np.arange(3)), multiprocessing.Queue()
+        q.put(1)
+        q.get()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        full = []
+        try:
+            while True:
+                full.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        q.put(t)
+        assert q.get(timeout=60).tolist() == [0, 1, 2]
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_message_that_is_refused_decides_nothing(pair):
     shared, fresh = shm.empty(3, "int8"), shm.empty(3, "int8")
     shm.send(pair[0], shared, readonly=False)
