@@ -84,7 +84,8 @@ def _seconds(timeout: float, what: str) -> float:
     return value
 
 
-def _milliseconds(timeout: float, what: str) -> int:
+def milliseconds_of(timeout: float, what: str) -> int:
+    """Returns a timeout in seconds, which must be more than 0, as milliseconds."""
     return ceil(min(_seconds(timeout, what), 1e9) * 1000)
 
 
@@ -104,7 +105,7 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
         >>> dlbridge.shm.fetch(h, 3, "int64")
         <dlbridge.Tensor, int64(3,), read-only: [0, 1, 2]>
     """
-    milliseconds = _milliseconds(timeout, "handle")
+    milliseconds = milliseconds_of(timeout, "handle")
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
     name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
@@ -190,7 +191,7 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
     """
     message = tens.decode(frames)
     label = _Label(message)
-    milliseconds = _milliseconds(timeout, "offer_parts")
+    milliseconds = milliseconds_of(timeout, "offer_parts")
     segments: dict[int, Tensor] = {}  # the tensors that are offered, by their indexes
     offered: set[int] = set()  # their parts
     for i, tensor in enumerate(label.tensors):

@@ -15,7 +15,8 @@ segment of its own, for which nothing is decided.
 
 The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
 waits until its threads have ended and nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable
-belongs to each process: a function given as `initializer` to a pool can set it in the workers.
+belongs to each process: a function given as `initializer` to a pool can set it in the workers. What was pickled and is never received is
+on offer for the seconds of `pickle_timeout`, an hour.
 
 A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
 ConnectionError that names the cause: the sender has ended, a process had no descriptor or memory left, or the tensor was closed before it
@@ -43,14 +44,20 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_empty"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-from ._offers import checked, fetch, fetch_parts, handle, offer_parts
+from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts
 
-__all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
+__all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "pickle_timeout", "readonly", "recv", "send"]
 
 exit_timeout: float = 5.0
 """For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
 delayed. A process that is killed does not wait, and neither does one that calls os._exit itself. What a function of atexit offers is
 waited for if the function was registered after this module was imported: those registered before are called after the wait."""
+
+pickle_timeout: float = 3600.0
+"""For how many seconds a tensor that multiprocessing has pickled can be received: so long this process holds its segment and a
+descriptor, if nobody receives it. That is so after an error in the rest of an item (`Connection.send` does not tell a tensor that it was
+not sent), for the tasks of a pool that is left early (`imap`), and for those of a worker that has died. Set it to more if tasks
+wait longer in their queue (`math.inf`: until this process ends), and to less if many are dropped."""
 
 
 def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
@@ -209,7 +216,7 @@ def _reduce(tensor: Tensor) -> Any:
 
 def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
     try:
-        return _core.shm_pickle(tensor, not tensor.readonly)
+        return _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
     except BufferError as error:
         raise BufferError(f"{error}: dlbridge.shm.readonly(t) is read-only, and dlbridge.shm.copy(t) a copy") from None
 
@@ -222,7 +229,10 @@ def _rebuild(data: bytes, name: str, token: str) -> Tensor:
     try:
         return _core.shm_unpickle(data, name, token, _FETCHING)
     except LookupError:
-        return _missing("the process that has sent it must live until it is received, and it has ended; or the pickle was loaded twice")
+        return _missing(
+            "the process that has sent it must live until it is received, and it has ended; or the pickle was loaded twice, or later than "
+            "dlbridge.shm.pickle_timeout of that process allows"
+        )
     except (OSError, MemoryError, ValueError, BufferError) as error:
         return _missing(_why(error))
 

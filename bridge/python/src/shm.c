@@ -176,14 +176,15 @@ static int pack(segment_outbox *out, PyObject *tuple, int writable) {
   return failed ? -1 : 0;
 }
 
-/* Offers the segment of a Tensor until it was fetched. (Tensor, writable) -> (bytes of a message, socket, token) */
+/* Offers the segment of a Tensor. (Tensor, writable, milliseconds) -> (bytes of a message, socket, token) */
 PyObject *shm_pickle(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   PyObject *tensor;
   int writable;
+  long long milliseconds;
   segment_outbox out;
   segment_handle h;
-  if (!PyArg_ParseTuple(args, "O!p", state->tensor_type, &tensor, &writable)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
   PyObject *tuple = PyTuple_Pack(1, tensor), *result = NULL;
   if (tuple == NULL || pack(&out, tuple, writable) < 0) {
     Py_XDECREF(tuple);
@@ -193,7 +194,7 @@ PyObject *shm_pickle(PyObject *module, PyObject *args) {
   if (data != NULL && out.file_count != 1) {
     PyErr_SetString(PyExc_ValueError, "dlbridge: shm: the tensor has no elements");
   } else if (data != NULL) {
-    const int code = segment_offer_file(&h, out.files[0], INT64_MAX);
+    const int code = segment_offer_file(&h, out.files[0], milliseconds);
     if (code == 0) out.file_count = 0; /* it was taken over */
     result = code == 0 ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_errno(code, "the segment cannot be offered");
   }

@@ -191,7 +191,7 @@ OTHERS = {
     "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
     "decthings.decode_tensor", "decthings.decode_elements", "tensorflow.decode_tensor", "tensorflow.decode_elements",
-    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.decode_all", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.empty",
+    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.decode_all", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout", "shm.empty",
     "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.handle", "shm.attach", "shm.fetch", "shm.offer_parts", "shm.fetch_parts",
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import fcntl
 import json
+import math
 import mmap
 import multiprocessing
 import multiprocessing.reduction
@@ -816,6 +817,29 @@ WITHOUT_DESCRIPTORS = """
             assert [got[i].item(0) for i in arrived] == arrived and 100 < len(arrived) < 256
             assert all("Too many open files" in repr(t) for t in got if t.closed)
 """
+
+
+def test_a_pickle_that_nobody_loads_holds_its_segment_until_its_time_is_over(offered, monkeypatch):
+    a, b = multiprocessing.Pipe()
+    with a, b:
+        monkeypatch.setattr(shm, "pickle_timeout", 0.05)
+        for _ in range(5):
+            with pytest.raises(AttributeError, match="pickle"):
+                a.send((shm.empty(1 << 20, "uint8"), lambda: 0))
+        a.send(shm.empty(3, "uint8"))
+        while _core.shm_offer_count() > 0:
+            time.sleep(0.01)
+        t = b.recv()
+        with pytest.raises(ConnectionError, match="or later than dlbridge.shm.pickle_timeout of that process allows"):
+            t.tolist()
+        for forever in math.inf, 1e300:
+            shm.pickle_timeout = forever
+            a.send(shm.empty(3, "uint8"))
+            assert b.recv().tolist() == [0, 0, 0]
+        shm.pickle_timeout = 0
+        a.send(shm.empty(3, "uint8"))
+        with pytest.raises(ConnectionError, match="pickle_timeout: timeout must be more than 0 seconds, not 0"):
+            b.recv().tolist()
 
 
 def test_processes_without_descriptors_neither_hang_nor_leak():
