@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -267,6 +268,38 @@ func TestARefusedMessageDecidesNothing(t *testing.T) {
 			x.Close()
 		}
 	}
+}
+
+// A segment of another library of the process is recognised even if no descriptor is left to list those of the process.
+func TestASegmentOfAnotherLibraryIsRecognisedWithoutADescriptor(t *testing.T) {
+	offering(t)
+	x := numbers(t, 4)
+	file, err := shm.Descriptor(x)
+	require.NoError(t, err)
+	defer syscall.Close(file)
+	data, err := syscall.Mmap(file, 0, 16, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	require.NoError(t, err)
+	defer syscall.Munmap(data)
+	lent, err := dlpack.Lend(unsafe.Pointer(&data[0]), 16, false, nil, nil)
+	require.NoError(t, err)
+	defer lent.Close()
+	y, err := lent.View(four)
+	require.NoError(t, err)
+	defer y.Close()
+	require.True(t, shm.IsShared(y))
+	a, _ := pair(t)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: before.Max}))
+	for _, z := range []*dlpack.Tensor{x, y} {
+		assert.True(t, shm.IsShared(z))
+		require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{z}), syscall.EMFILE)
+		_, err = shm.Offer(z, time.Minute)
+		require.ErrorIs(t, err, syscall.EMFILE)
+	}
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}))
 }
 
 // The receiver maps only a part of the segment, but what may be sent depends on all of it.

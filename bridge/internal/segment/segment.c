@@ -366,41 +366,51 @@ static int mapping_at(mapping *out, uintptr_t address) {
   return 0;
 }
 
-/* Returns a duplicate of a descriptor that this process has of the file of a mapping, and sets *size to that of the file. Returns -1 if
- * it has none of a file that can never become smaller. Another thread may close any descriptor meanwhile, so the duplicate is checked. */
-static int descriptor_of(const mapping *m, size_t *size) {
-  DIR *all = opendir("/proc/self/fd");
-  int found = -1;
-  if (all == NULL) return -1;
-  for (struct dirent *entry; found < 0 && (entry = readdir(all)) != NULL;) {
-    char target[sizeof segment_name];
-    struct stat status;
-    const ssize_t n = readlinkat(dirfd(all), entry->d_name, target, sizeof target); /* cuts a longer one */
-    if (n < (ssize_t)sizeof segment_name - 1 || memcmp(target, segment_name, sizeof segment_name - 1) != 0) continue;
-    const int fd = fcntl(atoi(entry->d_name), F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) continue;
-    if (fstat(fd, &status) == 0 && status.st_dev == m->device && status.st_ino == m->number && fixed_by(fcntl(fd, F_GET_SEALS))) {
-      found = fd;
-      *size = (size_t)status.st_size;
-    } else {
-      close(fd);
-    }
+/* Sets *out to a duplicate of the descriptor `fd` if its file is that of a mapping and can never become smaller, and *size to that of the
+ * file. ENOENT: it is another one; EMFILE: it is this one, and there is no descriptor for the duplicate. Another thread may close any
+ * descriptor meanwhile, so the duplicate is checked. */
+static int duplicate(int fd, const mapping *m, int *out, size_t *size) {
+  struct stat status;
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), failed = copy < 0 ? errno : 0, asked = failed ? fd : copy;
+  if (fstat(asked, &status) == 0 && status.st_dev == m->device && status.st_ino == m->number &&
+      fixed_by(fcntl(asked, F_GET_SEALS))) {
+    *out = copy;
+    *size = (size_t)status.st_size;
+    return failed ? EMFILE : 0;
   }
-  closedir(all);
-  return found;
+  if (!failed) close(copy);
+  return ENOENT;
 }
 
-/* Does what segment_find does, for a segment that another library of this process has mapped. */
+/* Finds a descriptor that this process has of the file of a mapping, as `duplicate` does. It takes the time of all its descriptors. */
+static int descriptor_of(const mapping *m, int *out, size_t *size) {
+  int failed = ENOENT;
+  DIR *all = opendir("/proc/self/fd");
+  if (all == NULL) { /* there is no descriptor for it: most numbers are in use, up to the limit, which may have been higher */
+    for (int fd = 0; failed == ENOENT && fd < 1 << 20; fd++) failed = duplicate(fd, m, out, size);
+    return failed;
+  }
+  for (struct dirent *entry; failed == ENOENT && (entry = readdir(all)) != NULL;) {
+    char target[sizeof segment_name];
+    const ssize_t n = readlinkat(dirfd(all), entry->d_name, target, sizeof target); /* cuts a longer one */
+    if (n >= (ssize_t)sizeof segment_name - 1 && memcmp(target, segment_name, sizeof segment_name - 1) == 0)
+      failed = duplicate(atoi(entry->d_name), m, out, size);
+  }
+  closedir(all);
+  return failed;
+}
+
+/* Does what segment_find does, for a segment that another library of this process has mapped. EMFILE: all but out->file is set, for which
+ * there is no descriptor. */
 static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
   mapping m;
-  const int failed = mapping_at(&m, address);
+  int failed = mapping_at(&m, address);
   if (failed || !m.shared || !m.segment || size > m.end - address) return failed ? failed : ENOENT;
   out->read_only = !m.writable;
   out->offset = m.offset + (address - m.begin);
-  out->file = descriptor_of(&m, &out->size);
-  if (out->file < 0) return ENOENT;
-  if (out->offset <= out->size && size <= out->size - out->offset) return 0;
-  close(out->file);
+  failed = descriptor_of(&m, &out->file, &out->size);
+  if (failed == ENOENT || (out->offset <= out->size && size <= out->size - out->offset)) return failed;
+  if (!failed) close(out->file);
   return ENOENT;
 }
 
@@ -429,9 +439,10 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
   int fixed = s != NULL && s->file != NULL && fixed_by(fcntl(s->file->fd, F_GET_SEALS));
   *whole = fixed ? s->file->size : 0;
   unlock();
-  if (s == NULL && find_of_others(address, size, &place) == 0) {
+  const int failed = s != NULL ? ENOENT : find_of_others(address, size, &place);
+  if (failed == 0) close(place.file);
+  if (failed == 0 || failed == EMFILE) {
     *whole = place.size;
-    close(place.file);
     fixed = 1;
   }
   return fixed;
