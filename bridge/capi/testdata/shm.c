@@ -446,6 +446,34 @@ static void a_handle_is_fetched_by_another_process(uint64_t flags) {
   dlb_tensor_release(y);
 }
 
+/* In a program without standard descriptors, what some code writes to stderr must not come to lie in a segment. */
+static void no_segment_gets_a_standard_descriptor(void) {
+  DLManagedTensorVersioned *x, *y;
+  int kept[3], taken = 0;
+  for (int i = 0; i < 3; i++) {
+    kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
+    CHECK(kept[i] >= 0);
+  }
+  for (int i = 0; i < 3; i++) close(i);
+  x = numbers(2, 2);
+  CHECK_OK(dlb_shm_send(ends[0], &x, 1, 60000, 0, &error));
+  for (int i = 0; i < 3; i++) taken += fcntl(i, F_GETFD) >= 0;
+  dlb_tensor_release(x);
+  x = receive(); /* now the one descriptor of it is the one that came */
+  for (int i = 0; i < 3; i++) taken += fcntl(i, F_GETFD) >= 0;
+  dlb_shm_handle h = offered(x, 60000, 0);
+  for (int i = 0; i < 3; i++) taken += fcntl(i, F_GETFD) >= 0;
+  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+  for (int i = 0; i < 3; i++) {
+    CHECK(dup2(kept[i], i) == i);
+    close(kept[i]);
+  }
+  CHECK_INT(0, taken);
+  CHECK(at(y, 1, 1) == 3);
+  dlb_tensor_release(x);
+  dlb_tensor_release(y);
+}
+
 static void an_offer_ends(void) {
   DLManagedTensorVersioned *x = numbers(2, 2), *y;
   dlb_shm_handle later = offered(x, INT64_MAX, 0);
@@ -851,6 +879,7 @@ int main(int argc, char **argv) {
   the_first_hand_over_decides(0);
   the_first_hand_over_decides(DLB_SHM_WRITABLE);
   a_handle_is_fetched_by_another_process(DLB_SHM_WRITABLE);
+  no_segment_gets_a_standard_descriptor();
   an_offer_ends();
   strangers_at_the_socket_disturb_nobody();
   a_child_forked_beside_threads_works();

@@ -160,7 +160,7 @@ static int answer(visitor *v) {
 }
 
 static void welcome(int64_t now) {
-  const int conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const int conn = segment_above_standard(accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (conn < 0) {
     /* The process may have no descriptor left, and the connection then keeps the socket readable. */
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) here.deaf_until = now + RETRY_TIME;
@@ -258,7 +258,7 @@ static int listen_on_new_name(void) {
   if (failed) return failed;
   memcpy(here.socket, prefix, sizeof prefix);
   write_hex(here.socket + sizeof prefix - 1, name);
-  here.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  here.listener = segment_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (here.listener < 0) return errno;
   const socklen_t size = set_address(&address, here.socket);
   if (bind(here.listener, (struct sockaddr *)&address, size) != 0 || listen(here.listener, SOMAXCONN) != 0) {
@@ -275,7 +275,7 @@ static int start(void) {
   if (here.running) return listen(here.listener, SOMAXCONN) == 0 ? 0 : errno;
   if (here.joinable) pthread_join(here.thread, NULL); /* it has nothing left to do */
   here.joinable = 0;
-  here.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  here.wake = segment_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (here.wake < 0) return errno;
   int failed = listen_on_new_name();
   if (failed) {
@@ -396,7 +396,7 @@ int segment_fetch_begin(int *out, const segment_handle *handle) {
   unsigned char token[TOKEN];
   struct sockaddr_un address;
   if (!read_hex(token, handle->token, strlen(handle->token))) return EINVAL;
-  const int conn = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int conn = segment_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (conn < 0) return errno;
   const socklen_t size = set_address(&address, handle->socket);
   int failed = connect(conn, (struct sockaddr *)&address, size) != 0 ? errno : 0;

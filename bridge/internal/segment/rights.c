@@ -1,6 +1,7 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #include "rights.h"
+#include "segment.h"
 
 #include <errno.h>
 #include <string.h>
@@ -53,7 +54,9 @@ ssize_t segment_rights_receive(int socket, void *data, size_t size, int files[SE
       int file;
       memcpy(&file, CMSG_DATA(c) + i * sizeof file, sizeof file);
       if (c->cmsg_type == SCM_RIGHTS && *count < SEGMENT_FILES) {
-        files[(*count)++] = file;
+        file = segment_above_standard(file);
+        if (file >= 0) files[(*count)++] = file;
+        else *failed = EMFILE;
       } else {
         if (file >= 0) close(file); /* Linux gives an error in place of a process that has ended */
         if (c->cmsg_type == SCM_RIGHTS) *failed = EPROTO;

@@ -66,6 +66,20 @@ static void unlock_in_child(void) {
 }
 __attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock_in_child); }
 
+int segment_duplicate(int fd) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0 && errno == EINVAL) errno = EMFILE; /* the limit is 3 or less */
+  return copy;
+}
+
+int segment_above_standard(int fd) {
+  if (fd < 0 || fd > 2) return fd;
+  const int copy = segment_duplicate(fd), before = errno;
+  close(fd);
+  errno = before;
+  return copy;
+}
+
 /* ---- descriptors: one for each file, however many mappings and offers there are of it --------------- */
 
 struct segment_file {
@@ -261,7 +275,7 @@ enum { WRITABLE = 2, SHARED = 8 }; /* permissions */
 /* Opens /proc/self/maps, to be kept. The caller has locked the mutex. */
 static int open_maps(void) {
   struct stat status;
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  const int fd = segment_above_standard(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   if (fd < 0) return errno;
   if (fstat(fd, &status) != 0) status = (struct stat){0};
   known.maps.fd = fd;
@@ -371,7 +385,7 @@ static int mapping_at(mapping *out, uintptr_t address) {
  * descriptor meanwhile, so the duplicate is checked. */
 static int duplicate(int fd, const mapping *m, int *out, size_t *size) {
   struct stat status;
-  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), failed = copy < 0 ? errno : 0, asked = failed ? fd : copy;
+  const int copy = segment_duplicate(fd), failed = copy < 0 ? errno : 0, asked = failed ? fd : copy;
   if (fstat(asked, &status) == 0 && status.st_dev == m->device && status.st_ino == m->number &&
       fixed_by(fcntl(asked, F_GET_SEALS))) {
     *out = copy;
@@ -425,7 +439,7 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
     out->offset = s->start + (address - (uintptr_t)s->base);
     out->size = s->file->size;
     failed = s->file->listed ? 0 : list(s->file);
-    if (!failed) out->file = fcntl(s->file->fd, F_DUPFD_CLOEXEC, 0);
+    if (!failed) out->file = segment_duplicate(s->file->fd);
     if (!failed && out->file < 0) failed = errno;
   }
   unlock();
@@ -496,7 +510,7 @@ static int check_size(size_t size) {
 int segment_create(segment **out, size_t size) {
   int failed = check_size(size);
   if (failed) return failed;
-  int fd = (int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING);
+  int fd = segment_above_standard((int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING));
   if (fd < 0) return errno;
   failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
   if (!failed) {
@@ -604,7 +618,7 @@ int segment_open_named(int *fd, const char *directory, const char *name, int wri
   if (name[0] == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/') != NULL) return EINVAL;
   const int dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (dir < 0) return errno;
-  *fd = openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  *fd = segment_above_standard(openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const int failed = *fd < 0 ? errno : 0;
   close(dir);
   return failed == EISDIR || failed == ENXIO ? EINVAL : failed; /* a directory, a socket */

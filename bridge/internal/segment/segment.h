@@ -41,7 +41,14 @@ typedef struct {
   size_t size; /* of the file, of which this process may map a part only */
 } segment_place;
 
-/* All functions that return an int return 0 or an errno. */
+/* Returns a descriptor in place of one that was just made, or -1 with errno, as it may be itself: another one if its number is 0, 1 or 2.
+ * In a process without standard descriptors, what code writes to stderr would otherwise overwrite a segment. */
+CORE_API int segment_above_standard(int fd);
+
+/* Returns a duplicate of a descriptor, which is above the standard ones, or -1 with errno. */
+CORE_API int segment_duplicate(int fd);
+
+/* All other functions that return an int return 0 or an errno. */
 
 /* Takes over a descriptor, and closes it if this process holds the same file already. The caller ends *out with segment_file_end. After
  * an error the descriptor stays the caller's. */
