@@ -91,15 +91,17 @@ def milliseconds_of(timeout: float, what: str) -> int:
 
 def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -> dict[str, Any]:
     """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds, and returns what that process
-    passes to `fetch`: a dict that JSON can represent, of less than 200 bytes, which travels over any transport on the machine.
+    passes to `fetch`: a dict that JSON can represent, of less than 200 bytes, which travels over any transport on the machine, within one
+    network namespace.
 
     The dict has the name of an abstract Unix socket, a token, which works once, the offset of the tensor and the size of the segment in
     bytes, and whether the segment is read-only. The data type and the shape travel by other means. The tensor must be row-major, and
     elements smaller than a byte must be packed: `fetch` reads them so. `readonly` is that of `send`.
 
     Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched, and waits for
-    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for one whose elements are
-    smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for a timeout that is not more than 0.
+    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, for one without elements, and
+    for one whose elements are smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for a timeout that
+    is not more than 0.
 
         >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
@@ -122,8 +124,9 @@ def fetch(
     handle is an error that does not use it up. `copy_unsealed` is that of `recv`.
 
     Ownership: the mapping of the segment ends with the last share of the Tensor. Errors: LookupError if the handle was used before, its
-    time is over, or its process has ended; TimeoutError; PermissionError for the socket of another user; ValueError for a handle or
-    a shape that does not fit the segment; OSError. After an error nothing is mapped, and no descriptor is open.
+    time is over, or its process has ended or is in another network namespace; TimeoutError; PermissionError for the socket of another
+    user; ValueError for a handle or a shape that does not fit the segment; OSError. After an error nothing is mapped, and no descriptor is
+    open.
 
         >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.eye(2)))
         >>> dlbridge.shm.fetch(h, (2, 2), "float64").tolist()

@@ -16,7 +16,8 @@ segment of its own, for which nothing is decided.
 The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
 waits until its threads have ended and nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable
 belongs to each process: a function given as `initializer` to a pool can set it in the workers. What was pickled and is never received is
-on offer for the seconds of `pickle_timeout`, an hour.
+on offer for the seconds of `pickle_timeout`, an hour. Who receives it waits up to 30 seconds, for each tensor, for a process that does not
+answer, such as one that a debugger has stopped.
 
 A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
 ConnectionError that names the cause: the sender has ended, a process had no descriptor or memory left, or the tensor was closed before it
@@ -27,7 +28,7 @@ A queue has no caller any more when it pickles: such a tensor arrives, too, and 
 
 Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy.
 
-The module needs Linux 5.1 or later, and no Go library: it works in forked children.
+The module needs Linux 5.1 or later. Only `offer_parts` and `fetch_parts` need the Go library: the rest works in forked children.
 """
 
 from __future__ import annotations
@@ -121,9 +122,11 @@ def attach(
 def is_shared(tensor: Tensor, /) -> bool:
     """Reports whether all elements of a tensor lie in a segment, whichever library of the process has made it: this module,
     libdlbridge_tensor, or Go's bridge/shm. For memory of others the kernel is asked, which takes less than half a microsecond, and a
-    descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). It is False for a tensor without
-    elements, and for one on the memory of an object that `attach` has mapped: others would have to copy that, because the object can
-    become smaller.
+    descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library the
+    descriptors of the process are searched, which takes about 2 microseconds for each that is open.
+
+    It is False for a tensor without elements, for a broadcast of more bytes than its segment, and for a tensor on the memory of an
+    object that `attach` has mapped: others would have to copy that, because the object can become smaller.
 
         >>> dlbridge.shm.is_shared(dlbridge.shm.empty(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
         (True, False)
@@ -153,8 +156,9 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
     hand-over of a segment, here or in another process, decides: later ones must say the same.
 
     Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, for
-    one whose segment was handed over in the other way before, and with readonly=False for one that is read-only; OSError of the socket.
-    After a BufferError nothing was sent or decided. After an error of the socket, close it.
+    one whose segment was handed over in the other way before, and with readonly=False for one that is read-only; ValueError for a
+    broadcast of more bytes than its segment, for tensors in more than 253 segments, and for more than a message of 1 MiB can describe;
+    OSError of the socket. After a BufferError or ValueError nothing was sent or decided. After an error of the socket, close it.
 
         >>> import socket
         >>> a, b = socket.socketpair()
@@ -193,7 +197,7 @@ def _check_socket(sock: Any, what: str) -> None:
         raise TypeError(f"dlbridge: shm: {what}: a connected Unix socket of the type SOCK_STREAM is required, not {sock!r}")
 
 
-_FETCHING = 30.0  # seconds until a process that does not answer, such as a stopped one, is given up
+_FETCHING = 30.0  # seconds, for each tensor, until a process that does not answer, such as a stopped one, is given up
 
 
 def _reduce(tensor: Tensor) -> Any:
@@ -218,7 +222,8 @@ def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
     try:
         return _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
     except BufferError as error:
-        raise BufferError(f"{error}: dlbridge.shm.readonly(t) is read-only, and dlbridge.shm.copy(t) a copy") from None
+        way = "" if tensor.readonly else "dlbridge.shm.readonly(t) is read-only, and "
+        raise BufferError(f"{error}: {way}dlbridge.shm.copy(t) is a copy, for which nothing is decided") from None
 
 
 # Pickles name these two functions.

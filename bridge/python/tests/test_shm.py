@@ -130,7 +130,7 @@ def test_the_first_hand_over_decides(pair, first, second, readonly):
 def test_the_error_of_a_pickle_names_the_ways_out():
     a, b = multiprocessing.Pipe()
     x = shm.empty(3, "int8")
-    with pytest.raises(BufferError, match=r"sent writable before.*dlbridge.shm.copy\(t\) a copy"):
+    with pytest.raises(BufferError, match=r"sent writable before.* or send a copy: dlbridge.shm.copy\(t\) is a copy"):
         a.send((x, shm.readonly(x)))
     x = shm.empty(3, "int8")
     with pytest.raises(BufferError, match=r"sent read-only before.*dlbridge.shm.readonly\(t\) is read-only"):
