@@ -168,8 +168,8 @@ def send(
     exception comes while pyzmq destroys a frame: pyzmq hands it to sys.unraisablehook, and the call goes on. A handler that also sets
     a flag, which the program tests after the call, misses nothing.
 
-    If the peer of a REQ goes in the middle of the request, the socket can send the next one. Where libzmq reports it, which it does
-    in calls that do not wait, the request is sent again as a whole, to the next peer.
+    If the peer of a REQ goes in the middle of the request, the request is sent again as a whole, to the next peer. If there is none
+    in time, zmq.Again is raised, and the socket can send again.
 
     End the context (`Context.term`, or leave a `with` block of it) before the process ends. It waits until everything is sent, at most
     `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone. So can
@@ -386,22 +386,30 @@ def _send(
     """Sends the frames of a message, and returns what pyzmq returns for each."""
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
-    if state.sending:
+    if state.sending and state.lost:
+        put(b"", flags)  # the last frame of the request was refused, and there was no peer to take this one
+        state.sending = False
+    elif state.sending:
         _end_message(put, state)
     copy = max(map(len, frames)) < socket.copy_threshold or not _may_lend(state.zmq)
     trackers: list[Any] = []
     state.sending = len(frames) > 1
+    rest = flags
     try:
         for frame in frames[:-1]:
-            trackers.append(put(frame, flags | _SNDMORE, copy=copy, track=track))
-        trackers.append(put(frames[-1], flags, copy=copy, track=track))
+            trackers.append(put(frame, rest | _SNDMORE, copy=copy, track=track))
+            if state.type == _REQ:
+                rest |= _DONTWAIT  # libzmq has room for the rest, and does not report in a call that waits that the peer has gone
+        trackers.append(put(frames[-1], rest, copy=copy, track=track))
     except BaseException as error:
         refused = isinstance(error, state.zmq.ZMQError)
         if not copy and not refused:
             _forget(frames[len(trackers) :], error)
-        if state.sending and (trackers or not refused):
-            _end_message(put, state)
+        ended = not state.sending or not (trackers or not refused) or _end_message(put, state)
         state.sending = False  # if libzmq has refused the first frame, nothing is begun
+        if refused and trackers and state.type == _REQ and not ended:
+            state.sending = state.lost = True
+            raise
         if refused and state.type == _REQ and _is_request_lost(socket, state, error, bool(trackers)):
             return _send(socket, put, take, state, [memoryview(frame) for frame in frames], flags, track)  # see `_forget`
         raise
@@ -429,16 +437,18 @@ def _is_request_lost(socket: Any, state: _State, error: Any, begun: bool) -> boo
     return False
 
 
-def _end_message(put: Callable[..., Any], state: _State) -> None:
-    """Ends a message that may lack its last frame by an empty one, so that its receiver refuses it.
+def _end_message(put: Callable[..., Any], state: _State) -> bool:
+    """Ends a message that may lack its last frame by an empty one, so that its receiver refuses it. Reports whether libzmq took it.
 
     libzmq refuses the frame only if the message has ended already, or the connection that it went to.
     """
     try:
         put(b"", _DONTWAIT)
+        taken = True
     except state.zmq.ZMQError:
-        pass
+        taken = False
     state.sending = False
+    return taken
 
 
 _collector: Any = None

@@ -428,9 +428,11 @@ def test_parts_are_copied_once_pyzmq_has_lost_its_thread():
     subprocess.run([sys.executable, "-c", LOST], check=True, timeout=120, env={**os.environ, "PYTHONPATH": folder})
 
 
-def test_a_request_whose_peer_goes_is_sent_to_the_next():
+@pytest.mark.parametrize("at", [2, 3, 50, 102])
+@pytest.mark.parametrize("flags", [0, zmq.DONTWAIT])
+def test_a_request_whose_peer_goes_is_sent_to_the_next(at, flags):
     class Losing(zmq.Socket):
-        left = 3
+        left = at
 
         def send(self, *args, **options):
             self.left -= 1
@@ -442,13 +444,14 @@ def test_a_request_whose_peer_goes_is_sent_to_the_next():
     for relaxed in (0, 1):
         with zmq.Context() as context, Losing(context, zmq.REQ) as req:
             context.linger = req.linger = 0
+            req.sndtimeo = 100
             req.set(zmq.REQ_RELAXED, relaxed)
             req.bind("inproc://x")
             first = context.socket(zmq.REP)
             first.connect("inproc://x")
             req.poll(0)
             with pytest.raises(zmq.Again):
-                tens.send(req, message_of(0, 100), flags=zmq.DONTWAIT)
+                tens.send(req, message_of(0, 100), flags=flags)
             with context.socket(zmq.REP) as second:
                 second.connect("inproc://x")
                 second.rcvtimeo = req.rcvtimeo = req.sndtimeo = 10_000
