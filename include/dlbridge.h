@@ -340,6 +340,7 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
  * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other processes may write to it. From then on, in
  * all processes, to hand over any tensor of it in the other way is DLB_ERROR_READONLY, before anything is sent. So messages and offers
  * that are under way always arrive as they were made. dlb_shm_copy makes a tensor in a segment of its own, for which nothing is decided.
+ * A dlb_shm_send that has failed at the socket, or whose time was over, has decided as well; a dlb_shm_offer that has failed has not.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */

@@ -35,7 +35,8 @@
 // The first hand-over of a segment, by [Send] or [Offer], decides whether other processes may write to it. From then on, in all
 // processes, to hand over any tensor of it in the other way is [dlpack.ErrReadOnly], before anything is sent. So what is under way
 // always arrives as it was sent. (The kernel keeps the decision: after a writable hand-over, F_SEAL_SEAL forbids the other seal.) [Copy]
-// makes a tensor in a segment of its own, for which nothing is decided.
+// makes a tensor in a segment of its own, for which nothing is decided. A Send that has failed at the socket, or for its context, has
+// decided as well; an Offer that has failed has not.
 //
 // [ReadOnly] does the same inside one process: it maps the memory of a segment, or of a mapped file, once more without write permission.
 //

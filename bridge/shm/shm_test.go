@@ -219,9 +219,9 @@ func TestTheFirstHandOverDecides(t *testing.T) {
 	for first, underWay := range take {
 		for second := range take {
 			for _, options := range [][]shm.SendOption{writable, readOnly} {
-				other, text := readOnly, "its segment was sent writable before, and can no longer be made read-only; send it writable, or send a copy"
+				other, text := readOnly, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy"
 				if len(options) == 0 {
-					other, text = writable, "its segment was sent read-only before, and no process can write to it by a new mapping; send it read-only, or send a copy"
+					other, text = writable, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it read-only, or send a copy"
 				}
 				x := numbers(t, 4)
 				require.NoError(t, hand[first](x, options...))
@@ -258,7 +258,7 @@ func TestARefusedMessageDecidesNothing(t *testing.T) {
 	a, b := pair(t)
 	shared, fresh := numbers(t, 3), numbers(t, 3)
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{shared}, shm.Writable()))
-	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}), "tensor 1: its segment was sent writable before")
+	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}), "tensor 1: its segment was handed over writable before")
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}, shm.Writable()))
 	for range 2 {
 		got, err := shm.Recv(t.Context(), b)

@@ -622,10 +622,14 @@ static void without_a_thread_nothing_is_offered(void) {
   if (child == 0) {
     DLManagedTensorVersioned *x = numbers(2, 2);
     dlb_shm_handle h;
-    struct rlimit none = {0, 0};
+    struct rlimit before, none;
+    CHECK_INT(0, getrlimit(RLIMIT_NPROC, &before));
+    none = (struct rlimit){0, before.rlim_max};
     if (geteuid() == 0) CHECK_INT(0, setuid(65534));
     CHECK_INT(0, setrlimit(RLIMIT_NPROC, &none));
     CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_offer(&h, x, 1000, 0, &error));
+    CHECK_INT(0, setrlimit(RLIMIT_NPROC, &before));
+    CHECK_OK(dlb_shm_offer(&h, x, 1000, DLB_SHM_WRITABLE, &error)); /* the offer that failed has decided nothing */
     _exit(0);
   }
   int status;

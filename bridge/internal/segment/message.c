@@ -67,13 +67,20 @@ static core_status decided(int code, int writable, char *text, size_t text_size)
                                    "writable, or send a copy");
   if (code != EPERM) return segment_fail(code, "a segment cannot be made read-only", text, text_size);
   if (writable)
-    return FAIL(CORE_ERR_READONLY, "its segment was sent read-only before, and no process can write to it by a new mapping; send it "
+    return FAIL(CORE_ERR_READONLY, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it "
                                    "read-only, or send a copy");
-  return FAIL(CORE_ERR_READONLY, "its segment was sent writable before, and can no longer be made read-only; send it writable, or send a copy");
+  return FAIL(CORE_ERR_READONLY, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy");
 }
 
 core_status segment_decide(int fd, int writable, char *text, size_t text_size) {
   return decided(segment_hand_over(fd, writable), writable, text, text_size);
+}
+
+int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size) {
+  int code = 0;
+  for (int i = 0; i < box->file_count && code == 0; i++) code = segment_hand_over(box->files[i], box->writable);
+  decided(code, box->writable, text, text_size);
+  return code;
 }
 
 /* ---- sending ----------------------------------------------------------------------------------- */
@@ -145,6 +152,7 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
   size_t size = HEADER;
   out->data = NULL;
   out->file_count = 0;
+  out->writable = writable;
   for (size_t i = 0; i < count && size <= SEGMENT_LARGEST; i++) {
     core_extent extent;
     *failed = (int64_t)i;
@@ -199,10 +207,6 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
     at = put(at, strides, 8 * (size_t)t->ndim);
   }
   free(known);
-  for (int i = 0; i < out->file_count && status == CORE_OK; i++) { /* all were checked before */
-    *failed = -1;
-    status = segment_decide(out->files[i], writable, text, text_size);
-  }
   if (status != CORE_OK) {
     segment_outbox_end(out);
     return status;

@@ -27,16 +27,20 @@ typedef struct {
   char *data;
   size_t size;
   int files[SEGMENT_FILES], file_count;
+  int writable; /* whether the receiver may write to them */
 } segment_outbox;
 
 /* Makes a message of tensors, all of whose elements must lie in segments. With `writable` the receiver may write to them;
- * without, nobody can map these segments writable any more. What was decided before for one of them (segment_hand_over) cannot be
- * changed: that is CORE_ERR_READONLY, and then nothing is decided for the others. *failed is set to the index of the tensor that an error
+ * without, nobody can map these segments writable any more, once that was decided (segment_send_step). What was decided before for one of
+ * them (segment_hand_over) cannot be changed: that is CORE_ERR_READONLY. *failed is set to the index of the tensor that an error
  * is about, or -1. CORE_NEEDS_COPY: that tensor is not in a segment. A status that is not CORE_OK comes with a text.
  * segment_outbox_end frees the message and closes its descriptors; after an error there is nothing to free. */
 CORE_API core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count,
                                   int writable, int64_t *failed, char *text, size_t text_size);
 CORE_API void segment_outbox_end(segment_outbox *out);
+
+/* Calls segment_hand_over for the segments of a message, and returns its errno, with a text. */
+CORE_API int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size);
 
 /* Finds the segment of a tensor that has elements and was checked, with this extent as the result. With `writable` it is an error
  * if the receiver of the tensor could not write to it. place->offset is that of element (0, ..., 0). CORE_NEEDS_COPY: the tensor

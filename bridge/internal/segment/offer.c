@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -295,21 +294,14 @@ static int start(void) {
   return 0;
 }
 
-/* Adds an offer, and takes over the descriptor unless there is an error. The caller holds the mutex. */
-static int add(const unsigned char token[TOKEN], int fd, int64_t milliseconds) {
-  if (here.count == here.room) {
-    const size_t room = here.room == 0 ? 16 : 2 * here.room;
-    offer *all = realloc(here.all, room * sizeof *all);
-    if (all == NULL) return ENOMEM;
-    here.all = all;
-    here.room = room;
-  }
-  segment_file *file;
-  const int failed = segment_file_take(&file, fd);
-  if (failed) return failed;
-  offer *o = &here.all[here.count++];
-  *o = (offer){.file = file, .end = segment_after(milliseconds)};
-  memcpy(o->token, token, TOKEN);
+/* Makes room for one more offer. The caller holds the mutex. */
+static int make_room(void) {
+  if (here.count < here.room) return 0;
+  const size_t room = here.room == 0 ? 16 : 2 * here.room;
+  offer *all = realloc(here.all, room * sizeof *all);
+  if (all == NULL) return ENOMEM;
+  here.all = all;
+  here.room = room;
   return 0;
 }
 
@@ -318,37 +310,35 @@ static void wake_thread(void) {
   if (write(here.wake, &one, sizeof one) < 0) {} /* it is being woken already */
 }
 
-int segment_offer_file(segment_handle *out, int fd, int64_t milliseconds) {
-  unsigned char token[TOKEN];
-  int failed = fill_random(token);
-  if (failed) return failed;
+core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size) {
+  offer made = {.end = segment_after(milliseconds)};
+  core_status status = CORE_OK;
   pthread_mutex_lock(&here.mutex);
-  failed = start();
-  if (!failed) failed = add(token, fd, milliseconds);
-  if (!failed) {
-    write_hex(out->token, token);
+  int failed = fill_random(made.token);
+  if (!failed) failed = start();
+  if (!failed) failed = make_room();
+  if (!failed) failed = segment_file_take(&made.file, fd);
+  if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);
+  else status = segment_decide(segment_file_descriptor(made.file), writable, text, text_size); /* for ever, so this is the last step */
+  if (status == CORE_OK) {
+    here.all[here.count++] = made;
+    write_hex(out->token, made.token);
     memcpy(out->socket, here.socket, sizeof out->socket);
     wake_thread(); /* its wait may be too long for the new offer */
   }
   pthread_mutex_unlock(&here.mutex);
-  return failed;
+  const int before = errno; /* of segment_fail */
+  if (failed) close(fd);
+  else if (status != CORE_OK) segment_file_end(made.file);
+  errno = before;
+  return status;
 }
 
 core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text, size_t text_size) {
-  struct stat info;
-  core_status status = segment_decide(place->file, writable, text, text_size);
-  if (status == CORE_OK) {
-    const int failed = fstat(place->file, &info) != 0 ? errno : segment_offer_file(out, place->file, milliseconds);
-    if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);
-  }
-  if (status != CORE_OK) {
-    const int before = errno; /* of segment_fail */
-    close(place->file);
-    errno = before;
-    return status;
-  }
+  const core_status status = segment_offer_file(out, place->file, writable, milliseconds, text, text_size);
+  if (status != CORE_OK) return status;
   out->offset = place->offset;
-  out->size = (uint64_t)info.st_size;
+  out->size = place->size;
   out->read_only = !writable;
   return CORE_OK;
 }

@@ -27,6 +27,8 @@ int segment_check_socket(int fd, char *text, size_t text_size) {
 }
 
 int segment_send_step(int fd, const segment_outbox *box, size_t *sent, char *text, size_t text_size) {
+  const int refusal = *sent == 0 ? segment_outbox_decide(box, text, text_size) : 0;
+  if (refusal) return refusal;
   while (*sent < box->size) {
     const size_t files = *sent == 0 ? (size_t)box->file_count : 0; /* they go with the first byte */
     const ssize_t n = segment_rights_send(fd, box->data + *sent, box->size - *sent, box->files, files);

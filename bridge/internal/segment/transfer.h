@@ -12,8 +12,9 @@
  * EPROTOTYPE: it is another socket. */
 CORE_API int segment_check_socket(int fd, char *text, size_t text_size);
 
-/* Sends the rest of a message. *sent, which must be 0 before the first call, counts its bytes. EAGAIN: call it again when the socket
- * can be written; EPIPE: the other side has closed the connection. */
+/* Sends the rest of a message. *sent, which must be 0 before the first call, counts its bytes. Before the first byte it decides, as
+ * segment_outbox_decide does, and returns its errors; later errors do not change that. EAGAIN: call it again when the socket can be
+ * written; EPIPE: the other side has closed the connection. */
 CORE_API int segment_send_step(int fd, const segment_outbox *box, size_t *sent, char *text, size_t text_size);
 
 /* A message that is being received. All fields must be 0 before the first call; segment_arrival_end frees what it holds. */

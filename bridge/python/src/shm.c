@@ -194,9 +194,10 @@ PyObject *shm_pickle(PyObject *module, PyObject *args) {
   if (data != NULL && out.file_count != 1) {
     PyErr_SetString(PyExc_ValueError, "dlbridge: shm: the tensor has no elements");
   } else if (data != NULL) {
-    const int code = segment_offer_file(&h, out.files[0], milliseconds);
-    if (code == 0) out.file_count = 0; /* it was taken over */
-    result = code == 0 ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_errno(code, "the segment cannot be offered");
+    char text[MESSAGE_SIZE];
+    const core_status status = segment_offer_file(&h, out.files[0], writable, milliseconds, text, sizeof text);
+    out.file_count = 0; /* it was taken over */
+    result = status == CORE_OK ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_shm(status, -1, text);
   }
   Py_XDECREF(data);
   Py_DECREF(tuple);
@@ -222,6 +223,7 @@ static void deadline_after(deadline *d, double seconds) {
 static int raise_step(int code, const char *op, const char *text) {
   switch (segment_status(code)) {
   case CORE_ERR_MEMORY: PyErr_NoMemory(); break;
+  case CORE_ERR_READONLY: PyErr_Format(PyExc_BufferError, "dlbridge: shm: %s", text); break; /* another thread has decided just now */
   case CORE_ERR_FORMAT: PyErr_Format(PyExc_ValueError, "dlbridge: shm: %s: %s", op, text); break;
   case CORE_ERR_ARGUMENT: PyErr_Format(PyExc_TypeError, "dlbridge: shm: %s: %s", op, text); break;
   case CORE_ERR_CLOSED:

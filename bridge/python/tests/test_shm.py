@@ -114,7 +114,7 @@ def test_the_first_hand_over_decides(pair, first, second, readonly):
     give_again, take_again = second(pair)
     x = shm.empty(3, "int8")
     give(x, readonly)
-    text = "sent read-only before.* send it read-only, or send a copy" if readonly else "sent writable before.* send it writable, or send a copy"
+    text = "handed over read-only before.* send it read-only, or send a copy" if readonly else "handed over writable before.* send it writable, or send a copy"
     for tensor in (x, x[1:]):
         with pytest.raises(BufferError, match=text):
             give_again(tensor, not readonly)
@@ -130,17 +130,17 @@ def test_the_first_hand_over_decides(pair, first, second, readonly):
 def test_the_error_of_a_pickle_names_the_ways_out():
     a, b = multiprocessing.Pipe()
     x = shm.empty(3, "int8")
-    with pytest.raises(BufferError, match=r"sent writable before.* or send a copy: dlbridge.shm.copy\(t\) is a copy"):
+    with pytest.raises(BufferError, match=r"handed over writable before.* or send a copy: dlbridge.shm.copy\(t\) is a copy"):
         a.send((x, shm.readonly(x)))
     x = shm.empty(3, "int8")
-    with pytest.raises(BufferError, match=r"sent read-only before.*dlbridge.shm.readonly\(t\) is read-only"):
+    with pytest.raises(BufferError, match=r"handed over read-only before.*dlbridge.shm.readonly\(t\) is read-only"):
         a.send((shm.readonly(x), x))
     a.send(shm.readonly(x))
     assert b.recv().readonly
     a.send(shm.copy(x))
     assert not b.recv().readonly
     process = multiprocessing.get_context("spawn").Process(target=print, args=(y := shm.copy(x), shm.readonly(y)))
-    with pytest.raises(BufferError, match="sent writable before"):
+    with pytest.raises(BufferError, match="handed over writable before"):
         process.start()
     assert _core.shm_mappings() < 5
 
@@ -152,7 +152,7 @@ def test_what_a_queue_cannot_hand_over_raises_when_it_is_used():
     q.put((x, shm.readonly(x), 5))
     got, missing, number = q.get()
     assert not got.readonly and number == 5
-    with pytest.raises(ConnectionError, match="sent writable before"):
+    with pytest.raises(ConnectionError, match="handed over writable before"):
         missing.tolist()
     q.close()
     q.join_thread()
@@ -210,7 +210,7 @@ def test_a_queue_pickles_elements_without_a_descriptor():
 def test_a_message_that_is_refused_decides_nothing(pair):
     shared, fresh = shm.empty(3, "int8"), shm.empty(3, "int8")
     shm.send(pair[0], shared, readonly=False)
-    with pytest.raises(BufferError, match=r"tensors\[1\]: its segment was sent writable before"):
+    with pytest.raises(BufferError, match=r"tensors\[1\]: its segment was handed over writable before"):
         shm.send(pair[0], fresh, shared)
     shm.send(pair[0], fresh, shared, readonly=False)
     assert [t.readonly for t in shm.recv(pair[1]) + shm.recv(pair[1])] == [False] * 3
@@ -582,7 +582,7 @@ def test_what_was_sent_read_only_is_queued_read_only(pair):
     x = shm.empty(3, "int8")
     exchange(pair, x)
     queue = multiprocessing.get_context("spawn").SimpleQueue()
-    with pytest.raises(BufferError, match="its segment was sent read-only before"):
+    with pytest.raises(BufferError, match="its segment was handed over read-only before"):
         queue.put(x)
     queue.put(shm.readonly(x))
     y = queue.get()
@@ -1433,7 +1433,7 @@ def test_a_segment_of_another_library_is_pickled_without_a_copy():
     got = b.recv()
     got.numpy()[:] = [1, 2, 3, 4]
     assert t.tolist() == [1, 2, 3, 4]
-    with pytest.raises(BufferError, match="sent writable before"):
+    with pytest.raises(BufferError, match="handed over writable before"):
         a.send(shm.readonly(t))
 
 
@@ -1443,7 +1443,7 @@ def test_libraries_of_one_process_decide_together():
     handle, error = ctypes.create_string_buffer(256), ctypes.create_string_buffer(512)
     address = dlbridge.to_address(t)
     assert _library().dlb_shm_offer(handle, address, 10, 1, error) == 0  # writable
-    with pytest.raises(BufferError, match="sent writable before"):
+    with pytest.raises(BufferError, match="handed over writable before"):
         shm.handle(t)
     shm.handle(t, readonly=False, timeout=0.01)
     dlbridge.from_address(address)
