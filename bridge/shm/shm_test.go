@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -300,6 +301,32 @@ func TestASegmentOfAnotherLibraryIsRecognisedWithoutADescriptor(t *testing.T) {
 	}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}))
+}
+
+func init() {
+	// has private memory, and no descriptor to ask the kernel with
+	roles["cannot ask"] = func() error {
+		data, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		x, err := dlpack.Lend(unsafe.Pointer(&data[0]), 1, false, nil, nil)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: 3}); err != nil {
+			return err
+		}
+		if shm.IsShared(x) {
+			return errors.New("private memory is said to be shared")
+		}
+		return nil
+	}
+}
+
+func TestPrivateMemoryIsNotSharedWithoutADescriptor(t *testing.T) {
+	cmd, _ := child(t, "cannot ask")
+	require.NoError(t, cmd.Wait())
 }
 
 // The receiver maps only a part of the segment, but what may be sent depends on all of it.

@@ -414,10 +414,11 @@ static int descriptor_of(const mapping *m, int *out, size_t *size) {
   return failed;
 }
 
-/* Does what segment_find does, for a segment that another library of this process has mapped. EMFILE: all but out->file is set, for which
- * there is no descriptor. */
+/* Does what segment_find does, for a segment that another library of this process has mapped. EMFILE: there is no descriptor to ask the
+ * kernel with, and out->size is 0, or none for out->file, and all else is set. */
 static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
   mapping m;
+  out->size = 0;
   int failed = mapping_at(&m, address);
   if (failed || !m.shared || !m.segment || size > m.end - address) return failed ? failed : ENOENT;
   out->read_only = !m.writable;
@@ -455,7 +456,7 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
   unlock();
   const int failed = s != NULL ? ENOENT : find_of_others(address, size, &place);
   if (failed == 0) close(place.file);
-  if (failed == 0 || failed == EMFILE) {
+  if (failed == 0 || (failed == EMFILE && place.size > 0)) {
     *whole = place.size;
     fixed = 1;
   }
