@@ -43,7 +43,8 @@
 // # What is not trusted
 //
 // Recv maps only regular files whose size is sealed, so that no access can end the process because another process has made
-// the file smaller. [CopyUnsealed] lets it copy from other files. It checks all offsets and sizes against the size that the
+// the file smaller. [CopyUnsealed] lets it copy from other files, and from those of huge pages, for whose holes the machine may have no
+// page left. It checks all offsets and sizes against the size that the
 // kernel reports. A writable segment is memory that both sides change at any time: a program that checks elements and then
 // relies on them copies them first. An offer is given once, to a process of the same user that knows a secret of 128 bits.
 //

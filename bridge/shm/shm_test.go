@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -450,6 +451,22 @@ func unsealed(t *testing.T) int {
 	return file
 }
 
+// hugePages returns a descriptor of a sealed file of huge pages, of which the machine may have none.
+func hugePages(t *testing.T) int {
+	const cloexec, sealing, hugetlb, addSeals, shrinkAndGrow = 1, 2, 4, 1024 + 9, 2 | 4
+	name, err := syscall.BytePtrFromString("dlbridge")
+	require.NoError(t, err)
+	call := map[string]uintptr{"amd64": 319, "arm64": 279}[runtime.GOARCH] // memfd_create
+	file, _, errno := syscall.Syscall(call, uintptr(unsafe.Pointer(name)), cloexec|sealing|hugetlb, 0)
+	if errno != 0 {
+		t.Skip("this kernel has no files of huge pages: ", errno)
+	}
+	require.NoError(t, syscall.Ftruncate(int(file), 1<<30)) // of whole pages, whatever their size is
+	_, _, errno = syscall.Syscall(syscall.SYS_FCNTL, file, addSeals, shrinkAndGrow)
+	require.Zero(t, errno)
+	return int(file)
+}
+
 func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 	leavesNothing(t)
 	good := func(t *testing.T) int { return sealed(t, false) }
@@ -499,6 +516,7 @@ func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 		{"writable where it is sealed", func(t *testing.T) int { return sealed(t, true) }, set(28, 0, 4), dlpack.ErrReadOnly, "said to be writable"},
 		{"it can shrink", unsealed, same, dlpack.ErrValue, "must be copied, which the caller must allow (CopyUnsealed in Go"},
 		{"a file", open("/proc/self/exe", syscall.O_RDONLY), same, dlpack.ErrValue, "must be copied, which the caller must allow (CopyUnsealed in Go"},
+		{"huge pages", hugePages, same, dlpack.ErrValue, "must be copied, which the caller must allow (CopyUnsealed in Go"},
 		{"a folder", open("/", syscall.O_RDONLY), same, dlpack.ErrValue, "not one of a file"},
 		{"a device", open("/dev/zero", syscall.O_RDWR), same, dlpack.ErrValue, "not one of a file"},
 		{"a path", open("/proc/self/exe", onlyPath), same, nil, ""},

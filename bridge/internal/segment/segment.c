@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -652,7 +654,8 @@ int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
   int seals = fcntl(fd, F_GET_SEALS);
   int mode = fcntl(fd, F_GETFL);
   *size = (uint64_t)status.st_size;
-  *fixed = fixed_by(seals);
+  struct statfs system;
+  *fixed = fixed_by(seals) && fstatfs(fd, &system) == 0 && (unsigned long)system.f_type != HUGETLBFS_MAGIC;
   *writable = seals >= 0 && !(seals & READ_ONLY_SEALS) && mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
   return 0;
 }

@@ -104,7 +104,8 @@ CORE_API int segment_hand_over(int fd, int writable);
 CORE_API int segment_may_hand_over(int fd, int writable);
 
 /* Sets *size to the size of the file of a descriptor that another process has sent, *fixed to whether the file can never become
- * smaller, and *writable to whether it can be mapped with write permission; both are 0 for a file that cannot have seals.
+ * smaller, and *writable to whether it can be mapped with write permission; both are 0 for a file that cannot have seals. *fixed is also 0
+ * for a file of huge pages: it may have holes for which the system has no page left, and is mapped in whole pages only.
  * EBADF: it is not a regular file. */
 CORE_API int segment_check(int fd, uint64_t *size, int *fixed, int *writable);
 
