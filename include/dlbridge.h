@@ -416,7 +416,7 @@ typedef struct dlb_shm_handle {
  * long as something is offered. A forked child has none of its parent's offers.
  * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment. Lifetime: until the segment was fetched,
  * the time is over, or the process ends. Threads: any. On error: *out is zero; the codes of dlb_shm_send other than
- * DLB_ERROR_CLOSED; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
+ * DLB_ERROR_CLOSED; DLB_ERROR_LAYOUT also for a tensor without elements; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
 DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags,
                               dlb_error *error);
 

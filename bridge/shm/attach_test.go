@@ -109,8 +109,23 @@ func TestG90NamesAndObjectsAreChecked(t *testing.T) {
 		for _, options := range [][]shm.AttachOption{nil, {shm.TrustPeer()}} {
 			_, err := shm.Attach(dir, test.name, test.spec, options...)
 			require.ErrorIs(t, err, test.want, "%s %v", test.name, test.spec)
+			if test.name == "pipe" {
+				require.ErrorContains(t, err, "it is not a regular file")
+			}
 		}
 	}
+}
+
+// The files of /sys have fewer bytes than their size, like an object that becomes smaller while it is copied.
+func TestAnObjectThatBecomesSmallerIsRefused(t *testing.T) {
+	leavesNothing(t)
+	const dir, name = "/sys/kernel/mm/transparent_hugepage", "enabled"
+	if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != 4096 {
+		t.Skip(dir, " is not there")
+	}
+	_, err := shm.Attach(dir, name, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{4096}})
+	require.ErrorIs(t, err, dlpack.ErrValue)
+	require.ErrorContains(t, err, "shm: attach: its file: it became smaller while it was copied")
 }
 
 func TestObjectsOfPythonStayTheirs(t *testing.T) {

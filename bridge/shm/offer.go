@@ -57,7 +57,7 @@ func notFetched(call string, code syscall.Errno) error {
 // travel by other means, such as the label of a message.
 //
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
-// [Send]; [dlpack.ErrValue] for a timeout that is not more than 0.
+// [Send]; [dlpack.ErrLayout] for a tensor without elements; [dlpack.ErrValue] for a timeout that is not more than 0.
 func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Handle, error) {
 	s := sendingWith(options)
 	h, err := s.offer(t, timeout)

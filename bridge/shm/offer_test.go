@@ -92,6 +92,9 @@ func TestViewsAndWritableOffers(t *testing.T) {
 	defer plain.Close()
 	_, err = shm.Offer(plain, time.Minute)
 	require.ErrorIs(t, err, shm.ErrNotShared)
+	_, err = shm.Offer(numbers(t, 0, 3), time.Minute)
+	require.ErrorIs(t, err, dlpack.ErrLayout)
+	require.ErrorContains(t, err, "it has no elements, so that there is nothing to fetch")
 }
 
 func TestAnOfferEnds(t *testing.T) {

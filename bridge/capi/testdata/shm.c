@@ -575,6 +575,9 @@ static void what_cannot_be_offered_or_fetched_is_refused(void) {
   CHECK_OK(dlb_tensor_alloc(&y, UINT8, 1, shape, &error));
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_offer(&h, y, 1, 0, &error)); /* private memory */
   dlb_tensor_release(y);
+  y = numbers(0, 2);
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_shm_offer(&h, y, 1, 0, &error));
+  dlb_tensor_release(y);
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_offer(&h, x, 0, 0, &error));
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_offer(&h, x, 1, 2, &error));
   CHECK(h.socket[0] == 0 && h.size == 0);

@@ -132,6 +132,7 @@ core_status segment_place_of(segment_place *place, const DLTensor *t, const core
                              size_t text_size) {
   if (t->device.device_type != kDLCPU)
     return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
+  if (extent->count == 0) return FAIL(CORE_ERR_LAYOUT, "it has no elements, so that there is nothing to fetch; its shape says all");
   int code = segment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
   if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
   if (code != 0) return segment_fail(code, "dup", text, text_size);
@@ -302,11 +303,12 @@ static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, 
   return check_place(t, flags, t->mapping < 0 ? NULL : &needs[number], text, text_size);
 }
 
-/* Maps the bytes of a segment that its tensors need, or copies them if the file can become smaller; *copied is the number of
+/* Maps the bytes of segment `number` of a message, or of the only file if it is -1, that its tensors need, or copies them if the file can
+ * become smaller; *copied is the number of
  * bytes that may still be copied. Takes over the descriptor unless there is an error. */
 static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copied, char *text, size_t text_size) {
-  char what[64];
-  snprintf(what, sizeof what, "segment %d", number);
+  char what[64] = "its file";
+  if (number >= 0) snprintf(what, sizeof what, "segment %d", number);
   if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
   if (!n->read_only && !n->writable) return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
   uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
@@ -321,6 +323,7 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   } else {
     *copied -= size;
     code = segment_copy(out, file, start, size);
+    if (code == EINVAL) return FAIL(CORE_ERR_ARGUMENT, "%s: it became smaller while it was copied", what);
   }
   return code == 0 ? CORE_OK : segment_fail(code, what, text, text_size);
 }
@@ -341,7 +344,7 @@ static core_status map_all(segment_inbox *out, const need *needs, const int *fil
                            char *text, size_t text_size) {
   int given = 0; /* descriptors that mappings have taken over */
   while ((size_t)given < count && status == CORE_OK) {
-    status = map_one(&out->mappings[given], files[given], &needs[given], given, &copied, text, text_size);
+    status = map_one(&out->mappings[given], files[given], &needs[given], count == 1 ? -1 : given, &copied, text, text_size);
     if (status == CORE_OK) given++;
   }
   for (size_t i = (size_t)given; i < count; i++) close(files[i]);
@@ -444,7 +447,7 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
   core_status status = CORE_OK;
   *out = (segment_inbox){0};
   if (segment_check(file, &n.size, &n.fixed, &n.writable) != 0) {
-    status = FAIL(CORE_ERR_ARGUMENT, "the descriptor is not one of a file");
+    status = FAIL(CORE_ERR_ARGUMENT, "it is not a regular file");
   } else {
     status = describe(out, tensor, text, text_size);
   }

@@ -418,7 +418,6 @@ const char *segment_fetch_text(int code) {
   switch (code) {
   case ENOENT: return "it was used before, its time is over, or its process has ended or is in another network namespace";
   case EACCES: return "its socket is that of another user, or its process has changed its user since it made the socket";
-  case EMFILE: return "its descriptor came, and this process can have no further one";
   case ETOOMANYREFS:
     return "its process can send no descriptor now, because too many of its user are under way (RLIMIT_NOFILE); fetch it again when some were "
            "received";
