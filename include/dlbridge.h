@@ -359,7 +359,9 @@ DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTens
 
 /* Sets *out to 1 if all elements of a tensor lie in a segment, whichever library of the process has made it, and to 0 otherwise. For
  * memory that is not in a segment of this library the kernel is asked: that takes a system call, and a descriptor that the process
- * keeps (before Linux 6.11 some microseconds, and no descriptor). It is also 0 for a tensor without elements, for a broadcast with more
+ * keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library the descriptors of the process are
+ * searched, which takes about 2 microseconds for each that is open. Where the kernel cannot be asked, without /proc or a free descriptor,
+ * only segments of this library are recognised. It is also 0 for a tensor without elements, for a broadcast with more
  * bytes than its segment, and for memory that dlb_shm_attach has mapped, whose object can become smaller.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error);

@@ -141,9 +141,12 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 
 // IsShared reports whether all elements of a tensor lie in a segment, whichever library of the process has made it: this package,
 // libdlbridge_tensor, or dlbridge.shm of Python. For memory that is not in a segment of this package it asks the kernel, which takes a
-// system call, and a descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). It is false for a
-// tensor without elements, and for one on the memory of an object that [Attach] has mapped: others would have to copy that, because
-// the object can become smaller.
+// system call, and a descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another
+// library the descriptors of the process are searched, which takes about 2 microseconds for each that is open. Where the kernel cannot be
+// asked, without /proc or a free descriptor, only segments of this package are recognised.
+//
+// It is false for a tensor without elements, for a broadcast with more bytes than its segment, and for a tensor on the memory of an object
+// that [Attach] has mapped: others would have to copy that, because the object can become smaller.
 func IsShared(t *dlpack.Tensor) bool {
 	if t.Collected() {
 		return false // the kernel need not be asked

@@ -80,9 +80,10 @@ CORE_API int segment_open_named(int *fd, const char *directory, const char *name
 CORE_API void segment_release(void *ctx);
 
 /* Finds the mapping of a file in which `size` bytes of memory at an address lie. It was made by one of these functions, in this library
- * or in another one of the process, which has a descriptor of it. ENOENT: there is none. A segment of another library takes some
- * microseconds. Memory of no segment takes about 0.4, for a system call, and nothing in the heap of brk. Before Linux 6.11 it takes 4,
- * and shared memory more, in proportion to the mappings of the process. */
+ * or in another one of the process, which has a descriptor of it. ENOENT: there is none. EMFILE: there is no descriptor for out->file,
+ * or to ask the kernel with. A segment of another library takes about 2 microseconds for each descriptor of the process. Memory of no
+ * segment takes about 0.4, for a system call, and nothing in the heap of brk. Before Linux 6.11 it takes 4, and shared memory more, in
+ * proportion to the mappings of the process. */
 CORE_API int segment_find(uintptr_t address, size_t size, segment_place *out);
 
 /* Reports whether segment_find would find such a mapping, and no process can make its file smaller. Sets *whole to the size of
