@@ -99,9 +99,9 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     elements smaller than a byte must be packed: `fetch` reads them so. `readonly` is that of `send`.
 
     Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched, and waits for
-    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for one
-    whose elements are smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for one without elements, and
-    for a timeout that is not more than 0.
+    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for one whose elements are
+    smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for a tensor without elements, and for a timeout
+    that is not more than 0.
 
         >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
