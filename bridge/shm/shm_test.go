@@ -315,9 +315,14 @@ func init() {
 		if err != nil {
 			return err
 		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: 3}); err != nil {
+		var before syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 			return err
 		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: before.Max}); err != nil {
+			return err
+		}
+		defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before) // sanitizers open files when the process ends
 		if shm.IsShared(x) {
 			return errors.New("private memory is said to be shared")
 		}
