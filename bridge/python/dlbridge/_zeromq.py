@@ -80,6 +80,8 @@ class Tracker:
 
         In a coroutine, `await asyncio.to_thread(tracker.wait)` lets the other tasks run.
         """
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError("dlbridge: tens: send: wait: timeout is not a number")
         end = math.inf if timeout is None else time.monotonic() + timeout
         for part in self._parts:
             while not part.done:
@@ -405,8 +407,11 @@ def _send(
         refused = isinstance(error, state.zmq.ZMQError)
         if not copy and not refused:
             _forget(frames[len(trackers) :], error)
-        ended = not state.sending or not (trackers or not refused) or _end_message(put, state)
-        state.sending = False  # if libzmq has refused the first frame, nothing is begun
+        # If libzmq has refused the first frame, nothing is begun; if it has refused the last one, the message is dropped and at its end,
+        # except for a REQ.
+        begun = bool(trackers) and (state.type == _REQ or len(trackers) < len(frames) - 1) if refused else True
+        ended = not state.sending or not begun or _end_message(put, state)
+        state.sending = False
         if refused and trackers and state.type == _REQ and not ended:
             state.sending = state.lost = True
             raise
@@ -611,7 +616,7 @@ def _own(part: memoryview, aligned: bool, writable: bool) -> Any:
     """Returns a part, or a copy of it, as the receiver wants it."""
     if not aligned and not writable:
         return part.toreadonly() if part.nbytes >= _KEPT else bytes(part)
-    if part.nbytes == 0 or (not writable and from_buffer(part).data_ptr % 256 == 0):
+    if not writable and (part.nbytes == 0 or from_buffer(part).data_ptr % 256 == 0):
         return part.toreadonly()
     copy = memoryview(empty(part.nbytes, "uint8"))
     copy[:] = part
