@@ -149,6 +149,7 @@ static int take(segment_file **out, int fd) {
     *out = *found;
     if (still_open(*out)) {
       (*out)->holders++;
+      (*out)->size = key.size; /* a file that is not sealed may have grown */
       close(fd);
       return 0;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing.util
 import os
@@ -19,8 +20,19 @@ from ._elements import Buffer
 _PACKING = "shm"  # Go: shm.Packing
 
 
+_ending = False
+"""Whether the wait at the end of this process has begun: threads may still make offers."""
+
+_until = 0.0
+_waiter: threading.Thread | None = None
+_waiting = threading.Lock()
+"""Protects the two variables before it."""
+
+
 def _register(_: object = None) -> None:
     """Makes this process wait at its end until what it offers was fetched."""
+    global _ending, _waiter, _waiting
+    _ending, _waiter, _waiting = False, None, threading.Lock()
     # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
     # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers. It is too late
     # to register when the first tensor is offered: that can be while the finalizers are called.
@@ -28,32 +40,48 @@ def _register(_: object = None) -> None:
 
 
 def _end() -> None:
-    # A child of multiprocessing calls this before it waits for its threads, which can still offer tensors. It waits for this one too.
-    if _threads():
-        threading.Thread(target=_end_after_threads, name="dlbridge.shm").start()
-    else:
-        _wait()
-
-
-def _threads() -> list[threading.Thread]:
-    """Returns the other threads for which an interpreter waits at its end, without the main one."""
-    own = threading.main_thread(), threading.current_thread()
-    return [thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon and thread not in own]
-
-
-def _end_after_threads() -> None:
-    while threads := _threads():
-        threads[0].join()
-    _wait()
-
-
-def _wait() -> None:
+    global _ending, _until
     from . import shm
 
-    until = time.monotonic() + shm.exit_timeout
-    while _core.shm_offer_count() > 0 and time.monotonic() < until:
+    _ending = True
+    with _waiting:
+        _until = time.monotonic() + shm.exit_timeout
+    _wait()
+    main = threading.main_thread()
+    if not any(thread.is_alive() and not thread.daemon and thread is not main for thread in threading.enumerate()):
+        _core.shm_offers_end()
+
+
+def offered() -> None:
+    """Must be called after each offer: if the wait at the end of the process is over, a thread waits for the offer.
+
+    A child of multiprocessing calls `_end` before it waits for its threads, which can still offer tensors, and then waits for that
+    thread too.
+    """
+    global _until, _waiter
+    if not _ending:
+        return
+    from . import shm
+
+    with _waiting:
+        _until = time.monotonic() + shm.exit_timeout
+        if _waiter is None:
+            waiter = threading.Thread(target=_wait, args=(True,), name="dlbridge.shm")
+            with contextlib.suppress(RuntimeError):  # the interpreter waits for no further thread
+                waiter.start()
+                _waiter = waiter
+
+
+def _wait(by_thread: bool = False) -> None:
+    """Waits until nothing is on offer, or the time is over."""
+    global _waiter
+    while True:
+        with _waiting:
+            if _core.shm_offer_count() == 0 or time.monotonic() >= _until:
+                if by_thread:
+                    _waiter = None
+                return
         time.sleep(0.002)
-    _core.shm_offers_end()
 
 
 _register()
@@ -111,6 +139,7 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
     name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
+    offered()
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
 
@@ -196,7 +225,7 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
     label = _Label(message)
     milliseconds = milliseconds_of(timeout, "offer_parts")
     segments: dict[int, Tensor] = {}  # the tensors that are offered, by their indexes
-    offered: set[int] = set()  # their parts
+    left_out: set[int] = set()  # their parts
     for i, tensor in enumerate(label.tensors):
         if _is_dense(tensor) and "parts" not in tensor:
             (number,) = _part_numbers(tensor, i)
@@ -204,19 +233,20 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
             if part.nbytes > 0 and _core.shm_is_shared(whole := from_buffer(part)):
                 _core.shm_check(whole, not readonly)
                 segments[i] = whole
-                offered.add(number)
+                left_out.add(number)
     for i, tensor in enumerate(label.tensors):
         if i not in segments and tensor.get("packing") != _PACKING:
-            offered.difference_update(_part_numbers(tensor, i))  # parts that other tensors need
-    gone = list(accumulate((i in offered for i in range(len(message.parts))), initial=0))  # the offered parts before each part
+            left_out.difference_update(_part_numbers(tensor, i))  # parts that other tensors need
+    gone = list(accumulate((i in left_out for i in range(len(message.parts))), initial=0))  # the parts that are left out before each part
     for i, tensor in enumerate(label.tensors):
         if i in segments:
             name, token, offset, size = _core.shm_offer(segments[i], not readonly, milliseconds)
             text = f'{{"socket":"{name}","token":"{token}","offset":{offset},"size":{size},"readonly":{"true" if readonly else "false"}}}'
             label.change(i, {"packing": f'"{_PACKING}"', _PACKING: text})
+            offered()
         elif (numbers := _part_numbers(tensor, i)) and (before := gone[min(numbers[0], len(message.parts))]):
             label.change(i, {"part": str(numbers[0] - before)})
-    parts = [part for i, part in enumerate(message.parts) if i not in offered]
+    parts = [part for i, part in enumerate(message.parts) if i not in left_out]
     return _frames(message, label, parts)
 
 
@@ -250,7 +280,7 @@ def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsea
             part = h.fetch(size, "uint8", timeout, copy_unsealed)
             label.change(i, {"packing": None, _PACKING: None, "part": str(len(parts))})
             parts.append(part)
-    except (LookupError, OSError, ValueError) as error:
+    except (BufferError, LookupError, MemoryError, OSError, ValueError) as error:
         error.add_note(f"dlbridge: tensors[{i}] of the message")
         raise
     return _frames(message, label, parts)

@@ -14,8 +14,8 @@ of it in the other way is a BufferError, before anything is sent: what is under 
 segment of its own, for which nothing is decided.
 
 The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
-waits until its threads have ended and nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable
-belongs to each process: a function given as `initializer` to a pool can set it in the workers. What was pickled and is never received is
+waits until nothing is on offer any more, also what its threads offer while they end, at most for the seconds of the variable
+`exit_timeout`. The variable belongs to each process: a function given as `initializer` to a pool can set it in the workers. What was pickled and is never received is
 on offer for the seconds of `pickle_timeout`, an hour. Who receives it waits up to 30 seconds, for each tensor, for a process that does not
 answer, such as one that a debugger has stopped.
 
@@ -45,7 +45,7 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_empty"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts
+from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts, offered
 
 __all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "pickle_timeout", "readonly", "recv", "send"]
 
@@ -221,7 +221,9 @@ def _reduce(tensor: Tensor) -> Any:
 
 def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
     try:
-        return _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
+        pickled = _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
+        offered()
+        return pickled
     except BufferError as error:
         way = "" if tensor.readonly else "dlbridge.shm.readonly(t) is read-only, and "
         raise BufferError(f"{error}: {way}dlbridge.shm.copy(t) is a copy, for which nothing is decided") from None

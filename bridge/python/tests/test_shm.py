@@ -700,6 +700,63 @@ def test_a_process_waits_for_what_its_threads_send_after_its_target_has_returned
     assert process.exitcode == 0
 
 
+def _join_all_others():
+    time.sleep(0.1)
+    for thread in threading.enumerate():
+        if thread not in (threading.main_thread(), threading.current_thread()):
+            thread.join()
+
+
+def _leave_threads_that_join_each_other():
+    threading.Thread(target=time.sleep, args=(0.2,)).start()
+    threading.Thread(target=_join_all_others).start()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_whose_threads_wait_for_all_others_ends(method):
+    process = multiprocessing.get_context(method).Process(target=_leave_threads_that_join_each_other)
+    process.start()
+    process.join(timeout=60)
+    ended = not process.is_alive()
+    process.kill()
+    assert ended
+
+
+def test_what_a_function_of_atexit_offers_beside_a_thread_is_waited_for():
+    script = """
+        import atexit, json, numpy as np, threading, time
+        from dlbridge import shm
+        shm.exit_timeout = 1e9
+
+        def end():
+            threading.Thread(target=time.sleep, args=(0.2,)).start()
+            print(json.dumps(shm.handle(shm.copy(np.arange(3)))), flush=True)
+
+        atexit.register(end)
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE) as process:
+        h = json.loads(process.stdout.readline())
+        time.sleep(0.5)
+        assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
+    assert process.returncode == 0
+
+
+def test_an_object_that_has_grown_is_attached_as_it_is():
+    name = f"dlbridge-test-{os.getpid()}"
+    file = pathlib.Path("/dev/shm", name)
+    file.write_bytes(b"abcd")
+    try:
+        first = shm.attach(name, 4, "uint8", trust_peer=True)
+        file.write_bytes(b"abcd" + bytes(8188))
+        second = shm.attach(name, 8192, "uint8", trust_peer=True)
+    finally:
+        file.unlink()
+    for t in (second, second[4096:4100]):
+        h = shm.handle(t, readonly=False)
+        assert shm.fetch(h, t.shape, "uint8", copy_unsealed=1 << 20).tolist() == t.tolist()
+    assert first.tolist() == list(b"abcd")
+
+
 def test_an_interpreter_waits_at_its_end_until_its_handle_was_fetched():
     script = """
         import atexit, json, numpy as np, os
