@@ -187,7 +187,6 @@ void segment_file_end(segment_file *file) {
 
 int segment_file_descriptor(const segment_file *file) { return file->fd; }
 
-
 /* Returns the number of mappings that begin above an address, which is the index of the first one that does not. */
 static size_t above(uintptr_t address) {
   size_t low = 0, high = known.count;
@@ -238,8 +237,8 @@ int64_t segment_count(void) {
 /* Reports whether a file with these seals can never become smaller. They are -1 for a file that cannot have seals. */
 static int fixed_by(int seals) { return seals >= 0 && (seals & F_SEAL_SHRINK); }
 
-/* Of these, a file has one that was handed over read-only. The kernel keeps what the first hand-over has decided, for all libraries and
- * processes: after a writable one, F_SEAL_SEAL forbids further seals. */
+/* A file that was handed over read-only has at least one of these seals. The kernel keeps the decision of the first hand-over for all
+ * libraries and processes: after a writable hand-over, the seal F_SEAL_SEAL forbids to add these. */
 enum { READ_ONLY_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE };
 
 /* Returns the mapping in which this memory lies, or NULL. The caller has locked the mutex. */
@@ -251,18 +250,18 @@ static const segment *with_memory(uintptr_t address, size_t size) {
   return at <= s->size && size <= s->size - at ? s : NULL;
 }
 
-/* ---- what the kernel knows of a mapping ---------------------------------------------------------
+/* ---- mappings of other libraries ----------------------------------------------------------------
  *
- * Each library of a process that is built with this file (the Python extension, libdlbridge_tensor, Go programs) has its own list of
- * mappings. So memory that is not in the list may be in a segment of another library, and the kernel is asked. */
+ * Each library of a process that is built with this file (the Python extension, libdlbridge_tensor, a Go program) has its own list of
+ * mappings. Memory that is not in the list may be in a segment of another library. Only the kernel can tell. */
 
-/* A mapping of this process, whoever has made it. */
+/* A shared mapping of this process, made by any code. */
 typedef struct {
   uintptr_t begin, end;
   uint64_t offset; /* of begin in the file */
   dev_t device;
   ino_t number;
-  int shared, writable, segment; /* segment: it has the name of a segment, which proves nothing */
+  int writable, segment; /* segment: it has the name of a segment, which proves nothing */
 } mapping;
 
 static const char segment_name[] = "/memfd:dlbridge";
@@ -327,27 +326,28 @@ static int is_private(uintptr_t address) {
   return page >> 63 && !(page >> 61 & 1); /* it is present, and not of a file or shared */
 }
 
-/* Sets *out to the mapping at an address, by the text of /proc/self/maps. It takes the time of all mappings of the process. */
+/* Does what mapping_at does, by the text of /proc/self/maps, in a time in proportion to the number of mappings of the process. */
 static int read_maps(mapping *out, uintptr_t address) {
   if (is_private(address)) return ENOENT;
   FILE *maps = fopen("/proc/self/maps", "re");
   if (maps == NULL) return errno;
-  int failed = ENOENT, name;
+  int failed = ENOENT, name, found = 0;
   char *line = NULL, permissions[5];
   size_t room = 0;
   uintptr_t begin, end;
   unsigned major, minor;
   unsigned long inode;
-  while (failed && getline(&line, &room, maps) > 0) {
+  while (!found && getline(&line, &room, maps) > 0) {
     if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %lu %n", &begin, &end, permissions, &out->offset, &major, &minor, &inode,
                &name) != 7 || address < begin || address >= end)
       continue;
+    found = 1;
+    if (permissions[3] != 's') continue;
     out->begin = begin;
     out->end = end;
     out->device = makedev(major, minor);
     out->number = inode;
     out->writable = permissions[1] == 'w';
-    out->shared = permissions[3] == 's';
     out->segment = strncmp(line + name, segment_name, sizeof segment_name - 1) == 0;
     failed = 0;
   }
@@ -356,7 +356,7 @@ static int read_maps(mapping *out, uintptr_t address) {
   return failed;
 }
 
-/* Sets *out to the mapping at an address. ENOENT: there is none, or one that is private. */
+/* Sets *out to the shared mapping at an address. ENOENT: there is none, or a private one. */
 static int mapping_at(mapping *out, uintptr_t address) {
   char name[64] = "";
   question q = {.size = sizeof q, .address = address};
@@ -376,7 +376,6 @@ static int mapping_at(mapping *out, uintptr_t address) {
       .offset = q.offset,
       .device = makedev(q.major, q.minor),
       .number = (ino_t)q.inode,
-      .shared = 1,
       .writable = (q.permissions & WRITABLE) != 0,
       .segment = strncmp(name, segment_name, sizeof segment_name - 1) == 0,
   };
@@ -423,7 +422,7 @@ static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
   mapping m;
   out->size = 0;
   int failed = mapping_at(&m, address);
-  if (failed || !m.shared || !m.segment || size > m.end - address) return failed ? failed : ENOENT;
+  if (failed || !m.segment || size > m.end - address) return failed ? failed : ENOENT;
   out->read_only = !m.writable;
   out->offset = m.offset + (address - m.begin);
   failed = descriptor_of(&m, &out->file, &out->size);
@@ -595,7 +594,7 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
     return failed;
   }
   failed = mapping_at(&m, address);
-  if (failed == ENOENT || (!failed && (!m.shared || size > m.end - address))) return EINVAL;
+  if (failed == ENOENT || (!failed && size > m.end - address)) return EINVAL;
   if (failed) return failed;
   segment *s = malloc(sizeof *s);
   if (s == NULL) return ENOMEM;

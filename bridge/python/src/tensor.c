@@ -411,7 +411,7 @@ static PyGetSetDef tensor_getset[] = {
      "Whether the memory must not be written. It is also True if the producer could not state whether it may be.", NULL},
     {"data_ptr", get_data_ptr, NULL,
      "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
-    {"closed", get_closed, NULL, 
+    {"closed", get_closed, NULL,
      "Whether close was called, or the tensor is one that was not handed over (dlbridge.shm).\n\n"
      "A closed tensor has no other attributes.", NULL},
     {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
