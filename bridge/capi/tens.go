@@ -96,9 +96,9 @@ func capiDecodePacked(out **C.dlb_message, next *C.size_t, packed *C.dlb_frame, 
 	})
 }
 
-// The memory in bytes that DLB_LIMIT counts for each frame of a message, and for each piece of a tensor in several parts and each of
-// its dimensions. Those of a piece include the tensor that a program, or Python, makes of it. For each byte of the prefix, which
-// contains the label, it counts perByte.
+// DLB_LIMIT counts this many bytes of memory for each frame of a message, for each piece of a tensor in several parts, for each
+// dimension of a piece, and (perByte) for each byte of the prefix, which contains the label. The numbers for a piece include the tensor
+// that a program makes of it, also in Python.
 const (
 	perFrame          = 128
 	perPiece          = 1600

@@ -15,8 +15,8 @@ enum {
  * connected to are CORE_ERR_SYSTEM instead, also for lack of a permission. */
 CORE_API core_status segment_status(int code);
 
-/* Returns the status for an errno, with a text that begins with `what`, and sets errno. The functions of this file and of offer.h do
- * so too: after CORE_ERR_SYSTEM, errno says what the system has refused. */
+/* Returns the status for an errno, writes a text that begins with `what`, and sets errno to `code`. Other functions of this file and of
+ * offer.h set errno too when they return CORE_ERR_SYSTEM, so that their callers can report the cause. */
 CORE_API core_status segment_fail(int code, const char *what, char *text, size_t text_size);
 
 /* Calls segment_hand_over. A status that is not CORE_OK comes with a text. */
@@ -71,8 +71,8 @@ typedef struct {
   int64_t *dims; /* the memory of all shapes and strides */
 } segment_inbox;
 
-/* Checks the beginning of a message, of which `have` bytes have come, as far as they tell. Sets *whole to the size of the message in
- * bytes, or to 0 as long as that is not known. CORE_ERR_FORMAT, with a text: this is no message. */
+/* Checks the first bytes of a message, of which `have` bytes have arrived so far. Sets *whole to the size of the message in bytes, or to
+ * 0 if too few bytes have arrived to know it. CORE_ERR_FORMAT, with a text: these bytes do not begin a message. */
 CORE_API core_status segment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size);
 
 /* Maps the segments of a message, whose bytes and descriptors another process has sent, and describes the tensors in them.

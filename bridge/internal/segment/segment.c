@@ -53,9 +53,9 @@ static struct {
   uintptr_t heap; /* where the heap of brk begins; 0 if that is not known yet */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .maps = {.fd = -1}};
 
-/* A forked child must not inherit the mutex from a thread that it does not have. offer.c calls segment_file_end while it holds its
- * own mutex, also in the child. So this constructor runs before that of offer.c: fork then takes this mutex last, and the child
- * gives it back first. */
+/* A forked child must not inherit a mutex that is locked by a thread that the child does not have, so fork locks it. offer.c locks its own
+ * mutex first and then this one, by segment_file_end, also in the child. Fork must lock them in the same order: handlers that were
+ * registered first lock last, so this constructor has a priority and runs before the one of offer.c. */
 static void lock(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
 /* The descriptor that the child has inherited tells of the memory of its parent. */
