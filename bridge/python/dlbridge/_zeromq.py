@@ -407,10 +407,10 @@ def _send(
         refused = isinstance(error, state.zmq.ZMQError)
         if not copy and not refused:
             _forget(frames[len(trackers) :], error)
-        # If libzmq has refused the first frame, nothing is begun; if it has refused the last one, the message is dropped and at its end,
-        # except for a REQ.
-        begun = bool(trackers) and (state.type == _REQ or len(trackers) < len(frames) - 1) if refused else True
-        ended = not state.sending or not begun or _end_message(put, state)
+        # If libzmq has refused the first frame, there is no message to end. If it has refused the last frame, libzmq has ended the message
+        # itself and dropped it, except on a REQ.
+        done = refused and (not trackers or (len(trackers) == len(frames) - 1 and state.type != _REQ))
+        ended = not state.sending or done or _end_message(put, state)
         state.sending = False
         if refused and trackers and state.type == _REQ and not ended:
             state.sending = state.lost = True
