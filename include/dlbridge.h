@@ -382,8 +382,8 @@ DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManaged
  * a time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another
  * family or type, and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its segment;
  * DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before, and with DLB_SHM_WRITABLE for one that is
- * read-only; nothing was sent or decided then; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of
- * 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and DLB_ERROR_MEMORY, close the
+ * read-only; nothing was sent then, and nothing was decided, unless another thread or process has decided for one of several segments
+ * during the call; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and DLB_ERROR_MEMORY, close the
  * socket: a part of the message may have been sent. */
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
                              dlb_error *error);

@@ -80,9 +80,10 @@ func receivingWith(options []RecvOption) (r receiving) {
 // Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
 // segments. Lifetime: a segment exists until all processes have closed it.
 //
-// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over in the other way before,
-// and with [Writable] for one that is read-only; nothing was sent or decided then; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for such a broadcast;
-// [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
+// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over in the other way before, and
+// with [Writable] for one that is read-only. Nothing was sent then, and nothing was decided, unless another goroutine or process has
+// decided for one of several segments during the call. Further errors: [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for
+// such a broadcast; [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
 // [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for one that is not a stream; the errors of
 // the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may
 // be under way: close conn.
@@ -152,8 +153,8 @@ func CopyUnsealed(bytes int64) RecvOption {
 //
 // Errors: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
 // [dlpack.ErrValue], as soon as the first bytes are not those of a message, [dlpack.ErrLayout], [dlpack.ErrOverflow] and
-// [dlpack.ErrReadOnly] for a message that is not as Send writes it; those of the socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no
-// descriptor is open; close conn, because a part of the message may be unread.
+// [dlpack.ErrReadOnly] for a message that is not as Send writes it; those of the socket; EMFILE if the process has no descriptor
+// left. After an error nothing is mapped and no descriptor is open; close conn, because a part of the message may be unread.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	ts, err := receivingWith(options).recv(ctx, conn)
 	if err != nil && err != io.EOF {

@@ -53,8 +53,8 @@ func notFetched(call string, code syscall.Errno) error {
 }
 
 // Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
-// forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The data type, the shape and the strides of the tensor
-// travel by other means, such as the label of a message.
+// forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The data type, the shape
+// and the strides of the tensor travel by other means, such as the label of a message.
 //
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
 // [Send]; [dlpack.ErrLayout] for a tensor without elements; [dlpack.ErrValue] for a timeout that is not more than 0.

@@ -303,9 +303,9 @@ static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, 
   return check_place(t, flags, t->mapping < 0 ? NULL : &needs[number], text, text_size);
 }
 
-/* Maps the bytes of segment `number` of a message, or of the only file if it is -1, that its tensors need, or copies them if the file can
- * become smaller; *copied is the number of
- * bytes that may still be copied. Takes over the descriptor unless there is an error. */
+/* Maps those bytes of segment `number` of a message that its tensors need; the number is -1 for the only file. If the file can become
+ * smaller, copies them instead; *copied is the number of bytes that may still be copied. Takes over the descriptor unless there is an
+ * error. */
 static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copied, char *text, size_t text_size) {
   char what[64] = "its file";
   if (number >= 0) snprintf(what, sizeof what, "segment %d", number);

@@ -42,9 +42,9 @@ CORE_API void segment_outbox_end(segment_outbox *out);
 /* Calls segment_hand_over for the segments of a message, and returns its errno, with a text. */
 CORE_API int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size);
 
-/* Finds the segment of a tensor that was checked, with this extent as the result. CORE_ERR_LAYOUT: it has no elements. With `writable` it is an error
- * if the receiver of the tensor could not write to it. place->offset is that of element (0, ..., 0). CORE_NEEDS_COPY: the tensor
- * is not in a segment. The caller closes place->file, but not after an error. */
+/* Finds the segment of a tensor that was checked, with this extent as the result. CORE_ERR_LAYOUT: it has no elements. With `writable`
+ * it is an error if the receiver of the tensor could not write to it. place->offset is that of element (0, ..., 0). CORE_NEEDS_COPY:
+ * the tensor is not in a segment. The caller closes place->file, but not after an error. */
 CORE_API core_status segment_place_of(segment_place *place, const DLTensor *tensor, const core_extent *extent, uint64_t flags,
                                       int writable, char *text, size_t text_size);
 

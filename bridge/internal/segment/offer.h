@@ -27,9 +27,9 @@ CORE_API const char *segment_handle_set(segment_handle *out, const char *socket,
 
 /* All functions that return an int return 0 or an errno. */
 
-/* Offers the segment in which a place lies (segment_place_of), for this number of milliseconds. It decides whether processes may write
- * to the segment, as segment_hand_over says, unless something else fails. A thread, which is started if there is none, answers until nothing is offered any
- * more. Takes over place->file, and closes it: after an error at once, otherwise when the segment was fetched, when the time is
+/* Offers the segment in which a place lies (segment_place_of), for this number of milliseconds. As its last step it decides whether
+ * processes may write to the segment (segment_hand_over). A thread, which is started if there is none, answers until nothing is offered
+ * any more. Takes over place->file, and closes it: after an error at once, otherwise when the segment was fetched, when the time is
  * over, or in segment_offers_end. A status that is not CORE_OK comes with a text. */
 CORE_API core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text,
                                    size_t text_size);

@@ -158,8 +158,8 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
     Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, for
     one whose segment was handed over in the other way before, and with readonly=False for one that is read-only; ValueError for a
     broadcast of more bytes than its segment, for tensors in more than 253 segments, and for more than a message of 1 MiB can describe;
-    OSError of the socket. After a BufferError or ValueError nothing was sent or decided. After an error of the socket, close it;
-    the segments count as handed over.
+    OSError of the socket. After a BufferError or ValueError nothing was sent, and nothing was decided, unless another thread or process
+    has decided for one of several segments during the call. After an error of the socket, close it; the segments count as handed over.
 
         >>> import socket
         >>> a, b = socket.socketpair()
