@@ -93,10 +93,11 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 
 check: vet staticcheck layers header frames typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 zeromq mutants fuzz ## the checks that find what tests alone do not
 
-vet: ## formatting, go.mod and go vet, for other platforms too
+vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has a place
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
 	$(GO) mod tidy -diff
+	$(PYTHON) .ci/mutants/run.py
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) vet $(PURE)
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $(PURE)

@@ -1,10 +1,11 @@
 """Breaks each invariant of the ownership core, and rules of formats and layouts, in turn, and requires that a test notices.
 
-    run.py FOLDER [FIRST]
+    run.py [FOLDER [FIRST]]
 
 A mutant is a change of one place in the sources, in a copy of the tree under FOLDER. Each has to make the tests that are
 named beside it in mutants.py fail, within three runs, since what a race breaks does not fail in every run. A mutant whose
-text is no longer found, or that does not compile, is an error here. With FIRST, the mutants before that number are left out.
+text does not occur just once, or that does not compile, is an error here. With FIRST, the mutants before that number are left
+out. Without FOLDER, no mutant is made: their texts are looked for, which takes no time.
 """
 
 import concurrent.futures
@@ -28,8 +29,13 @@ MUTANTS = [
 ]
 
 
-def main(folder: pathlib.Path, first: int = 0) -> None:
+def main(folder: pathlib.Path | None = None, first: int = 0) -> None:
     root = pathlib.Path(__file__).resolve().parents[2]
+    found = ((rule, file, (root / file).read_text().count(text)) for rule, file, text, *_ in MUTANTS)
+    if faults := [f"{file}: the text of the mutant of {rule!r} is found {n} times" for rule, file, n in found if n != 1]:
+        sys.exit("\n".join(faults))
+    if folder is None:
+        return
     shutil.rmtree(folder, ignore_errors=True)
     rest = iter(MUTANTS[first:])
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
@@ -56,8 +62,6 @@ def work(rest: Iterator[Mutant], folder: pathlib.Path) -> list[str]:
         rule, file, text, instead, packages, tests = mutant
         path = folder / file
         source = path.read_text()
-        if source.count(text) != 1:
-            sys.exit(f"{file}: the mutant of {rule!r} is found {source.count(text)} times")
         path.write_text(source.replace(text, instead))
         found = any(fails(["-run", tests, *packages], rule, folder) for _ in range(RUNS))
         print(f"{'found   ' if found else 'SURVIVES'}  {rule}", flush=True)
@@ -80,4 +84,4 @@ def fails(tests: list[str], rule: str, folder: pathlib.Path) -> bool:
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    main(*map(pathlib.Path, sys.argv[1:2]), *map(int, sys.argv[2:]))
