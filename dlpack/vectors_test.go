@@ -110,7 +110,7 @@ func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 }
 
 func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Views)
 		for _, test := range m.Views {
 			t.Run(test.ID, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
 // A copy can have the shapes that no view can have.
 func TestReshapesOfTheDocument(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Reshape)
 		for _, test := range m.Reshape {
 			test.Allocated = *test.Offset + 1 // the manifest does not say
@@ -197,7 +197,7 @@ func TestReshapesOfTheDocument(t *testing.T) {
 
 func TestPermutedIndicesFindTheSameElement(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Permute)
 		for _, test := range m.Permute {
 			allocated, err := layout.Count(test.Sizes)
@@ -328,7 +328,7 @@ func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
 		assert.Equal(t, base.Data()+uintptr(want.OffsetBytes), view.Data())
 		assert.Equal(t, want.Aligned, view.RequireAlign(64) == nil)
 	}
-	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
+	vectors.Each(t, "tensorflow", func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.Views.Slice)
 		for _, test := range m.Views.Slice {
 			base := counting(t, test.DType, test.Shape)

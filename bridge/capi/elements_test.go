@@ -143,7 +143,7 @@ func TestDecthingsVectorsInC(t *testing.T) {
 			Readings map[string]json.RawMessage
 		}
 	}
-	for _, m := range vectors.Read[manifest](t, vectors.Decthings) {
+	for _, m := range vectors.Read[manifest](t, "decthings") {
 		var s session
 		one := func(name, file, dialect string) {
 			d, err := decthings.ParseDialect(dialect)
@@ -216,7 +216,7 @@ func TestTensorFlowVectorsInC(t *testing.T) {
 		}
 		Malformed []struct{ ID, File string }
 	}
-	for _, m := range vectors.Read[manifest](t, vectors.TensorFlow) {
+	for _, m := range vectors.Read[manifest](t, "tensorflow") {
 		var s session
 		one := func(name, file string, how int, content, fields string) {
 			path := filepath.Join(m.Dir(), file)

@@ -145,7 +145,7 @@ func unhex(t testing.TB, text string) []byte {
 }
 
 func manifests(t testing.TB) []manifest {
-	all := vectors.Read[manifest](t, vectors.Decthings)
+	all := vectors.Read[manifest](t, "decthings")
 	require.Equal(t, 100, len(all[0].Tensors))
 	require.Equal(t, 41, len(all[0].Malformed))
 	require.Equal(t, 15, len(all[0].Varints))

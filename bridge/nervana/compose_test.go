@@ -59,7 +59,7 @@ func requireComposed(t *testing.T, c nervana.Composite, tensors []*dlpack.Tensor
 }
 
 func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Pad)
 		for _, test := range m.Pad {
 			tensors, parts := sources(t, test.Shape, []int64{1})
@@ -79,7 +79,7 @@ func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
 
 func TestConvolutionsOfTheDocument(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Convolution)
 		for _, test := range m.Convolution {
 			require.Equal(t, "0, 1, 2, ... in row-major order", test.ImageValues)
@@ -305,7 +305,7 @@ func counting(t *testing.T, dtype dlpack.DataType, shape []int64) *dlpack.Tensor
 // TestTensorFlowConcatenations compares with those results.
 func TestTensorFlowConcatenations(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m concatenations) {
+	vectors.Each(t, "tensorflow", func(t *testing.T, m concatenations) {
 		types := map[int]dlpack.DataType{1: dlpack.Float32, 3: dlpack.Int32, 9: dlpack.Int64}
 		require.NotEmpty(t, m.Views.Concat)
 		for _, test := range m.Views.Concat {

@@ -31,7 +31,7 @@ func requireStrides(t *testing.T, want []*int64, got *dlpack.Tensor) {
 }
 
 func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.Len(t, m.Kinds, 4)
 		for _, role := range []nervana.Role{nervana.Constant, nervana.Placeholder, nervana.PersistentTensor, nervana.Variable} {
 			kind, ok := m.Kinds[role.String()]
@@ -49,7 +49,7 @@ func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
 
 func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		for _, test := range m.Layouts {
 			t.Run(test.ID, func(t *testing.T) {
 				shape, err := layout.NewPartialShape(test.Shape...)

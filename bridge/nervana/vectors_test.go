@@ -84,7 +84,7 @@ type manifest struct {
 }
 
 func TestNervanaFlatten(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Flatten)
 		for _, c := range m.Flatten {
 			t.Run(c.ID, func(t *testing.T) {
@@ -174,7 +174,7 @@ func rowMajor(t *testing.T, source int, shape []int64) nervana.Composite {
 }
 
 func TestNervanaComplexViews(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Pad)
 		for _, c := range m.Pad {
 			padded, err := rowMajor(t, 0, c.Shape).Pad(1, c.Pads...)
@@ -195,7 +195,7 @@ func TestNervanaComplexViews(t *testing.T) {
 }
 
 func TestNervanaConvolution(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
+	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Convolution)
 		for _, c := range m.Convolution {
 			// image has the elements of the padded image.

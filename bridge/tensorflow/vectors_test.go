@@ -101,7 +101,7 @@ type manifest struct {
 }
 
 func manifests(t testing.TB) []manifest {
-	all := vectors.Read[manifest](t, vectors.TensorFlow)
+	all := vectors.Read[manifest](t, "tensorflow")
 	require.Equal(t, 31, len(all[0].DTypes))
 	require.Equal(t, 119, len(all[0].Tensors))
 	require.Equal(t, 21, len(all[0].Malformed))

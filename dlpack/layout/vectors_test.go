@@ -130,7 +130,7 @@ type nervana struct {
 }
 
 func TestNervanaLayouts(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Layouts)
 		for _, c := range m.Layouts {
 			t.Run(c.ID, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestNervanaLayouts(t *testing.T) {
 }
 
 func TestNervanaAlignment(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Alignment)
 		for _, c := range m.Alignment {
 			order := new(order).of(t, c.Order, len(c.Shape))
@@ -210,7 +210,7 @@ func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 }
 
 func TestNervanaViews(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Views)
 		for _, c := range m.Views {
 			t.Run(c.ID, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestNervanaViews(t *testing.T) {
 }
 
 func TestNervanaReshape(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Reshape)
 		for _, c := range m.Reshape {
 			l := c.layout(t)
@@ -284,7 +284,7 @@ func TestNervanaReshape(t *testing.T) {
 }
 
 func TestNervanaPermute(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
+	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Permute)
 		for _, c := range m.Permute {
 			l := layout.Layout{Shape: slices.Clone(c.Shape), Strides: slices.Clone(c.Strides)}
@@ -510,7 +510,7 @@ func (m *message) next(t *testing.T) (field int, number uint64, within message) 
 }
 
 func TestTensorFlowShapeProtos(t *testing.T) {
-	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
+	vectors.Each(t, "tensorflow", func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.ShapeProtos)
 		for _, c := range m.ShapeProtos {
 			t.Run(c.ID, func(t *testing.T) {
@@ -579,7 +579,7 @@ func requireShape(t *testing.T, want shapeResult, got layout.PartialShape) {
 }
 
 func TestTensorFlowPartialShapes(t *testing.T) {
-	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
+	vectors.Each(t, "tensorflow", func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.PartialShapes.Single)
 		for _, c := range m.PartialShapes.Single {
 			s := partialShape(t, c.Shape)
@@ -653,7 +653,7 @@ func TestTensorFlowViews(t *testing.T) {
 		require.NoError(t, err)
 		return l
 	}
-	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
+	vectors.Each(t, "tensorflow", func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.Views.Slice)
 		for _, c := range m.Views.Slice {
 			l := rowMajor(t, c.Shape)

@@ -6,7 +6,6 @@ import gc
 import itertools
 import math
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -693,7 +692,7 @@ def rust():
     target = ROOT / "build" / "decthings-rs"
     subprocess.run(
         ["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", str(target)],
-        cwd=pathlib.Path(__file__).with_name("decthings-rs"),
+        cwd=ROOT / "bridge/decthings/testdata/rust",
         check=True,
     )
 

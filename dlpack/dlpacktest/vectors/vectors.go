@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -20,19 +21,15 @@ const Variable = "DLBRIDGE_VECTORS"
 // Set is the name of a set of vectors, and of its subfolder in the folder of further vectors.
 type Set string
 
-const (
-	Decthings  Set = "decthings"
-	Nervana    Set = "nervana"
-	TensorFlow Set = "tensorflow"
-	ZIO        Set = "zio"
-)
+// ZIO is the set of package tens. Each other set has the name of a package of bridge, such as "nervana".
+const ZIO Set = "zio"
 
-// homes are the folders of the sets, relative to the root of the module.
-var homes = map[Set]string{
-	Decthings:  "bridge/decthings/testdata",
-	Nervana:    "bridge/nervana/testdata",
-	TensorFlow: "bridge/tensorflow/testdata",
-	ZIO:        "tens/testdata",
+// home returns the folder of a set, relative to the root of the module.
+func (s Set) home() string {
+	if s == ZIO {
+		return "tens/testdata"
+	}
+	return filepath.Join("bridge", string(s), "testdata")
 }
 
 // Folder is a folder with a manifest.json and the files that the manifest names. Manifest types embed it.
@@ -107,19 +104,15 @@ func folders(set Set, groups []string) ([]Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	home, known := homes[set]
-	if !known {
-		return nil, fmt.Errorf("vectors: there is no set %q", set)
-	}
 	if len(groups) == 0 {
 		groups = []string{""} // the manifest lies in the folder of the set
 	}
-	sets := []Folder{{dir: filepath.Join(root, home)}}
+	sets := []Folder{{dir: filepath.Join(root, set.home())}}
 	if further := os.Getenv(Variable); further != "" {
 		if !filepath.IsAbs(further) {
 			further = filepath.Join(root, further)
 		}
-		if err := check(further); err != nil {
+		if err := check(root, further); err != nil {
 			return nil, err
 		}
 		sets = append(sets, Folder{dir: filepath.Join(further, string(set)), further: true})
@@ -136,15 +129,22 @@ func folders(set Set, groups []string) ([]Folder, error) {
 	return all, nil
 }
 
-// check returns an error if a folder of further vectors has none of the sets.
-func check(further string) error {
-	for set := range homes {
-		if isFolder(filepath.Join(further, string(set))) {
-			return nil
-		}
+// sets returns the sets of the repository.
+func sets(root string) (all []Set, err error) {
+	manifests, err := filepath.Glob(filepath.Join(root, Set("*").home(), "manifest.json"))
+	for _, path := range manifests {
+		all = append(all, Set(filepath.Base(filepath.Dir(filepath.Dir(path)))))
 	}
-	return fmt.Errorf("vectors: %s=%s is not a folder with vectors: it has no subfolder decthings, nervana, tensorflow or zio",
-		Variable, further)
+	return append(all, ZIO), err
+}
+
+// check returns an error if a folder of further vectors has none of the sets.
+func check(root, further string) error {
+	all, err := sets(root)
+	if err != nil || slices.ContainsFunc(all, func(set Set) bool { return isFolder(filepath.Join(further, string(set))) }) {
+		return err
+	}
+	return fmt.Errorf("vectors: %s=%s is not a folder with vectors: it has none of the subfolders %q", Variable, further, all)
 }
 
 func isFolder(path string) bool {
