@@ -80,7 +80,7 @@ python-long: $(VENV)/dlbridge.done ## the long Python tests
 python-dev: $(VENV)/dlbridge.done ## the Python tests in Python's development mode, with its debug allocator; warnings are errors
 	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long" bridge/python/tests
 
-test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow, Decthings, Dask and Ray (installs gigabytes)
+test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
 	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
 	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo

@@ -8,7 +8,7 @@ import (
 )
 
 // Elements is a tensor whose elements are byte strings, because DLPack has no data type for them: strings, media,
-// quantised numbers, and the resources and variants of TensorFlow.
+// quantised numbers, resources and variants.
 type Elements struct {
 	// Type is the format's own name of the element type, such as string, image or qint8.
 	Type string

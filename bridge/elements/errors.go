@@ -24,7 +24,7 @@ var (
 
 // Error is an error in the input of a decoder, and its place. errors.Is finds the cause.
 type Error struct {
-	Format string // the package of the decoder, such as decthings
+	Format string // the name of the decoder's package
 	Offset int64  // index of the byte in the input; in a stream, counted from the beginning of the stream
 	Where  string // the offending field and its value
 	Err    error  // the cause

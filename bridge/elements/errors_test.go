@@ -10,10 +10,10 @@ import (
 )
 
 func TestErrorsNameTheFormatThePlaceAndTheCause(t *testing.T) {
-	err := &elements.Error{Format: "decthings", Offset: 3, Where: "shape[0]", Err: elements.ErrSize}
-	assert.EqualError(t, err, "decthings: byte 3: shape[0]: size differs from what the shape says")
+	err := &elements.Error{Format: "bson", Offset: 3, Where: "shape[0]", Err: elements.ErrSize}
+	assert.EqualError(t, err, "bson: byte 3: shape[0]: size differs from what the shape says")
 	assert.ErrorIs(t, err, elements.ErrSize)
-	assert.EqualError(t, &elements.Error{Format: "decthings", Where: "here"}, "decthings: byte 0: here: <nil>")
+	assert.EqualError(t, &elements.Error{Format: "bson", Where: "here"}, "bson: byte 0: here: <nil>")
 }
 
 func TestAfterCountsFromTheBeginningOfALongerInput(t *testing.T) {
