@@ -42,10 +42,8 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge/decthings"
-	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // message.h
-	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	_ "github.com/dlbridge/dlbridge/include"        // dlbridge.h
@@ -96,6 +94,14 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	if otherwise == C.DLB_ERROR_FORMAT {
 		return otherwise // every other error of a decoder is caused by its input
 	}
+	switch errtext.KindOf(err) {
+	case errtext.Layout:
+		return C.DLB_ERROR_LAYOUT
+	case errtext.DType:
+		return C.DLB_ERROR_DTYPE
+	case errtext.Argument:
+		return C.DLB_ERROR_ARGUMENT
+	}
 	for _, row := range []struct {
 		cause error
 		code  C.int32_t
@@ -103,7 +109,6 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{dlpack.ErrNull, C.DLB_ERROR_NULL},
 		{dlpack.ErrVersion, C.DLB_ERROR_VERSION},
 		{dlpack.ErrDType, C.DLB_ERROR_DTYPE},
-		{elements.ErrDType, C.DLB_ERROR_DTYPE},
 		{dlpack.ErrDevice, C.DLB_ERROR_DEVICE},
 		{dlpack.ErrLayout, C.DLB_ERROR_LAYOUT},
 		{dlpack.ErrOverflow, C.DLB_ERROR_OVERFLOW},
@@ -113,12 +118,6 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{dlpack.ErrValue, C.DLB_ERROR_ARGUMENT},
 		{dlpack.ErrClosed, C.DLB_ERROR_ARGUMENT},
 		{dlpack.ErrBorrowed, C.DLB_ERROR_ARGUMENT},
-		{decthings.ErrRules, C.DLB_ERROR_ARGUMENT},
-		{decthings.ErrType, C.DLB_ERROR_DTYPE},
-		{decthings.ErrRuleType, C.DLB_ERROR_DTYPE},
-		{decthings.ErrRuleShape, C.DLB_ERROR_LAYOUT},
-		{decthings.ErrRank, C.DLB_ERROR_LAYOUT},
-		{tensorflow.ErrRank, C.DLB_ERROR_LAYOUT},
 		{layout.ErrNegative, C.DLB_ERROR_LAYOUT},
 		{layout.ErrOverflow, C.DLB_ERROR_OVERFLOW},
 	} {

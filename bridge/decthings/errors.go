@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 )
 
 // The causes of errors of this package. Further causes are those of package elements, [dlpack.ErrValue] for a boolean other
@@ -15,7 +16,7 @@ var (
 	// ErrTrailing reports bytes after the tensor.
 	ErrTrailing = errors.New("trailing bytes")
 	// ErrType reports an element type that Decthings does not have, or that the given elements cannot have.
-	ErrType = errors.New("wrong element type")
+	ErrType = errtext.New(errtext.DType, "wrong element type")
 	// ErrDialect reports an unknown dialect.
 	ErrDialect = errors.New("unknown dialect")
 	// ErrVarint reports a varint that is longer than its value needs.
@@ -26,14 +27,14 @@ var (
 	// ErrFormat reports a media format that the dialect cannot represent, or a media element too short to have one.
 	ErrFormat = errors.New("not a media format")
 	// ErrRank reports more than 255 dimensions.
-	ErrRank = errors.New("more than 255 dimensions")
+	ErrRank = errtext.New(errtext.Layout, "more than 255 dimensions")
 
 	// ErrRules reports invalid rules.
-	ErrRules = errors.New("invalid rules")
+	ErrRules = errtext.New(errtext.Argument, "invalid rules")
 	// ErrRuleType reports a tensor whose type the rules do not allow.
-	ErrRuleType = errors.New("type not allowed")
+	ErrRuleType = errtext.New(errtext.DType, "type not allowed")
 	// ErrRuleShape reports a tensor whose shape the rules do not allow.
-	ErrRuleShape = errors.New("shape not allowed")
+	ErrRuleShape = errtext.New(errtext.Layout, "shape not allowed")
 )
 
 // fault returns an error at byte at of the input. format and args make the text that says where it is and what is

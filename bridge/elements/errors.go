@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 )
 
 // The errors that several formats have. Errors of a codec wrap one of these, one of its own package, or one of package
@@ -12,7 +14,7 @@ var (
 	// ErrNil reports a nil receiver or argument.
 	ErrNil = errors.New("nil")
 	// ErrDType reports a data type that the format or DLPack does not have, or that the given elements cannot have.
-	ErrDType = errors.New("data type not representable")
+	ErrDType = errtext.New(errtext.DType, "data type not representable")
 	// ErrElements reports Elements whose number of values or formats is not the product of their shape.
 	ErrElements = errors.New("elements do not fit their shape")
 	// ErrSize reports a payload that is longer or shorter than the shape requires.

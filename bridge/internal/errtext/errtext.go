@@ -1,12 +1,40 @@
-// Package errtext formats values for error texts, and cuts them, so that a long hostile input cannot make an error
-// long.
+// Package errtext makes the errors of formats, formats values for their texts, and cuts them, so that a long hostile
+// input cannot make an error long.
 package errtext
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// A Kind says what an error of a format is about. The C functions return it as a code.
+type Kind int
+
+const (
+	Layout   Kind = iota + 1 // a rank, shape or strides
+	DType                    // a data type
+	Argument                 // another argument of the function
+)
+
+type kindError struct {
+	kind Kind
+	text string
+}
+
+func (e *kindError) Error() string { return e.text }
+
+// New returns a new error of a kind, for errors.Is.
+func New(kind Kind, text string) error { return &kindError{kind, text} }
+
+// KindOf returns the kind of the first error in the chain that has one, and 0 if there is none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*kindError](err); ok {
+		return e.kind
+	}
+	return 0
+}
 
 // Shape formats the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a
 // copy, so that the shape of a caller can stay on the stack.
