@@ -1,6 +1,12 @@
+//go:build cgo
+
 package dlpack
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+)
 
 // Version is a version of the DLPack ABI (DLPack C API, "DLPackVersion"). The structs have the same layout in all versions
 // with the same major number; a new minor version only adds codes and flags.
@@ -11,7 +17,7 @@ type Version struct {
 }
 
 // Current is the version of this package's exports. C: DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION
-var Current = Version{Major: 1, Minor: 3}
+var Current = Version(core.Current)
 
 // String returns the version in the form "1.3".
 func (v Version) String() string {

@@ -87,6 +87,9 @@ type Version struct {
 	Major, Minor uint32
 }
 
+// Current is the version of the DLPack ABI that exports state: that of the header.
+var Current = Version{Major: C.DLPACK_MAJOR_VERSION, Minor: C.DLPACK_MINOR_VERSION}
+
 // Managed is a managed tensor. C: DLManagedTensorVersioned
 type Managed struct {
 	Version Version
