@@ -34,8 +34,8 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug frames \
-	processors arm64 mutants zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-checks check vet staticcheck layers asan asan-python tsan gogc1 debug frames \
+	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,31 +54,24 @@ test: needs ## the tests of all three languages, and the demo
 	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python test-cpp
 	@$(MAKE) --no-print-directory demo
 
-# Tests that take seconds under the race detector: hostile inputs, large objects, random views, all small numbers, builds of further
-# C libraries. make race runs them.
-LONG := InProportion|FuzzAmplification|NamesOfLargeObjects|StructuresGrow|TwoGoLibraries|AreTheSameInGoAndC|SmallNumbers|LargeCopies
-LONG := $(LONG)|FaultsBecomeErrors|MissingIsAnError|FramesThatChange|StartsNoThread|UnderValgrind|JoinedCopiesAreBounded
-LONG := $(LONG)|OrdinaryExtents|RandomViewsAreWhat
-
 # Package dlpack comes first because its tests take longest, so that those of the others run beside them.
 test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, under the race detector and without cgo
-	$(TVM_FFI) $(GO) test -race -short -skip '$(LONG)' $(GOTESTFLAGS) ./dlpack ./...
+	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $(PURE)
 
-race: $(VENV)/requirements.done ## all Go and C tests, in full, under the race detector and without cgo
-	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./dlpack ./...
-	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
+race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter or leaves out, in full, under the race detector and without cgo
+	$(PYTHON) .ci/long.py > $(BUILD)/long.txt
+	while read -r package tests; do $(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/long.txt
+	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) -run "$$(cut -d ' ' -f 2 $(BUILD)/long.txt | paste -s -d '|')" $(PURE)
 
 test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/share examples/test_readmes.py
 
-python-long: $(VENV)/dlbridge.done ## the long Python tests
-	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m long bridge/python/tests
-
-python-dev: $(VENV)/dlbridge.done ## the Python tests in Python's development mode, with its debug allocator; warnings are errors
-	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long" bridge/python/tests
+# The variables for Go are those of gogc1.
+python-checks: $(VENV)/dlbridge.done ## all Python tests, in Python's development mode with its debug allocator, while Go's collector always runs; warnings are errors
+	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers" bridge/python/tests
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
@@ -91,7 +84,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header frames typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 zeromq mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header frames typing cpp abi vendor installed dist wheel-test examples race python-checks asan asan-python tsan gogc1 debug processors arm64 zeromq mutants-third fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has a place
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -163,14 +156,11 @@ soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with 
 	$(GO) test -tags zmq -count=1 -timeout 60m -run HostileMessages ./bridge/zeromq -args -hostile 1000000
 	$(BUILD)/pipeline run -for $(SOAK) -random -kill 2s -python $(VENV)/bin/python
 
-cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
-	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -short $(GOTESTFLAGS) ./...
-
 # The environment is set for the tests and not for the compiler. The tests of capi run the compiler, so they set it themselves.
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
-gogc1: $(VENV)/dlbridge.done ## the tests with a garbage collector that always runs and overwrites freed memory
-	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
-	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
+gogc1: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules, with a collector that always runs and overwrites freed memory
+	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
+	GOEXPERIMENT=cgocheck2 $(GO) test -short $(GOTESTFLAGS) ./bridge/capi
 
 # The libraries that the tests of capi build have no tags.
 debug: $(VENV)/requirements.done ## the Go tests with memory that faults after it is freed
@@ -179,6 +169,9 @@ debug: $(VENV)/requirements.done ## the Go tests with memory that faults after i
 
 mutants: ## rules of ownership, formats and layouts broken in turn, which a test must notice
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
+
+mutants-third: ## a third of mutants, which each commit chooses by its name
+	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants "$$(git rev-parse HEAD)"
 
 abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
 	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h
@@ -234,20 +227,8 @@ wheel: $(BUILD)/wheel/requirements.done ## build/wheel/wheelhouse: the Python pa
 wheel-test: wheel ## install the wheel with WHEEL_PYTHONS, and use it without Go and without a compiler
 	sh .ci/wheel/test.sh $(BUILD)/wheel/wheelhouse $(BUILD)/wheel/test $(WHEEL_PYTHONS)
 
-# `go test -fuzz` sometimes fails with `context deadline exceeded` when the time limit expires. Such a run is repeated, at most
-# twice. An input that makes the target fail has another text, and is reported.
 fuzz: ## every fuzz target for FUZZTIME
-	@mkdir -p $(BUILD)
-	@$(GO) test -list '^Fuzz' ./... > $(BUILD)/fuzz.txt 2>&1 || { cat $(BUILD)/fuzz.txt; exit 1; }
-	@awk '/^Fuzz/ { names = names " " $$1 } /^ok/ { n = split(names, f, " "); names = ""; \
-	    for (i = 1; i <= n; i++) print f[i], $$2 }' $(BUILD)/fuzz.txt | while read -r target package; do \
-	  echo "$$target $$package"; \
-	  for try in 1 2 3; do \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$package > $(BUILD)/fuzz.log 2>&1 && break; \
-	    [ $$try != 3 ] && grep -q '^ *context deadline exceeded$$' $(BUILD)/fuzz.log || { cat $(BUILD)/fuzz.log; exit 1; }; \
-	  done; \
-	  cat $(BUILD)/fuzz.log; \
-	done
+	FUZZTIME=$(FUZZTIME) sh .ci/fuzz.sh $(BUILD)/fuzz
 
 bench-zeromq: $(VENV)/dlbridge.done ## time TENS messages over ZeroMQ beside its peers; writes examples/bench/zeromq/README.md
 	PYTHON="$(PYTHON)" sh examples/bench/zeromq/run.sh

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -55,6 +56,7 @@ func readTensors(t testing.TB, label []byte) {
 }
 
 func TestTensorsTakeMemoryInProportionToTheirLabel(t *testing.T) {
+	testmode.SkipLong(t)
 	for name, label := range amplification.Labels() {
 		t.Run(name, func(t *testing.T) { readTensors(t, label) })
 	}
@@ -90,6 +92,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 
 // FuzzAmplification: the tensors of any label take at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
+	testmode.SkipLong(f)
 	for _, v := range readVectors(f, "tens", "layout") {
 		if frames := v.read(f); len(frames) > 0 && len(frames[0]) > 8 {
 			label := frames[0][8:]

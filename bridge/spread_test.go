@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -276,6 +277,7 @@ func TestPiecesOfPackedElementsAreWholeBytes(t *testing.T) {
 
 // Tensors may share their parts, and each is joined separately.
 func TestPiecesAndJoinedCopiesAreBounded(t *testing.T) {
+	testmode.SkipLong(t)
 	dlpacktest.CheckLeaks(t)
 	decode := func(n int, tensor string, parts [][]byte, options ...bridge.DecodeOption) error {
 		label := `{"TENS":{"tensors":[` + strings.TrimSuffix(strings.Repeat(tensor+",", n), ",") + `]}}`

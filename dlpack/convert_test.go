@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // ---- the reference: numbers as the definitions of the types give them, without tricks with bits ----
@@ -372,6 +373,7 @@ func inputsOf(dt dlpack.DataType) (inputs []float32) {
 // does float32 in the other direction, around all values at which the result changes. Numbers that are converted one at a
 // time, because they have gaps between them, give the same. With DLBRIDGE_STRESS, all float32 are tried for the most common types.
 func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
+	testmode.SkipLong(t)
 	text, err := os.ReadFile("testdata/convert.json")
 	require.NoError(t, err)
 	var golden map[string]struct{ Decoded, Encoded, All string }

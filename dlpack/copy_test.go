@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // fromBytes makes a tensor over data, which is closed with the test.
@@ -176,6 +177,7 @@ func TestG20ContiguousRefusesPackedElementsInColumns(t *testing.T) {
 
 // Copies of any size in any two layouts of one memory, both ways round.
 func TestLargeCopiesKeepEveryElement(t *testing.T) {
+	testmode.SkipLong(t)
 	const n = 2200
 	src := make([]int32, n*n)
 	r := rand.New(rand.NewPCG(3, 3))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -580,6 +581,7 @@ func TestOperationsDoNotCareWhereMemoryLies(t *testing.T) {
 
 // Large copies are done by several goroutines, and bypass the caches.
 func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
+	testmode.SkipLong(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	const rows, columns = 4100, 8201 // of 33 MB, of which no line is aligned as the one before
 	data := pattern(rows * columns)

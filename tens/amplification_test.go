@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -47,12 +48,14 @@ func readPacked(t testing.TB, data []byte) {
 }
 
 func TestLabelsTakeMemoryInProportionToTheirText(t *testing.T) {
+	testmode.SkipLong(t)
 	for name, text := range amplification.Labels() {
 		t.Run(name, func(t *testing.T) { readLabel(t, text) })
 	}
 }
 
 func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
+	testmode.SkipLong(t)
 	for name, data := range amplification.Packed() {
 		t.Run(name, func(t *testing.T) { readPacked(t, data) })
 	}
@@ -60,6 +63,7 @@ func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 
 // FuzzAmplification: decoding any label or packed message takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
+	testmode.SkipLong(f)
 	for _, v := range readVectors(f) {
 		if v.Frames == nil {
 			continue

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -142,6 +143,7 @@ func TestNestingIsBounded(t *testing.T) {
 
 // Comparing all pairs of names would take minutes.
 func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
+	testmode.SkipLong(t)
 	const n = 200_000
 	object := func(names int, format string) string {
 		var b strings.Builder

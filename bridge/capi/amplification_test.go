@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // measurer is a running amplification.c.
@@ -112,6 +113,7 @@ func (m *measurer) message(t testing.TB, packed []byte, times uint64) {
 }
 
 func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
+	testmode.SkipLong(t)
 	m := startMeasurer(t)
 	each := func(inputs map[string][]byte, measure func(t testing.TB, data []byte)) {
 		for name, data := range inputs {
@@ -143,6 +145,7 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 
 // FuzzAmplification checks that decoding any frame takes at most a multiple of its size and the limit.
 func FuzzAmplification(f *testing.F) {
+	testmode.SkipLong(f)
 	m := startMeasurer(f)
 	for op, inputs := range []map[string][]byte{amplification.Labels(), amplification.Packed(), amplification.Tensors(), amplification.TensorProtos()} {
 		for _, data := range inputs {

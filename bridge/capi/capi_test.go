@@ -20,6 +20,7 @@ import (
 
 	_ "github.com/dlbridge/dlbridge/bridge/capi" // the library that the programs are linked with
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
@@ -123,12 +124,12 @@ var library = sync.OnceValues(func() (string, error) {
 	return dir, build(exec.Command("sh", "../libdlbridge/build.sh", dir))
 })
 
-// archive builds the library as an archive, under the sanitizer of this test; AddressSanitizer is combined with
+// archive builds the library as an archive, under the sanitizer of the tests; AddressSanitizer is combined with
 // UndefinedBehaviorSanitizer.
 var archive = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(scratch, "libdlbridge.a")
-	command := exec.Command("go", "build", sanitizer, "-buildmode=c-archive", "-o", file, "../libdlbridge")
-	if sanitizer == "-asan" {
+	command := exec.Command("go", "build", testmode.Sanitizer, "-buildmode=c-archive", "-o", file, "../libdlbridge")
+	if testmode.Sanitizer == "-asan" {
 		undefined := strings.Join(undefined, " ")
 		command.Env = append(os.Environ(), "CGO_CFLAGS=-O2 -g "+undefined, "CGO_LDFLAGS="+undefined)
 	}
@@ -158,7 +159,7 @@ func linked(dir, name string) []string {
 // sanitizer checks Go too. Go's race detector supports only programs at fixed addresses.
 func libraryFlags(t testing.TB) []string {
 	t.Helper()
-	if sanitizer == "" {
+	if testmode.Sanitizer == "" {
 		dir, err := library()
 		require.NoError(t, err)
 		return linked(dir, "dlbridge")
@@ -166,7 +167,7 @@ func libraryFlags(t testing.TB) []string {
 	file, err := archive()
 	require.NoError(t, err)
 	flags := []string{file, "-lpthread"}
-	if sanitizer == "-race" {
+	if testmode.Sanitizer == "-race" {
 		return append(flags, "-no-pie")
 	}
 	return append(append(flags, "-fsanitize=address"), undefined...)
@@ -186,7 +187,7 @@ func TestG82HeaderCompilesAlone(t *testing.T) {
 		{"C++17 clang", "clang++", "c++", "-std=c++17"},
 	}
 	for _, l := range languages {
-		if sanitizer == "-asan" && strings.HasPrefix(l.compiler, "clang") {
+		if testmode.Sanitizer == "-asan" && strings.HasPrefix(l.compiler, "clang") {
 			continue // the library is built with the sanitizer of gcc, which clang cannot link
 		}
 		t.Run(l.name, func(t *testing.T) {
@@ -276,6 +277,7 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 }
 
 func TestFramesThatChangeWhileTheyAreRead(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	run(t, sanitized, nil, compile(t, "cc", "changing_frames.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
@@ -288,6 +290,7 @@ func TestWhatIsBeingMadeIsNobodyElses(t *testing.T) {
 
 // The library is built without a sanitizer, which would need more address space than the limit leaves.
 func TestMemoryThatIsMissingIsAnError(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	dir, err := library()
 	require.NoError(t, err)
@@ -306,7 +309,7 @@ func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	t.Parallel()
 	links, stack := "1000000", "65536"
-	if sanitizer != "" { // stack frames are larger, and each link takes more memory
+	if testmode.Sanitizer != "" { // stack frames are larger, and each link takes more memory
 		links, stack = "100000", "262144"
 	}
 	run(t, sanitized, nil, compile(t, "cc", "release_chain.c", append(slices.Clone(c11), libraryFlags(t)...)...), links, stack)
@@ -354,6 +357,7 @@ func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 
 // G58: a panic or a failed allocation becomes an error, after which the caller still owns its inputs.
 func TestG58FaultsBecomeErrors(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	dir := filepath.Join(scratch, "fault")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault",

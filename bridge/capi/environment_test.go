@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // The programs of the other tests also pass with few processors, small stacks, or a small address space.
@@ -15,7 +17,7 @@ func TestProgramsWorkInLimitedEnvironments(t *testing.T) {
 		{"stacks of 256 KiB", "", "-s 256"}, // also of threads that C makes
 		{"4 GiB of addresses", "", "-v 4194304"},
 	}
-	if sanitizer != "" { // sanitizers need address space and stack themselves
+	if testmode.Sanitizer != "" { // sanitizers need address space and stack themselves
 		environments = environments[:2]
 	}
 	for _, file := range []string{"tensor.c", "tens.c", "elements.c"} {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
@@ -74,6 +75,7 @@ func writeGrown(t testing.TB, dir string) []string {
 // A program and a library that were compiled with different headers of one major version work together, whichever of them
 // is newer.
 func TestStructuresGrowWithoutBreakingPrograms(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	dir := filepath.Join(scratch, "grown")
 	newer := writeGrown(t, dir)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // tensorLibrary builds libdlbridge_tensor with nothing in the search path but the tools that it needs: no Go.
@@ -39,6 +41,7 @@ var tensorLibrary = sync.OnceValues(func() (string, error) {
 
 // A program with libdlbridge_tensor alone, shared or static, has one thread and no Go. The library needs only libc.
 func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	dir, err := tensorLibrary()
 	require.NoError(t, err)

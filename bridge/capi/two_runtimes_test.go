@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // G59: two Go libraries in one process, which Go does not officially support, exchange tensors in both directions while
 // both garbage collectors run. With DLBRIDGE_STRESS the test takes minutes.
 func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	rounds := 10_000
 	if os.Getenv("DLBRIDGE_STRESS") != "" {

@@ -11,10 +11,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // Valgrind cannot run instrumented programs, and the Go runtime supports it only on these two architectures.
 func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	dir := filepath.Join(scratch, "valgrind")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libvalgrind.so"), "../libdlbridge")
@@ -26,6 +29,7 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 
 // The thread that answers those who fetch ends with the process: it is no leak, and needs no suppression.
 func TestHandlesUnderValgrind(t *testing.T) {
+	testmode.SkipLong(t)
 	t.Parallel()
 	dir, err := tensorLibrary()
 	require.NoError(t, err)

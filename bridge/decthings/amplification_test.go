@@ -14,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // readTensor calls every function that decodes a tensor.
@@ -50,6 +51,7 @@ func readTensor(t testing.TB, data []byte) {
 }
 
 func TestTensorsTakeMemoryInProportionToTheirBytes(t *testing.T) {
+	testmode.SkipLong(t)
 	for name, data := range amplification.Tensors() {
 		t.Run(name, func(t *testing.T) { readTensor(t, data) })
 	}
@@ -57,6 +59,7 @@ func TestTensorsTakeMemoryInProportionToTheirBytes(t *testing.T) {
 
 // A header may announce more bytes than have arrived. A Reader allocates memory only for those that have.
 func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
+	testmode.SkipLong(t)
 	for _, come := range []int{0, 1 << 10, 1 << 14, 1 << 16, 1<<20 + 1} {
 		for _, said := range []int{131065, 2*come + 30_000, 3*come - 10, 1 << 31} {
 			data := append(binary.BigEndian.AppendUint32([]byte{7, 1, 254}, uint32(said)), make([]byte, come)...)
@@ -70,6 +73,7 @@ func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
 
 // FuzzAmplification: decoding any tensor takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
+	testmode.SkipLong(f)
 	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
 			for _, file := range v.Files {
@@ -90,6 +94,7 @@ func FuzzAmplification(f *testing.F) {
 // FuzzAmplificationByType is FuzzAmplification for tensors that are composed of a type, a number of elements and a repeated element,
 // most of which are valid.
 func FuzzAmplificationByType(f *testing.F) {
+	testmode.SkipLong(f)
 	for kind := decthings.F32; kind <= decthings.Video; kind++ {
 		f.Add(byte(kind), uint32(40_000), "\x00")
 		f.Add(byte(kind), uint32(10_000), "\x01x")
@@ -125,6 +130,7 @@ func hostileRules() map[string]string {
 }
 
 func TestRulesTakeMemoryInProportionToTheirText(t *testing.T) {
+	testmode.SkipLong(t)
 	for name, text := range hostileRules() {
 		t.Run(name, func(t *testing.T) {
 			amplification.Require(t, len(text), amplification.Variable, 0, func() func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // varints is the largest ratio of the memory of elements to that of their varints: a varint of one byte may be an element of eight
@@ -74,6 +75,7 @@ func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.Dec
 }
 
 func TestMessagesTakeMemoryInProportionToTheirBytes(t *testing.T) {
+	testmode.SkipLong(t)
 	for name, data := range amplification.TensorProtos() {
 		t.Run(name, func(t *testing.T) {
 			readMessage(t, data, 1<<16)
@@ -119,6 +121,7 @@ func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 
 // FuzzAmplification: decoding any message takes at most a fixed multiple of its size, and the limit.
 func FuzzAmplification(f *testing.F) {
+	testmode.SkipLong(f)
 	for _, m := range manifests(f) {
 		for _, v := range m.Tensors {
 			data := m.File(f, v.File)
@@ -149,6 +152,7 @@ func FuzzAmplification(f *testing.F) {
 // FuzzAmplificationByType is FuzzAmplification for messages that are composed of a type, a number of elements and a repeated record of
 // values, most of which are valid.
 func FuzzAmplificationByType(f *testing.F) {
+	testmode.SkipLong(f)
 	for dtype := tensorflow.Float; dtype <= tensorflow.Float4E2M1FN; dtype++ {
 		f.Add(byte(dtype), uint32(1000), byte(4), []byte("1"), uint16(1000))
 		if testing.Short() {

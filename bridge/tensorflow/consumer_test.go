@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 func TestMain(m *testing.M) { dlpacktest.Main(m) }
@@ -209,6 +210,7 @@ func TestComplexContentIsAliasedWhereItsNumbersAreAligned(t *testing.T) {
 
 // A large tensor that is not aligned is copied to aligned memory.
 func TestLargeCopiesAreAlignedToo(t *testing.T) {
+	testmode.SkipLong(t)
 	dlpacktest.CheckLeaks(t)
 	view := tensorflow.View{DType: tensorflow.Double, Shape: []int64{100, 100}, Data: bytes.Repeat([]byte{1, 2, 3, 4}, 20000)}
 	message, err := view.Append(nil)

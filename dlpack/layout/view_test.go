@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 func TestG34RandomViewsAreWhatCountingIndicesGives(t *testing.T) {
+	testmode.SkipLong(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	views, refused := 0, map[error]int{}
 	choices := make([]byte, 200)

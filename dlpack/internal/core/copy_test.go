@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // A spread says where the elements of the source, or of the destination, lie in a slice of bytes.
@@ -214,6 +216,7 @@ func TestGathersStayInsideTheirSource(t *testing.T) {
 
 // Large copies on several goroutines copy every element once.
 func TestLargeCopiesInParts(t *testing.T) {
+	testmode.SkipLong(t)
 	tests := []struct {
 		name  string
 		shape []int64

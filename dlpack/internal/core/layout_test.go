@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -177,6 +178,7 @@ func TestViewsInGoAndCAreThoseOfTheTable(t *testing.T) {
 
 // G34: the generator of the tests of package layout chooses the views.
 func TestG34RandomViewsAreTheSameInGoAndC(t *testing.T) {
+	testmode.SkipLong(t)
 	r := rand.New(rand.NewPCG(17, 1))
 	choices := make([]byte, 200)
 	views, overlaps := map[string]int{}, 0
@@ -227,6 +229,7 @@ func TestG34RandomViewsAreTheSameInGoAndC(t *testing.T) {
 
 // G34: sizes, strides, offsets and arguments at the ends of the range of int64.
 func TestG34ViewsAtTheEndsOfTheRangeAreTheSameInGoAndC(t *testing.T) {
+	testmode.SkipLong(t)
 	r := rand.New(rand.NewPCG(17, 2))
 	extreme := func() int64 {
 		switch r.IntN(8) {

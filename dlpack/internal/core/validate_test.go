@@ -9,10 +9,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // The fast path gives the same result as arithmetic with numbers of any size, also at its limits.
 func TestG38OrdinaryExtentsDoNotOverflow(t *testing.T) {
+	testmode.SkipLong(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	near := func(limits ...int64) int64 { return limits[random.IntN(len(limits))] + random.Int64N(5) - 2 }
 	taken, strided := 0, 0

@@ -1,0 +1,28 @@
+#!/bin/sh
+# fuzz.sh FOLDER: runs every fuzz target for FUZZTIME. The programs, one for each package, are built in FOLDER.
+#
+# The runner of fuzz tests sometimes fails with `context deadline exceeded` when the time is over. Such a run is repeated, at most
+# twice. An input that makes the target fail has another text, and is reported.
+set -eu
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+
+run() {
+  for try in 1 2 3; do
+    "$folder/$1.test" -test.run='^$' -test.fuzz="^$2\$" -test.fuzztime="$FUZZTIME" -test.fuzzminimizetime=100x \
+      -test.fuzzcachedir="$folder/cache/$1" > "$folder/log" 2>&1 && break
+    [ "$try" != 3 ] && grep -q '^ *context deadline exceeded$' "$folder/log" || { cat "$folder/log"; return 1; }
+  done
+  cat "$folder/log"
+}
+
+files=$(grep -rlE '^func Fuzz\w+\(' --include='*_test.go' bridge dlpack tens)
+for package in $(dirname $files | sort -u); do
+  name=$(echo "$package" | tr / -)
+  "${GO:-go}" test -c -fuzz=Fuzz -o "$folder/$name.test" "./$package"
+  targets=$("$folder/$name.test" -test.list='^Fuzz')
+  for target in $targets; do
+    echo "$target ./$package"
+    (cd "$package" && run "$name" "$target")
+  done
+done

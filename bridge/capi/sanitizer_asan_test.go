@@ -1,6 +1,0 @@
-//go:build asan
-
-package capi_test
-
-// sanitizer is the flag of go build that this test runs under.
-const sanitizer = "-asan"

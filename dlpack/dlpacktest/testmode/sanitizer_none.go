@@ -1,0 +1,6 @@
+//go:build !race && !asan
+
+package testmode
+
+// Sanitizer is the flag of go build that the tests run under, or empty.
+const Sanitizer = ""
