@@ -16,12 +16,11 @@
 #include <transfer.h>
 #include <unistd.h>
 
-/* Returns the error for an errno. */
+/* Returns the error for an errno of the system. */
 static int32_t fail_errno(const char *op, const char *what, int number, dlb_error *error) {
   char text[128];
-  const core_status status = segment_status(number);
-  if (status == CORE_ERR_MEMORY) return capi_memory(op, error);
-  return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
+  if (number == ENOMEM) return capi_memory(op, error);
+  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
 }
 
 /* Returns the error for a status and a text of message.h. `tensor` is the index of the tensor that the error is about, or -1. */
@@ -349,7 +348,6 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
   int failed = segment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
   if (failed == EINVAL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is not that of a file in the directory", __func__);
-  if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: this process has no permission to open the object", __func__);
   if (failed) return fail_errno(__func__, "the object cannot be opened", failed, error);
   return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }

@@ -31,6 +31,13 @@ func TestAnOfferDoesNotKeepAProcessAlive(t *testing.T) {
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "leave")
 }
 
+// The program gives up its rights, which a sanitizer needs.
+func TestWhatTheSystemRefusesIsNotSaidOfTensors(t *testing.T) {
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "refuse")
+}
+
 // The library is built without a sanitizer, which would make stack frames larger.
 func TestPlainFunctionsRunOnSmallStacks(t *testing.T) {
 	t.Parallel()

@@ -98,6 +98,9 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 	if err := stream(conn); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	managed := make([]unsafe.Pointer, 0, len(ts))
 	defer func() {
 		for _, m := range managed {
@@ -165,6 +168,9 @@ func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dl
 
 func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tensor, error) {
 	if err := stream(conn); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	raw, err := conn.SyscallConn()

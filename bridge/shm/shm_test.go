@@ -409,6 +409,26 @@ func TestAContextEndsAWait(t *testing.T) {
 	assert.Equal(t, io.EOF, err)
 }
 
+func TestAContextThatHasEndedSendsAndReceivesNothing(t *testing.T) {
+	leavesNothing(t)
+	a, b := pair(t)
+	x := numbers(t, 2)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		require.ErrorIs(t, shm.Send(ended, a, []*dlpack.Tensor{x}), context.Canceled)
+	}
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable())) // nothing was decided
+	for range 50 {
+		_, err := shm.Recv(ended, b)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	got, err := shm.Recv(t.Context(), b)
+	require.NoError(t, err)
+	require.False(t, got[0].ReadOnly())
+	got[0].Close()
+}
+
 // message returns what Send writes for one float32 tensor of 4 elements at the beginning of segment 0, after `change` was applied.
 func message(change func(data []byte) []byte) []byte {
 	order := binary.NativeEndian
@@ -709,6 +729,25 @@ func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 	assert.Contains(t, text(got[0]), "[1 2 0 0]")
 	assert.Equal(t, dlpack.IsCopied, got[0].Flags()&dlpack.IsCopied)
 	got[0].Close()
+}
+
+// A file on disk has no seals. What is sent of it to be written is copied, since a copy can be written.
+func TestAnObjectOnDiskThatIsSentWritableIsCopied(t *testing.T) {
+	leavesNothing(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "object"), []byte("0123456789abcdef"), 0o600))
+	x, err := shm.Attach(dir, "object", bytesAt4, shm.TrustPeer())
+	require.NoError(t, err)
+	defer x.Close()
+	a, b := pair(t)
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable()))
+	got, err := shm.Recv(t.Context(), b, shm.CopyUnsealed(16))
+	require.NoError(t, err)
+	defer got[0].Close()
+	require.NoError(t, got[0].SetAt(uint8(1), 0, 0))
+	v, err := x.At(0, 0)
+	require.NoError(t, err)
+	assert.Equal(t, uint8('4'), v)
 }
 
 func TestADescriptorThatIsMissingIsAnErrorOfTheSystem(t *testing.T) {

@@ -2,6 +2,7 @@
  *
  *   handle            makes two offers, and fetches one
  *   leave             makes an offer of 50 milliseconds, and ends its only thread
+ *   refuse            may not send, and then may not map any more memory
  *   offer             writes the fields of a handle of the numbers 0 to 3, and ends with its standard input
  *   fetch FIELD...    doubles two rows of two float32 in the segment of a handle
  *   DESCRIPTOR        receives tensors of float32 there, doubles them in place, and sends them back, until the connection is closed */
@@ -11,12 +12,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -811,6 +816,32 @@ static void a_cancelled_thread_leaves_nothing(void) {
   dlb_tensor_release(x);
 }
 
+/* What the system forbids is not said of the tensors. */
+static void the_system_refuses(void) {
+  const int64_t large = 8 << 20;
+  DLManagedTensorVersioned *x = numbers(1, 4), *y, *sent;
+  size_t count;
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+  CHECK_OK(dlb_shm_alloc(&sent, UINT8, 1, &large, &error));
+  CHECK_OK(dlb_shm_send(ends[0], &sent, 1, 60000, 0, &error));
+  struct sock_filter no_sendmsg[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 0, 1),
+                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const struct sock_fprog program = {4, no_sendmsg};
+  CHECK_INT(0, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  CHECK_INT(0, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_send(ends[0], &x, 1, 60000, 0, &error)); /* EPERM */
+  if (geteuid() == 0) CHECK_INT(0, setuid(65534)); /* these limits do not bind root */
+  CHECK_INT(0, setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){1 << 20, 1 << 20}));
+  CHECK_INT(0, mlockall(MCL_FUTURE));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_shm_alloc(&y, UINT8, 1, &large, &error)); /* EAGAIN */
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_shm_readonly(&y, sent, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_shm_recv(&count, &y, 1, ends[1], 0, 60000, &error));
+  CHECK_INT(0, munlockall());
+  dlb_tensor_release(x);
+  dlb_tensor_release(sent);
+}
+
 static void offer_and_fetch(void) {
   DLManagedTensorVersioned *x = numbers(2, 2), *y;
   dlb_shm_handle h = offered(x, 60000, 0);
@@ -854,6 +885,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(argv[1], "leave") == 0) {
       offered(numbers(2, 2), 50, 0);
       pthread_exit(NULL);
+    } else if (strcmp(argv[1], "refuse") == 0) {
+      the_system_refuses();
     } else if (strcmp(argv[1], "offer") == 0) {
       write_handle();
     } else if (strcmp(argv[1], "fetch") == 0) {

@@ -41,8 +41,7 @@ core_status segment_status(int code) {
   switch (code) {
   case 0: return CORE_OK;
   case ENOMEM: return CORE_ERR_MEMORY;
-  case EPERM: /* sealed */
-  case EACCES: return CORE_ERR_READONLY; /* opened read-only */
+  case EROFS: return CORE_ERR_READONLY;
   case EINVAL: /* a file that cannot have seals */
   case ENODEV: /* a file that cannot be mapped */
   case EPROTOTYPE: return CORE_ERR_ARGUMENT;
@@ -79,8 +78,7 @@ core_status segment_decide(int fd, int writable, char *text, size_t text_size) {
 int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size) {
   int code = 0;
   for (int i = 0; i < box->file_count && code == 0; i++) code = segment_hand_over(box->files[i], box->writable);
-  decided(code, box->writable, text, text_size);
-  return code;
+  return decided(code, box->writable, text, text_size) == CORE_ERR_READONLY ? EROFS : code;
 }
 
 /* ---- sending ----------------------------------------------------------------------------------- */
@@ -310,7 +308,7 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   char what[64] = "its file";
   if (number >= 0) snprintf(what, sizeof what, "segment %d", number);
   if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
-  if (!n->read_only && !n->writable) return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
+  if (n->fixed && !n->read_only && !n->writable) return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
   uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
   int code;
   if (n->fixed) {
@@ -452,7 +450,7 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
     status = describe(out, tensor, text, text_size);
   }
   if (status == CORE_OK) {
-    if (!n.fixed) n.writable = !trusted || (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; /* a copy can be written */
+    if (!n.fixed && trusted) n.writable = (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
     n.fixed |= trusted;
     status = check_place(out->tensors, message_flags(flags), &n, text, text_size);
   }

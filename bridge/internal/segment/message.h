@@ -11,8 +11,9 @@ enum {
   SEGMENT_LARGEST = 1 << 20 /* the most bytes of a message */
 };
 
-/* Returns the status for an errno: the one table for Go, C and Python. Names that cannot be opened and sockets that cannot be
- * connected to are CORE_ERR_SYSTEM instead, also for lack of a permission. */
+/* Returns the status for an errno: the one table for Go, C and Python. EROFS stands for a segment that cannot be handed over or mapped in
+ * the way that was asked for, and lack of a permission of the system (EPERM, EACCES) is CORE_ERR_SYSTEM. Files that cannot be opened, and
+ * sockets that cannot be connected to, are CORE_ERR_SYSTEM whatever their errno. */
 CORE_API core_status segment_status(int code);
 
 /* Returns the status for an errno, writes a text that begins with `what`, and sets errno to `code`. Other functions of this file and of
@@ -39,7 +40,7 @@ CORE_API core_status segment_pack(segment_outbox *out, const DLTensor *const *te
                                   int writable, int64_t *failed, char *text, size_t text_size);
 CORE_API void segment_outbox_end(segment_outbox *out);
 
-/* Calls segment_hand_over for the segments of a message, and returns its errno, with a text. */
+/* Calls segment_hand_over for the segments of a message, and returns its errno, with a text; EROFS stands for EPERM and EACCES. */
 CORE_API int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size);
 
 /* Finds the segment of a tensor that was checked, with this extent as the result. CORE_ERR_LAYOUT: it has no elements. With `writable`

@@ -467,6 +467,9 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
 
 /* ---- mappings ---------------------------------------------------------------------------------- */
 
+/* Returns the errno of a call that has not mapped memory. ENOMEM also stands for EAGAIN: the process may lock no more (mlockall). */
+static int not_mapped(void) { return errno == EAGAIN ? ENOMEM : errno; }
+
 /* Maps a file without adding the mapping to those that are known. Returns NULL with errno. */
 static segment *map(int fd, uint64_t start, size_t size, int read_only) {
   segment *s = malloc(sizeof *s);
@@ -474,7 +477,9 @@ static segment *map(int fd, uint64_t start, size_t size, int read_only) {
   *s = (segment){.size = size, .start = start, .read_only = read_only};
   s->base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
   if (s->base != MAP_FAILED) return s;
+  const int failed = not_mapped();
   free(s);
+  errno = !read_only && (failed == EPERM || failed == EACCES) ? EROFS : failed; /* sealed, or opened read-only */
   return NULL;
 }
 
@@ -505,7 +510,7 @@ static int check_size(size_t size) {
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) return EFBIG; /* RLIM_INFINITY is the largest number */
   if (size <= SMALL) return 0;
   void *trial = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (trial == MAP_FAILED) return errno;
+  if (trial == MAP_FAILED) return not_mapped();
   munmap(trial, size);
   return 0;
 }
@@ -529,7 +534,7 @@ int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
   segment *s = malloc(sizeof *s);
   if (s == NULL) return ENOMEM;
   char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  int failed = base == MAP_FAILED ? errno : 0;
+  int failed = base == MAP_FAILED ? not_mapped() : 0;
   for (size_t done = 0; !failed && done < size;) {
     ssize_t n = pread(fd, base + done, size - done, (off_t)(start + done));
     if (n > 0) done += (size_t)n;
@@ -600,7 +605,7 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
   if (s == NULL) return ENOMEM;
   void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* size 0 keeps the old mapping */
   if (base == MAP_FAILED) {
-    failed = errno;
+    failed = not_mapped();
     free(s);
     return failed;
   }
