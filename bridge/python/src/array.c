@@ -45,22 +45,9 @@ static PyObject *ml_type(DLDataType dtype) {
   return type;
 }
 
-/* Returns a Tensor on the same memory with another data type, whose elements must have the same size. `padded` is
- * IS_SUBBYTE_TYPE_PADDED or 0. */
-static Tensor *retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
-  core_extent extent;
-  DLTensor view = self->view;
-  uint64_t flags = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) | padded;
-  view.dtype = dtype;
-  if (check_tensor(&view, flags, &extent, "numpy") < 0) return NULL;
-  core_share *share = tensor_hold(self);
-  if (share == NULL) return NULL;
-  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
-}
-
 /* Returns a Tensor of unsigned integers, as large as the elements, on the same memory. The elements must not be packed. */
 static Tensor *bits_of(Tensor *self) {
-  return retyped(self, (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(self->view.dtype)), 1}, 0);
+  return tensor_retyped(self, (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(self->view.dtype)), 1}, 0);
 }
 
 /* Sets *out to the data type of a NumPy array whose type another package, such as ml_dtypes, has registered. Returns 0 for any
@@ -78,34 +65,15 @@ static int registered_dtype(PyObject *array, DLDataType *out) {
   return found;
 }
 
-COLD Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+COLD PyObject *bits_of_ml_dtypes(PyObject *object, DLDataType *out) {
   PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name);
-  PyObject *ndarray = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "ndarray");
-  Tensor *self = NULL;
-  DLDataType dtype;
-  if (ndarray != NULL && PyObject_IsInstance(object, ndarray) > 0 && registered_dtype(object, &dtype)) {
-    int64_t size = dtype_itemsize(dtype);
-    PyObject *bits = PyObject_CallMethod(object, "view", "s", size == 1 ? "u1" : "u2");
-    Tensor *integers = bits == NULL ? NULL : consume(state, bits);
-    if (integers != NULL && size <= 2)
-      self = retyped(integers, dtype, dtype.bits % 8 != 0 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
-    Py_XDECREF((PyObject *)integers);
-    Py_XDECREF(bits);
-  }
+  PyObject *ndarray = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "ndarray"), *bits = NULL;
+  if (ndarray != NULL && PyObject_IsInstance(object, ndarray) > 0 && registered_dtype(object, out) && dtype_itemsize(*out) <= 2)
+    bits = PyObject_CallMethod(object, "view", "s", dtype_itemsize(*out) == 1 ? "u1" : "u2");
   Py_XDECREF(ndarray);
   Py_XDECREF(numpy);
   Py_XDECREF(name);
-  PyErr_Clear();
-  if (self == NULL) {
-    PyErr_Restore(type, value, traceback);
-    return NULL;
-  }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
-  return self;
+  return bits;
 }
 
 /* ml_dtypes has one element in each byte. Packed elements are copied, by way of float32, which has all their values. */

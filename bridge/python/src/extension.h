@@ -2,7 +2,10 @@
  *
  * The extension implements the DLPack protocol of Python on the C core (dlpack/internal/core/core.h), without Go:
  *
- *   tensor.c      the type Tensor: a view and a share of its memory
+ *   errors.c      exceptions
+ *   arguments.c   arguments of functions and methods
+ *   tensor.c      a Tensor: a view and a share of its memory
+ *   type.c        the type Tensor: attributes, comparison, text, and the table of methods
  *   index.c       Tensors as sequences: length, basic indexing, iteration
  *   view.c        views in other shapes and orders
  *   values.c      elements as Python's numbers, and as other data types
@@ -14,7 +17,7 @@
  *   wrap.c        C functions on managed tensors become Python functions on producers
  *   buffer.c      Python's buffer protocol, both ways
  *   loan.c        buffers that Python objects lend, functions of on_release, and the end of the interpreter
- *   number.c      Python's and NumPy's numbers as Tensors
+ *   number.c      Python's numbers as Tensors, and NumPy's as arrays
  *   pickle.c      Tensors in pickles
  *   shm.c         Tensors in memory that processes share
  *   dtype.c       names and struct letters of data types
@@ -148,8 +151,36 @@ typedef struct {
   int64_t dims[];      /* shape, strides, and the strides in bytes, which each request of a buffer sets */
 } Tensor;
 
+/* ---- errors.c */
+/* Raise an exception, and return -1. */
+int raise_error(PyObject *type, const char *format, ...);
+int raise_memory(void);
+/* Raise an exception, and return NULL. */
+PyObject *raise_closed(const Tensor *self);
+PyObject *raise_status(core_status status, const char *place, const char *message);
+/* Returns the type of the exception for an error of the core. */
+PyObject *status_type(core_status status);
+/* Checks the description of a tensor, and sets *extent. -1 with an exception, whose text names `place`. */
+int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
+
+/* ---- arguments.c */
+/* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
+ * PyObject_Vectorcall, which passes an array to any function, is not in the stable ABI of Python 3.11. */
+array_method array_method_of(PyObject *method);
+/* Assigns the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] is the argument names[i], borrowed, or NULL if it
+ * was not passed. names[i] is NULL for an argument that cannot be a keyword, and only the first `positional` arguments can be
+ * positional. -1 with TypeError. */
+int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                    Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values);
+/* Parses the argument `copy`, NULL if it was not passed. Sets *out to -1 for None, else to 0 or 1. -1 with an exception. */
+int parse_copy(PyObject *object, int *out);
+/* Returns 0 if memory on device `is` is on the device `wanted`, where all ids of the CPU are one device. Otherwise raises
+ * BufferError, and returns -1. */
+int check_device(const char *place, DLDevice is, DLDevice wanted);
+/* Parses a device: a tuple (type, id), or a name such as "cuda:0". -1 with an exception, whose text begins with `name`. */
+int parse_device(PyObject *object, const char *name, DLDevice *out);
+
 /* ---- tensor.c */
-extern PyType_Spec tensor_spec;
 int tensor_check(PyObject *object);
 /* Returns a Tensor of `view` without a share, which the caller must set; NULL with an exception. Shape and strides are copied;
  * strides that are NULL stand for row-major ones. */
@@ -160,6 +191,10 @@ Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *v
                         int writability_unknown, const core_extent *extent);
 /* Returns a row-major, writable copy of a Tensor; NULL with an exception. */
 Tensor *tensor_copy(Tensor *self);
+/* Returns a Tensor on the same memory with another data type, whose elements must have the same size. `padded` is
+ * IS_SUBBYTE_TYPE_PADDED or 0. NULL with an exception. */
+Tensor *tensor_retyped(Tensor *self, DLDataType dtype, uint64_t padded);
+void tensor_dealloc(PyObject *self);
 /* Returns a further share of the memory, which the caller must end; NULL with an exception if the Tensor is closed. */
 core_share *tensor_hold(Tensor *self);
 /* Reports whether the memory must not be written. Unknown writability counts as read-only. */
@@ -173,16 +208,9 @@ void keep_spares(int keep);
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);
-/* Raise an exception, and return -1. */
-int raise_error(PyObject *type, const char *format, ...);
-int raise_memory(void);
-/* Raise an exception, and return NULL. */
-PyObject *raise_closed(const Tensor *self);
-PyObject *raise_status(core_status status, const char *place, const char *message);
-/* Returns the type of the exception for an error of the core. */
-PyObject *status_type(core_status status);
-/* Checks the description of a tensor, and sets *extent. -1 with an exception, whose text names `place`. */
-int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
+
+/* ---- type.c */
+extern PyType_Spec tensor_spec;
 
 /* ---- index.c */
 PyObject *tensor_subscript(PyObject *self, PyObject *index);
@@ -222,6 +250,9 @@ int tensor_bool(PyObject *self);
 /* ---- array.c */
 PyObject *tensor_numpy(PyObject *self, PyObject *ignored);
 PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Returns an array of unsigned integers on the memory of a NumPy array whose elements have a type of ml_dtypes, which NumPy does
+ * not export, and sets *out to that type. For any other object, returns NULL, possibly with an exception. */
+PyObject *bits_of_ml_dtypes(PyObject *object, DLDataType *out);
 
 /* ---- capsule.c */
 /* The names of capsules, before and after a consumer has taken the tensor: [0] in the legacy form, [1] in the versioned form. */
@@ -237,7 +268,6 @@ PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
 void forget_arguments(void);
 /* Returns a managed tensor on the Tensor's memory, which the caller owns; NULL with an exception. */
 DLManagedTensorVersioned *tensor_export(Tensor *self);
-PyObject *to_address(PyObject *module, PyObject *object);
 
 /* ---- exchange.c */
 PyObject *exchange_capsule(void);
@@ -247,14 +277,11 @@ void exchange_type(PyTypeObject *type, int live);
 /* ---- consumer.c */
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_address(PyObject *module, PyObject *address);
+PyObject *to_address(PyObject *module, PyObject *object);
 /* Raises BufferError and returns -1 if an element of an array is masked: DLPack has no mask. */
 int refuse_masked(module_state *state, PyObject *array, const char *place);
 /* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
-
-/* Returns a Tensor on the memory of a NumPy array whose elements have a type of ml_dtypes, which NumPy does not export, and
- * clears the pending exception. For any other object, returns NULL and leaves the pending exception as it is. */
-Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
  * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep);
@@ -265,29 +292,17 @@ Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const c
 int can_be_managed(uintptr_t address);
 /* Calls the deleter. The current exception stays as it is. */
 void release_quietly(DLManagedTensorVersioned *managed);
-int64_t live_imports(void);
+/* Returns the number of live imports without a function of on_release. */
+int64_t held_imports(void);
 /* Reports whether memory is that of an imported managed tensor, by the lender of its share. */
 int is_import(void (*lender)(void *ctx));
-/* Parses a device: a tuple (type, id), or a name such as "cuda:0". -1 with an exception, whose text begins with `name`. */
-int parse_device(PyObject *object, const char *name, DLDevice *out);
-/* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
- * PyObject_Vectorcall, which passes an array to any function, is not in the stable ABI of Python 3.11. */
-array_method array_method_of(PyObject *method);
-/* Assigns the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] is the argument names[i], borrowed, or NULL if it
- * was not passed. names[i] is NULL for an argument that cannot be a keyword, and only the first `positional` arguments can be
- * positional. -1 with TypeError. */
-int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                    Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values);
-/* Parses the argument `copy`, NULL if it was not passed. Sets *out to -1 for None, else to 0 or 1. -1 with an exception. */
-int parse_copy(PyObject *object, int *out);
-/* Returns 0 if memory on device `is` is on the device `wanted`, where all ids of the CPU are one device. Otherwise raises
- * BufferError, and returns -1. */
-int check_device(const char *place, DLDevice is, DLDevice wanted);
 
 /* ---- number.c */
-/* Returns a Tensor of 0 dimensions with a copy of a number of Python or NumPy; NULL with an exception. For any other object,
- * returns NULL without an exception. */
+/* Returns a Tensor of 0 dimensions with a copy of a number of Python; NULL with an exception. For any other object, returns NULL
+ * without an exception. */
 Tensor *tensor_of_number(module_state *state, PyObject *object);
+/* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
+PyObject *array_of_scalar(PyObject *object);
 /* Reports whether an object is a scalar of NumPy, which need not be imported; -1 with an exception. */
 int is_numpy_scalar(PyObject *object);
 
@@ -324,8 +339,7 @@ Py_buffer *loan_begin(PyObject *object, int flags);
 void loan_end(void *buffer);
 int64_t live_loans(void);
 PyObject *tensor_on_release(PyObject *tensor, PyObject *function);
-/* Returns the number of imports to whose shares on_release has added a function. */
-int64_t imports_with_notice(void);
+int64_t live_imports(void);
 
 /* ---- shm.c */
 PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

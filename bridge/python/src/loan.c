@@ -167,7 +167,7 @@ typedef struct {
 
 static int64_t noticed_imports;
 
-int64_t imports_with_notice(void) { return __atomic_load_n(&noticed_imports, __ATOMIC_RELAXED); }
+int64_t live_imports(void) { return held_imports() + __atomic_load_n(&noticed_imports, __ATOMIC_RELAXED); }
 
 static void call_functions(notice *told) {
   function_list *entry;

@@ -1,4 +1,4 @@
-/* Python's and NumPy's numbers as Tensors of 0 dimensions, wherever a producer is taken. */
+/* Python's numbers as Tensors of 0 dimensions, and NumPy's as arrays, wherever a producer is taken. */
 #include "extension.h"
 
 #include <string.h>
@@ -40,8 +40,7 @@ int is_numpy_scalar(PyObject *object) {
   return result;
 }
 
-/* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
-static PyObject *array_of_scalar(PyObject *object) {
+PyObject *array_of_scalar(PyObject *object) {
   if (is_numpy_scalar(object) <= 0) return NULL;
   PyObject *numpy = PyImport_ImportModule("numpy");
   PyObject *array = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "asarray", "O", object);
@@ -50,13 +49,6 @@ static PyObject *array_of_scalar(PyObject *object) {
 }
 
 Tensor *tensor_of_number(module_state *state, PyObject *object) {
-  PyObject *array = array_of_scalar(object); /* first, because numpy.float64 is a float */
-  if (array != NULL) {
-    Tensor *self = consume(state, array);
-    Py_DECREF(array);
-    return self;
-  }
-  if (PyErr_Occurred()) return NULL;
   if (PyBool_Check(object)) {
     uint8_t yes = object == Py_True;
     return tensor_of(state, (DLDataType){kDLBool, 8, 1}, &yes);

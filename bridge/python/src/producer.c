@@ -177,11 +177,3 @@ PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   }
   return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
-
-PyObject *to_address(PyObject *module, PyObject *object) {
-  DLManagedTensorVersioned *managed = export_producer(PyModule_GetState(module), object, NULL);
-  if (managed == NULL) return NULL;
-  PyObject *address = PyLong_FromVoidPtr(managed);
-  if (address == NULL) core_release_versioned(managed);
-  return address;
-}

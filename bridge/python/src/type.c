@@ -1,0 +1,518 @@
+/* The type Tensor: its attributes, comparison and text, and the tables of its methods, with their documentation. */
+#include "extension.h"
+
+#include <stdio.h>
+#include <structmember.h>
+#include <text.h>
+
+static PyObject *tensor_close(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Tensor *self = (Tensor *)op;
+  core_share *share;
+  LOCK(op);
+  share = self->share;
+  self->share = NULL;
+  UNLOCK();
+  if (share != NULL) share_end(share);
+  Py_RETURN_NONE;
+}
+
+static PyObject *tensor_enter(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  const Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed(self);
+  return Py_NewRef(op);
+}
+
+/* Defines the getter of an attribute of an open Tensor. */
+#define GETTER(name, value) \
+  static PyObject *get_##name(PyObject *op, void *Py_UNUSED(closure)) { \
+    Tensor *self = (Tensor *)op; \
+    return self->share == NULL ? raise_closed(self) : (value); \
+  }
+
+GETTER(shape, tuple_of(self->view.shape, self->view.ndim))
+GETTER(strides, tuple_of(self->view.strides, self->view.ndim))
+GETTER(ndim, PyLong_FromLong(self->view.ndim))
+GETTER(size, PyLong_FromLongLong(self->extent.count))
+GETTER(itemsize, PyLong_FromLongLong(dtype_itemsize(self->view.dtype)))
+GETTER(nbytes, PyLong_FromLongLong(self->extent.nbytes))
+GETTER(dtype, dtype_object(PyType_GetModuleState(Py_TYPE(op)), self->view.dtype))
+GETTER(device, tensor_dlpack_device(op, NULL))
+GETTER(readonly, PyBool_FromLong(tensor_read_only(self)))
+GETTER(data_ptr, PyLong_FromUnsignedLongLong(
+                     self->extent.count == 0 ? 0 : (uintptr_t)self->view.data + self->view.byte_offset))
+
+/* ---- arithmetic, which a Tensor does not have ------------------------------------------------ */
+
+static PyObject *refuse_arithmetic(void) {
+  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic and no order; tensor.numpy() returns an array on the same "
+                                       "memory, which has both");
+}
+
+/* Reports whether an object leaves arithmetic with a Tensor to the Tensor, unlike NumPy's arrays. */
+static int leaves_arithmetic(PyObject *object) {
+  return tensor_check(object) || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyComplex_CheckExact(object);
+}
+
+static PyObject *tensor_binary(PyObject *left, PyObject *right) {
+  if (leaves_arithmetic(left) && leaves_arithmetic(right)) return refuse_arithmetic();
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject *tensor_power(PyObject *left, PyObject *right, PyObject *Py_UNUSED(modulus)) { return tensor_binary(left, right); }
+
+static PyObject *tensor_unary(PyObject *Py_UNUSED(op)) { return refuse_arithmetic(); }
+
+/* Without a function for `t += x`, Python would compute `t + x`, and replace t by a new array when NumPy computes it. */
+static PyObject *tensor_in_place(PyObject *op, PyObject *Py_UNUSED(other)) {
+  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic in place; %s",
+                      tensor_read_only((Tensor *)op)
+                          ? "its memory is read-only, and tensor.copy().numpy() returns an array on a writable copy"
+                          : "after `a = tensor.numpy()`, `a += ...` changes the memory of the tensor");
+}
+
+static PyObject *tensor_power_in_place(PyObject *op, PyObject *other, PyObject *Py_UNUSED(modulus)) {
+  return tensor_in_place(op, other);
+}
+
+/* Reports whether an object is a number, of whatever type, or -1 with an exception. A type that registers its numbers has imported
+ * the module numbers. */
+static int is_number(PyObject *object) {
+  if (!PyNumber_Check(object)) return 0;
+  if (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object)) return 1;
+  PyObject *name = PyUnicode_FromString("numbers"), *numbers = name == NULL ? NULL : PyImport_GetModule(name);
+  PyObject *type = numbers == NULL ? NULL : PyObject_GetAttrString(numbers, "Number");
+  int result = type != NULL ? PyObject_IsInstance(object, type) : PyErr_Occurred() ? -1 : 0;
+  Py_XDECREF(type);
+  Py_XDECREF(numbers);
+  Py_XDECREF(name);
+  return result;
+}
+
+/* Reports whether a type has an attribute that is not None. */
+static int type_has(PyTypeObject *type, const char *name) {
+  PyObject *value = PyObject_GetAttrString((PyObject *)type, name);
+  if (value == NULL) PyErr_Clear();
+  Py_XDECREF(value);
+  return value != NULL && value != Py_None;
+}
+
+/* Reports whether objects of a type have a length, and items in an order or one after another. */
+static int is_collection(PyTypeObject *type) {
+  return (PyType_GetSlot(type, Py_tp_iter) != NULL || PyType_GetSlot(type, Py_sq_item) != NULL) &&
+         (PyType_GetSlot(type, Py_sq_length) != NULL || PyType_GetSlot(type, Py_mp_length) != NULL);
+}
+
+/* Reports whether an object is an array or another collection. A text is not: bytes and str count as one value each. */
+static int has_elements(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (PyUnicode_Check(object) || PyBytes_Check(object)) return 0;
+  return PyObject_CheckBuffer(object) || is_collection(type) || type_has(type, "__dlpack__") || type_has(type, "__array__") ||
+         type_has(type, "__array_interface__");
+}
+
+/* == and != compare the identity of two Tensors. NumPy's scalars, and objects that take part in NumPy's arithmetic
+ * (__array_ufunc__), compare the elements themselves. With other numbers, arrays and collections the answer would always be
+ * False, which nobody means. */
+static PyObject *tensor_compare(PyObject *Py_UNUSED(left), PyObject *right, int operation) {
+  if (operation != Py_EQ && operation != Py_NE) {
+    if (leaves_arithmetic(right)) return refuse_arithmetic();
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  if (right == Py_None || tensor_check(right) || type_has(Py_TYPE(right), "__array_ufunc__")) Py_RETURN_NOTIMPLEMENTED;
+  int number = is_number(right);
+  int refused = number != 0 ? number : has_elements(right);
+  int scalar = refused > 0 ? is_numpy_scalar(right) : 0;
+  if (refused < 0 || scalar < 0) return NULL;
+  if (!refused || scalar) Py_RETURN_NOTIMPLEMENTED;
+  if (number)
+    return PyErr_Format(PyExc_TypeError,
+                        "a dlbridge.Tensor does not compare its elements with a number; compare item(), tolist() or numpy() of it");
+  return PyErr_Format(PyExc_TypeError,
+                      "a dlbridge.Tensor does not compare its elements with those of %R; compare item(), tolist() or numpy() of it",
+                      Py_TYPE(right));
+}
+
+static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
+  return PyErr_Format(PyExc_TypeError, "cannot create 'dlbridge.Tensor' instances by the type: from_dlpack makes one of an array, "
+                                       "from_buffer of bytes, and empty of new memory; numpy.array makes an array of a list");
+}
+
+/* The hash is that of the address, because == compares identity. Objects lie at multiples of 16. */
+static Py_hash_t tensor_hash(PyObject *op) { return (Py_hash_t)((uintptr_t)op >> 4); }
+
+/* ---- assignment ------------------------------------------------------------------------------ */
+
+static int tensor_assign(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(index), PyObject *Py_UNUSED(value)) {
+  return raise_error(PyExc_TypeError,
+                     "'dlbridge.Tensor' object does not support item assignment; tensor.numpy() returns an array on the same "
+                     "memory, which does");
+}
+
+static PyObject *get_closed(PyObject *op, void *Py_UNUSED(closure)) { return PyBool_FromLong(((Tensor *)op)->share == NULL); }
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+enum { SHOWN = 100 }; /* a tensor with more elements is shown by the first and last three of each dimension */
+
+/* Returns ": " and the elements as text, or "" for elements that cannot be shown. */
+static PyObject *text_of_elements(const Tensor *self) {
+  capi_text counted = {NULL, 0, 0}, text = {NULL, 0, 0};
+  core_share *share = tensor_hold((Tensor *)self);
+  PyObject *result = NULL;
+  if (share == NULL) return NULL;
+  if (!capi_write_elements(&counted, &self->view, self->flags, self->extent.count, SHOWN)) {
+    result = PyUnicode_FromString("");
+  } else {
+    text.room = counted.size + 256; /* another thread may write longer numbers to the memory meanwhile */
+    text.data = PyMem_Malloc(text.room);
+    if (text.data != NULL) capi_write_elements(&text, &self->view, self->flags, self->extent.count, SHOWN);
+    result = text.data == NULL ? PyErr_NoMemory() : PyUnicode_FromFormat(": %s", text.data);
+    PyMem_Free(text.data);
+  }
+  share_end(share);
+  return result;
+}
+
+static PyObject *tensor_repr(PyObject *op) {
+  const Tensor *self = (Tensor *)op;
+  PyObject *dtype = dtype_name(self->view.dtype);
+  PyObject *shape = tuple_of(self->view.shape, self->view.ndim);
+  PyObject *strides = tuple_of(self->view.strides, self->view.ndim);
+  PyObject *elements = self->share == NULL ? NULL : text_of_elements(self);
+  PyObject *text = NULL;
+  DLDevice device = self->view.device;
+  char place[64] = "", *end = place;
+  if (device.device_type != kDLCPU) end += sprintf(end, ", device (%d, %d)", (int)device.device_type, (int)device.device_id);
+  if (tensor_read_only(self)) sprintf(end, ", read-only");
+  if (dtype == NULL || shape == NULL || strides == NULL || (elements == NULL && self->share != NULL)) text = NULL;
+  else if (self->missing != NULL) text = PyUnicode_FromFormat("<dlbridge.Tensor that was not handed over: %U>", self->missing);
+  else if (self->share == NULL) text = PyUnicode_FromFormat("<closed dlbridge.Tensor, %U%R>", dtype, shape);
+  else if (self->extent.row_major) text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R%s%U>", dtype, shape, place, elements);
+  else text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R, strides %R%s%U>", dtype, shape, strides, place, elements);
+  Py_XDECREF(dtype);
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  Py_XDECREF(elements);
+  return text;
+}
+
+/* ---- the type -------------------------------------------------------------------------------- */
+
+static PyGetSetDef tensor_getset[] = {
+    {"shape", get_shape, NULL, "The sizes of the dimensions, a tuple of int.", NULL},
+    {"strides", get_strides, NULL, "The strides in elements, a tuple of int.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"size", get_size, NULL, "The number of elements: the product of the shape.", NULL},
+    {"itemsize", get_itemsize, NULL, "The size of one element in bytes, rounded up to whole bytes.", NULL},
+    {"nbytes", get_nbytes, NULL,
+     "The size of the elements in bytes, without gaps.\n\n"
+     "Elements smaller than a byte count as packed, unless they are padded.", NULL},
+    {"dtype", get_dtype, NULL, 
+     "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.\n\n"
+     "It is also equal to whatever else names the type, such as numpy.float32 and '<f4'.", NULL},
+    {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
+    {"readonly", get_readonly, NULL,
+     "Whether the memory must not be written. It is also True if the producer could not state whether it may be.", NULL},
+    {"data_ptr", get_data_ptr, NULL,
+     "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
+    {"closed", get_closed, NULL,
+     "Whether close was called, or the tensor is one that was not handed over (dlbridge.shm).\n\n"
+     "A closed tensor has no other attributes.", NULL},
+    {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef tensor_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyDoc_STRVAR(close_doc,
+             "close($self, /)\n--\n\n"
+             "Releases the tensor's share of its memory. Further calls have no effect.\n\n"
+             "Exports, views, arrays and buffers of the tensor stay valid. Other methods and attributes of a closed tensor\n"
+             "raise ValueError, except closed and repr().\n\n"
+             "    >>> with dlbridge.empty(3, 'int8') as t:  # closes t at the end\n"
+             "    ...     t.shape\n"
+             "    (3,)");
+PyDoc_STRVAR(on_release_doc,
+             "on_release($self, function, /)\n--\n\n"
+             "Has function() called once, when nobody holds the memory of the tensor any more.\n\n"
+             "That is when all tensors of the memory are closed or gone, all consumers of it have let go (arrays, memoryviews,\n"
+             "frames that a socket sends), and it was given back to its producer or freed. A pool of buffers can then use it\n"
+             "again. Views and from_dlpack(tensor) are tensors of the same memory. Several functions are called one after\n"
+             "the other, the last first.\n\n"
+             "    >>> free, buffer = [], np.zeros(3)\n"
+             "    >>> with dlbridge.from_dlpack(buffer) as t:\n"
+             "    ...     t.on_release(lambda: free.append(buffer))\n"
+             "    ...     array = t.numpy()\n"
+             "    >>> len(free)\n"
+             "    0\n"
+             "    >>> del array\n"
+             "    >>> len(free)\n"
+             "    1\n\n"
+             "The thread that lets go last calls the function, as with weakref.finalize: it may be any thread, such as one of\n"
+             "pyzmq, in the middle of other code. So the function should be short and wait for nothing. Its exceptions go\n"
+             "to sys.unraisablehook. It is not called if the interpreter ends before. In a forked child, the child's own\n"
+             "copies of the tensors count, and its copy of the function is called.\n\n"
+             "Lifetime: the function is held until it was called. It should not refer to a tensor of the memory, which would\n"
+             "then stay alive until it is closed. Errors: ValueError if the tensor is closed, TypeError if function\n"
+             "cannot be called.");
+PyDoc_STRVAR(dlpack_doc,
+             "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+             "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
+             "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
+             "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy, with\n"
+             "IS_COPIED set in the versioned form. No other export has this flag, not even one of t.copy(), since its\n"
+             "memory is that of the tensor.\n"
+             "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.\n\n"
+             "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
+             "    (2, 3)");
+PyDoc_STRVAR(array_doc,
+             "__array__($self, /, dtype=None, copy=None)\n--\n\n"
+             "Returns a NumPy array, which numpy.asarray and numpy.array ask for if there is no buffer.\n\n"
+             "It is on the same memory if dtype and copy allow that, as in NumPy. An array of bfloat16, or another type\n"
+             "that NumPy lacks, has the type of the package ml_dtypes. Packed elements are copied, since ml_dtypes has a\n"
+             "byte for each.\n\n"
+             "    >>> dlbridge.empty(3, 'bfloat16').__array__().shape\n"
+             "    (3,)\n\n"
+             "Errors: BufferError if NumPy cannot have the data type, or the memory is not in the host; ValueError if the\n"
+             "tensor is closed, or copy=False and a copy is needed.");
+PyDoc_STRVAR(numpy_doc,
+             "numpy($self, /)\n--\n\n"
+             "Returns a NumPy array on the same memory, as numpy.from_dlpack does.\n\n"
+             "An array of bfloat16, or another type that NumPy lacks, has the type of the package ml_dtypes.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').numpy()\n"
+             "    array([97, 98, 99], dtype=uint8)\n\n"
+             "Ownership: the array keeps the memory alive, and is read-only if the tensor is. Errors: those of __array__;\n"
+             "ValueError for packed elements, which only a copy can have in NumPy.");
+PyDoc_STRVAR(reshape_doc,
+             "reshape($self, /, *shape, copy=None)\n--\n\n"
+             "Returns a view with another shape, in which the elements keep their row-major order.\n\n"
+             "shape is a sequence of ints, or the ints themselves. One size may be -1: it follows from the others. If only\n"
+             "a copy can have the shape, copy=None makes it and copy=False raises ValueError. copy=True always copies.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').reshape(3, -1).shape\n"
+             "    (3, 2)");
+PyDoc_STRVAR(transpose_doc,
+             "transpose($self, /, *axes)\n--\n\n"
+             "Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor.\n\n"
+             "Without axes, or with None, the order is reversed, as by T.\n\n"
+             "    >>> dlbridge.empty((2, 3, 4), 'int8').transpose(0, 2, 1).shape\n"
+             "    (2, 4, 3)");
+PyDoc_STRVAR(flip_doc,
+             "flip($self, /, axis=None)\n--\n\n"
+             "Returns a view with the elements in reverse order along a dimension, several, or all (None).\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').flip().tolist()\n"
+             "    [99, 98, 97]");
+PyDoc_STRVAR(broadcast_to_doc,
+             "broadcast_to($self, /, shape)\n--\n\n"
+             "Returns a view in which elements are repeated until it has the shape.\n\n"
+             "Dimensions are matched from the last one on; those of size 1 are repeated, and missing ones are added. The\n"
+             "view is readonly if two indexes lead to one element.\n\n"
+             "    >>> dlbridge.from_buffer(b'ab').broadcast_to((2, 2)).tolist()\n"
+             "    [[97, 98], [97, 98]]");
+PyDoc_STRVAR(contiguous_doc,
+             "contiguous($self, /)\n--\n\n"
+             "Returns the tensor without gaps, row-major: a view if it is so already, and a copy otherwise.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').T.contiguous().strides\n"
+             "    (2, 1)");
+PyDoc_STRVAR(copy_doc,
+             "copy($self, /)\n--\n\n"
+             "Returns a row-major, writable copy in new memory.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').copy().readonly\n"
+             "    False");
+PyDoc_STRVAR(convert_doc,
+             "convert($self, /, dtype)\n--\n\n"
+             "Returns a copy of another data type, row-major in new memory.\n\n"
+             "A number becomes the nearest one of a float type. A float becomes an integer without its fraction; if it is\n"
+             "out of range, it becomes the nearest integer of the type or, in types of fewer than 8 bits, what ml_dtypes\n"
+             "makes of it; NaN becomes 0. An integer that another integer type lacks keeps only its low bits. A complex\n"
+             "number becomes a real one by dropping the imaginary part. Every number but 0 becomes True.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
+             "    [97.0, 98.0, 99.0]\n\n"
+             "Errors: BufferError for types that are not numbers, or that have another number of lanes.");
+PyDoc_STRVAR(tolist_doc,
+             "tolist($self, /)\n--\n\n"
+             "Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).tolist()\n"
+             "    [[97, 98], [99, 100]]");
+PyDoc_STRVAR(item_doc,
+             "item($self, /, *index)\n--\n\n"
+             "Returns one element as a Python number: a bool, int, float or complex.\n\n"
+             "Without an index, the tensor must have one element. An int counts in row-major order; several ints, or a\n"
+             "tuple, are one index for each dimension.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').item(-1)\n"
+             "    99");
+PyDoc_STRVAR(bytes_doc,
+             "__bytes__($self, /)\n--\n\n"
+             "Returns a copy of the elements in row-major order, for bytes(tensor).\n\n"
+             "    >>> bytes(dlbridge.from_buffer(b'abc')[::-1])\n"
+             "    b'cba'");
+PyDoc_STRVAR(complex_doc,
+             "__complex__($self, /)\n--\n\n"
+             "Returns the number of a tensor of one element, for complex(tensor).\n\n"
+             "    >>> complex(dlbridge.from_dlpack(1 + 2j))\n"
+             "    (1+2j)");
+PyDoc_STRVAR(enter_doc, "__enter__($self, /)\n--\n\nReturns the tensor. ValueError if it is closed.");
+PyDoc_STRVAR(exit_doc, "__exit__($self, /, *exception)\n--\n\nCloses the tensor, as close() does.");
+PyDoc_STRVAR(shallow_copy_doc,
+             "__copy__($self, /)\n--\n\n"
+             "Returns copy(), for copy.copy.\n\n"
+             "    >>> import copy\n"
+             "    >>> copy.copy(dlbridge.from_buffer(b'abc')).tolist()\n"
+             "    [97, 98, 99]");
+PyDoc_STRVAR(deepcopy_doc,
+             "__deepcopy__($self, memo, /)\n--\n\n"
+             "Returns copy(), for copy.deepcopy.\n\n"
+             "    >>> import copy\n"
+             "    >>> copy.deepcopy([dlbridge.from_buffer(b'abc')])[0].tolist()\n"
+             "    [97, 98, 99]");
+PyDoc_STRVAR(reduce_doc,
+             "__reduce_ex__($self, protocol, /)\n--\n\n"
+             "Returns what pickle writes: shape, data type and elements, without gaps.\n\n"
+             "With protocol 5 and a buffer_callback, the elements are a PickleBuffer on the tensor's memory, and the tensor that\n"
+             "pickle.loads makes is on the memory of the buffer it is given, and read-only if that is. Otherwise the elements\n"
+             "are copied into the pickle. Elements that are neither row-major nor column-major are copied first. A tensor\n"
+             "that is read-only stays so.\n\n"
+             "    >>> import pickle\n"
+             "    >>> pickle.loads(pickle.dumps(dlbridge.from_buffer(b'abc'))).tolist()\n"
+             "    [97, 98, 99]\n\n"
+             "Errors: ValueError if the tensor is closed; BufferError if the memory is not in the host; TypeError for handles.");
+PyDoc_STRVAR(dlpack_device_doc,
+             "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).\n\n"
+             "    >>> dlbridge.empty(3, 'int8').__dlpack_device__()\n"
+             "    (1, 0)");
+
+PyDoc_STRVAR(astype_doc,
+             "astype($self, /, dtype)\n--\n\n"
+             "Returns convert(dtype), under the name that NumPy has for it. As in NumPy, None stands for float64.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').astype('float32').tolist()\n"
+             "    [97.0, 98.0, 99.0]");
+PyDoc_STRVAR(ravel_doc,
+             "ravel($self, /)\n--\n\n"
+             "Returns the elements in row-major order as one dimension: reshape(-1), a view if that is possible.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').ravel().shape\n"
+             "    (6,)");
+PyDoc_STRVAR(squeeze_doc,
+             "squeeze($self, /, axis=None)\n--\n\n"
+             "Returns a view without the dimensions of size 1: all of them, or those that axis names, one or several.\n\n"
+             "    >>> dlbridge.empty((1, 3, 1), 'int8').squeeze().shape\n"
+             "    (3,)\n\n"
+             "Errors: ValueError for a dimension of another size.");
+PyDoc_STRVAR(tobytes_doc,
+             "tobytes($self, /)\n--\n\n"
+             "Returns a copy of the elements in row-major order, as bytes(tensor) does.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').flip().tobytes()\n"
+             "    b'cba'");
+
+PyDoc_STRVAR(format_doc,
+             "__format__($self, spec, /)\n--\n\n"
+             "Formats the number of a tensor of 0 dimensions. Without a specification the result is str(tensor).\n\n"
+             "    >>> f'{dlbridge.from_dlpack(np.array([2.5, 3]))[0]:.2f}'\n"
+             "    '2.50'\n\n"
+             "Errors: TypeError for a tensor with dimensions.");
+
+static PyMethodDef tensor_methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
+    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_FASTCALL | METH_KEYWORDS, array_doc},
+    {"numpy", tensor_numpy, METH_NOARGS, numpy_doc},
+    {"reshape", (PyCFunction)(void (*)(void))tensor_reshape, METH_FASTCALL | METH_KEYWORDS, reshape_doc},
+    {"transpose", tensor_transpose, METH_VARARGS, transpose_doc},
+    {"ravel", tensor_ravel, METH_NOARGS, ravel_doc},
+    {"squeeze", (PyCFunction)(void (*)(void))tensor_squeeze, METH_FASTCALL | METH_KEYWORDS, squeeze_doc},
+    {"flip", (PyCFunction)(void (*)(void))tensor_flip, METH_FASTCALL | METH_KEYWORDS, flip_doc},
+    {"broadcast_to", (PyCFunction)(void (*)(void))tensor_broadcast_to, METH_FASTCALL | METH_KEYWORDS, broadcast_to_doc},
+    {"contiguous", tensor_contiguous, METH_NOARGS, contiguous_doc},
+    {"copy", tensor_copy_method, METH_NOARGS, copy_doc},
+    {"convert", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, convert_doc},
+    {"astype", (PyCFunction)(void (*)(void))tensor_astype, METH_FASTCALL | METH_KEYWORDS, astype_doc},
+    {"tolist", tensor_tolist, METH_NOARGS, tolist_doc},
+    {"item", tensor_item, METH_VARARGS, item_doc},
+    {"__complex__", tensor_complex, METH_NOARGS, complex_doc},
+    {"__format__", tensor_format, METH_O, format_doc},
+    {"tobytes", tensor_bytes, METH_NOARGS, tobytes_doc},
+    {"__bytes__", tensor_bytes, METH_NOARGS, bytes_doc},
+    {"close", tensor_close, METH_NOARGS, close_doc},
+    {"on_release", tensor_on_release, METH_O, on_release_doc},
+    {"__enter__", tensor_enter, METH_NOARGS, enter_doc},
+    {"__exit__", tensor_close, METH_VARARGS, exit_doc},
+    {"__reduce_ex__", tensor_reduce, METH_O, reduce_doc},
+    {"__copy__", tensor_copy_method, METH_NOARGS, shallow_copy_doc},
+    {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(tensor_doc,
+             "A view of memory, and a share in its ownership.\n\n"
+             "Integers, slices, `...` and None index a tensor as in NumPy, and the result is always a view. With one int\n"
+             "for each dimension it is a tensor of 0 dimensions, whose number float(), int() and item() return. Methods\n"
+             "that NumPy has too have its names; the array that numpy() returns has NumPy's others, and assignment.\n"
+             "strides count elements.\n\n"
+             "`==` compares the identity of two tensors, not their elements. With an array of NumPy, NumPy compares the\n"
+             "elements. With numbers, and with all other arrays, buffers and collections, `==` raises TypeError.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
+             "    [98, 100]\n\n"
+             "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"
+             "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it supports\n"
+             "Python's buffer protocol. The memory is given back to its producer when the tensor is closed or freed,\n"
+             "and everything exported from it has been released. The garbage collector cannot follow a share to the\n"
+             "owner of the memory: if the owner refers to the tensor, only close breaks the cycle.");
+
+static PyType_Slot tensor_slots[] = {
+    {Py_tp_dealloc, (void *)tensor_dealloc},
+    {Py_tp_repr, (void *)tensor_repr},
+    {Py_tp_getset, tensor_getset},
+    {Py_tp_methods, tensor_methods},
+    {Py_tp_members, tensor_members},
+    {Py_tp_iter, (void *)tensor_iterate},
+    {Py_mp_subscript, (void *)tensor_subscript},
+    {Py_mp_length, (void *)tensor_length},
+    {Py_mp_ass_subscript, (void *)tensor_assign},
+    {Py_sq_length, (void *)tensor_length},
+    {Py_sq_item, (void *)tensor_item_at},
+    {Py_sq_contains, (void *)tensor_contains},
+    {Py_nb_bool, (void *)tensor_bool},
+    {Py_nb_add, (void *)tensor_binary},
+    {Py_nb_subtract, (void *)tensor_binary},
+    {Py_nb_multiply, (void *)tensor_binary},
+    {Py_nb_true_divide, (void *)tensor_binary},
+    {Py_nb_floor_divide, (void *)tensor_binary},
+    {Py_nb_remainder, (void *)tensor_binary},
+    {Py_nb_matrix_multiply, (void *)tensor_binary},
+    {Py_nb_power, (void *)tensor_power},
+    {Py_nb_inplace_add, (void *)tensor_in_place},
+    {Py_nb_inplace_subtract, (void *)tensor_in_place},
+    {Py_nb_inplace_multiply, (void *)tensor_in_place},
+    {Py_nb_inplace_true_divide, (void *)tensor_in_place},
+    {Py_nb_inplace_floor_divide, (void *)tensor_in_place},
+    {Py_nb_inplace_remainder, (void *)tensor_in_place},
+    {Py_nb_inplace_matrix_multiply, (void *)tensor_in_place},
+    {Py_nb_inplace_lshift, (void *)tensor_in_place},
+    {Py_nb_inplace_rshift, (void *)tensor_in_place},
+    {Py_nb_inplace_and, (void *)tensor_in_place},
+    {Py_nb_inplace_or, (void *)tensor_in_place},
+    {Py_nb_inplace_xor, (void *)tensor_in_place},
+    {Py_nb_inplace_power, (void *)tensor_power_in_place},
+    {Py_nb_negative, (void *)tensor_unary},
+    {Py_nb_absolute, (void *)tensor_unary},
+    {Py_tp_new, (void *)tensor_made},
+    {Py_tp_richcompare, (void *)tensor_compare},
+    {Py_tp_hash, (void *)tensor_hash},
+    {Py_nb_int, (void *)tensor_int},
+    {Py_nb_float, (void *)tensor_float},
+    {Py_nb_index, (void *)tensor_index},
+    {Py_tp_doc, (void *)tensor_doc},
+    {Py_bf_getbuffer, (void *)tensor_getbuffer},
+    {Py_bf_releasebuffer, (void *)tensor_releasebuffer},
+    {0, NULL},
+};
+
+PyType_Spec tensor_spec = {
+    .name = "dlbridge.Tensor",
+    .basicsize = sizeof(Tensor),
+    .itemsize = 3 * sizeof(int64_t),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = tensor_slots,
+};
