@@ -1,4 +1,4 @@
-/* Checks at the beginning of functions: forked children, reserved words, addresses with sizes, frames. */
+/* Checks at the beginning of functions: forked children, reserved words, bits, addresses with sizes, frames, tensors. */
 #include "capi.h"
 
 #include <inttypes.h>
@@ -34,6 +34,13 @@ int32_t capi_check_bytes(const char *op, const char *what, const void *data, siz
   return DLB_OK;
 }
 
+int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
+                        const core_block *block, dlb_error *error) {
+  int state = block != NULL ? core_block_state(block) : CORE_LIVE;
+  if (state == CORE_LIVE) return DLB_OK;
+  return capi_refuse(op, what, index, object, state == CORE_TAKEN ? "was taken over before" : "was released", error);
+}
+
 static int32_t check_frame(const char *op, const char *what, const char *data, const dlb_frame *frame,
                            dlb_error *error) {
   int32_t code = capi_check_bytes(op, data, frame->data, frame->size, error);
@@ -60,4 +67,51 @@ int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *fra
     if (code != DLB_OK) return code;
   }
   return DLB_OK;
+}
+
+int32_t capi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
+                               core_extent *extent, dlb_error *error) {
+  char where[256];
+  core_status status = core_check_tensor(tensor, flags, extent, where, sizeof where);
+  if (status == CORE_OK) return DLB_OK;
+  return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, where);
+}
+
+int32_t capi_check_address(const char *op, const char *what, const void *tensor, dlb_error *error) {
+  if (tensor == NULL) return capi_null(op, what, error);
+  if ((uintptr_t)tensor < CORE_LOWEST)
+    return capi_fail(error, DLB_ERROR_NULL, "%s: %s at %p lies below address %d", op, what, tensor, CORE_LOWEST);
+  if ((uintptr_t)tensor % sizeof(void *) == 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
+}
+
+/* If the major version is not 1, no field after the version is read. */
+int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
+                   core_extent *extent, dlb_error *error) {
+  int32_t code = capi_check_address(op, what, tensor, error);
+  if (code != DLB_OK) return code;
+  if (tensor->version.major != DLPACK_MAJOR_VERSION)
+    return capi_fail(error, DLB_ERROR_VERSION,
+                     "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
+                     op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
+  code = capi_check_live(op, what, NO_INDEX, tensor, core_block_of_versioned(tensor), error);
+  return code == DLB_OK ? capi_check_description(op, what, &tensor->dl_tensor, tensor->flags, extent, error) : code;
+}
+
+int32_t capi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  if (core_block_of_versioned(tensor) != NULL) return DLB_OK;
+  if (tensor->deleter == core_delete_versioned) return capi_refuse(op, what, NO_INDEX, tensor, COPY_OF_STRUCT, error);
+  return capi_refuse(op, what, NO_INDEX, tensor, "is a tensor of another library: dlb_tensor_import takes it over", error);
+}
+
+int32_t capi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error) {
+  if (core_host_readable(tensor->device.device_type)) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_DEVICE, "%s: memory on device type %d cannot be read; its producer can copy it to the CPU", op,
+                   (int)tensor->device.device_type);
+}
+
+int32_t capi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error) {
+  if ((bits & ~known) == 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits, %#" PRIx64 " are known", op,
+                   what, bits, known);
 }

@@ -27,6 +27,8 @@ CAPI core_share *capi_hold(void (*release)(void *ctx), void *ctx);
  * it was released or taken over before. `what` and `index` name it in the error, as in capi_check_live. */
 CAPI int32_t capi_hold_versioned(core_share **out, const char *op, const char *what, size_t index,
                                  DLManagedTensorVersioned *managed, dlb_error *error);
+CAPI int32_t capi_hold_legacy(core_share **out, const char *op, const char *what, size_t index, DLManagedTensor *managed,
+                              dlb_error *error);
 CAPI int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
                              dlb_error *error);
 /* Undoes capi_hold and the functions above while there is only one share: release is not called, and the caller owns
@@ -113,6 +115,12 @@ CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame
 #define NO_INDEX SIZE_MAX
 CAPI int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
                              const core_block *block, dlb_error *error);
+/* Returns the error for such an argument that must not be passed, and why. */
+CAPI int32_t capi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
+                         dlb_error *error);
+#define COPY_OF_STRUCT "is a copy of the struct: pass the tensor itself"
+/* Refuses the address of a tensor that is NULL, very low, or not aligned. */
+CAPI int32_t capi_check_address(const char *op, const char *what, const void *tensor, dlb_error *error);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 

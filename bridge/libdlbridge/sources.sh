@@ -4,7 +4,7 @@
 #   without PART   all, of which libdlbridge_tensor is made
 #   core           those of dlpack/internal/core
 #   capi           those of bridge/capi and bridge/internal/segment
-#   extension      those that the Python extension is built with: core, segment, and four of bridge/capi
+#   extension      those that the Python extension is built with: core, segment, and six of bridge/capi
 #
 # Files that include _cgo_export.h, and those that are named below, are left out. If another file calls a function of a file that
 # is left out, linking libdlbridge_tensor.so fails.
@@ -13,7 +13,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 for file in "$root"/dlpack/internal/core/*.c "$root"/bridge/capi/*.c; do
   case ${1:-}:$file in
   :* | core:*/core/*.c | capi:*/capi/*.c | extension:*/core/*.c) ;;
-  extension:*/capi/argument.c | extension:*/capi/dtype.c | extension:*/capi/format.c | extension:*/capi/tensor.c) ;;
+  extension:*/capi/argument.c | extension:*/capi/dtype.c | extension:*/capi/error.c) ;;
+  extension:*/capi/format.c | extension:*/capi/hold.c | extension:*/capi/tensor.c) ;;
   *) continue ;;
   esac
   case $file in

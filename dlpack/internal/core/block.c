@@ -1,5 +1,7 @@
-/* block.c: the states of control blocks, and the deleters. */
+/* block.c: the states of control blocks, the deleters, and the end of managed tensors. */
 #include "core.h"
+
+#include <stdlib.h>
 
 _Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
 _Static_assert(offsetof(core_block, managed) == 0, "a deleter finds its block at the address of the tensor");
@@ -37,3 +39,26 @@ int core_block_take(core_block *block) {
 }
 
 void core_block_return(core_block *block) { __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE); }
+
+void core_release_versioned(DLManagedTensorVersioned *managed) {
+  if (managed->deleter == core_delete_versioned) core_block_end((core_block *)managed);
+  else if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+void core_release_legacy(DLManagedTensor *managed) {
+  if (managed->deleter == core_delete_legacy) core_block_end((core_block *)managed);
+  else if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+static void release_versioned(core_share *share) {
+  DLManagedTensorVersioned *managed = share->ctx;
+  core_free(share);
+  core_release_versioned(managed);
+}
+
+core_share *core_share_versioned(DLManagedTensorVersioned *managed) {
+  core_share *share = malloc(sizeof *share);
+  if (share == NULL) return NULL;
+  *share = (core_share){.count = 1, .release = release_versioned, .ctx = managed};
+  return share;
+}

@@ -76,9 +76,6 @@ struct core_share {
 /* Allocates `size` bytes at share->data, aligned to CORE_ALIGNMENT. The caller has the one share. Returns NULL if there is no
  * memory. */
 CORE_API core_share *core_share_alloc(size_t size, int zeroed);
-/* Makes the caller's one share of the memory of a managed tensor that the caller has taken over. The last share to be given up
- * calls the tensor's deleter. Returns NULL if there is no memory; the tensor is then still the caller's. */
-CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
 
 /* Adds a share, while another one keeps the memory. */
 CORE_API void core_share_take(core_share *share);
@@ -100,10 +97,6 @@ CORE_API void core_share_drop(core_share *share);
  * core_share_end returns, or the thread calls core_share_end from the same stack address or a higher one. */
 CORE_API void core_share_end(core_share *share);
 
-/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if core_block_take has taken it
- * over. */
-CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
-CORE_API void core_release_legacy(DLManagedTensor *managed);
 /* Calls lender(ctx), unless lender is NULL. */
 CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 
@@ -227,6 +220,14 @@ CORE_API int core_block_take(core_block *block);
 CORE_API void core_block_return(core_block *block);
 /* Ends a block that is live or was taken over. */
 CORE_API void core_block_end(core_block *block);
+
+/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if core_block_take has taken it
+ * over. */
+CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
+CORE_API void core_release_legacy(DLManagedTensor *managed);
+/* Makes the caller's one share of the memory of a managed tensor that the caller has taken over. The last share to be given up
+ * calls the tensor's deleter. Returns NULL if there is no memory; the tensor is then still the caller's. */
+CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
 
 /* Reports whether this process is a fork of the one in which the core was started. */
 CORE_API int core_forked(void);

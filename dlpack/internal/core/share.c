@@ -1,18 +1,6 @@
 /* share.c: shares, and what ends memory when no share is left. */
 #include "core.h"
 
-#include <stdlib.h>
-
-void core_release_versioned(DLManagedTensorVersioned *managed) {
-  if (managed->deleter == core_delete_versioned) core_block_end((core_block *)managed);
-  else if (managed->deleter != NULL) managed->deleter(managed);
-}
-
-void core_release_legacy(DLManagedTensor *managed) {
-  if (managed->deleter == core_delete_legacy) core_block_end((core_block *)managed);
-  else if (managed->deleter != NULL) managed->deleter(managed);
-}
-
 void core_release_lent(void (*lender)(void *ctx), void *ctx) {
   if (lender != NULL) lender(ctx);
 }
@@ -85,12 +73,6 @@ void core_share_end(core_share *share) {
 
 static void release_allocation(core_share *share) { core_free_memory(share->ctx); }
 
-static void release_versioned(core_share *share) {
-  DLManagedTensorVersioned *managed = share->ctx;
-  core_free(share);
-  core_release_versioned(managed);
-}
-
 /* The share lies at the beginning of the allocation, and the data behind it, because valgrind reports an allocation as
  * possibly lost if pointers lead only to its middle. */
 core_share *core_share_alloc(size_t size, int zeroed) {
@@ -98,12 +80,5 @@ core_share *core_share_alloc(size_t size, int zeroed) {
   core_share *share = core_allocate_memory(sizeof *share, size, zeroed, &data);
   if (share == NULL) return NULL;
   *share = (core_share){.count = 1, .release = release_allocation, .ctx = share, .data = data};
-  return share;
-}
-
-core_share *core_share_versioned(DLManagedTensorVersioned *managed) {
-  core_share *share = malloc(sizeof *share);
-  if (share == NULL) return NULL;
-  *share = (core_share){.count = 1, .release = release_versioned, .ctx = managed};
   return share;
 }
