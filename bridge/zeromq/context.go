@@ -10,15 +10,11 @@ package zeromq
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"syscall"
 	"unsafe"
 )
-
-// ErrClosed reports a socket or a context that was closed.
-var ErrClosed = errors.New("closed")
 
 // An Errno is an error of libzmq. [errors.Is] compares it with a [syscall.Errno], such as syscall.EADDRINUSE.
 type Errno int

@@ -12,6 +12,9 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
+// ErrClosed reports a socket, a context or a message that was closed.
+var ErrClosed = errors.New("closed")
+
 // ErrLimit reports a message that is larger than its receiver allows by [Limit].
 var ErrLimit = errors.New("message exceeds the limit")
 
@@ -27,7 +30,8 @@ type Message struct {
 
 	owners []*dlpack.Tensor // own the memory of Parts and packed that belongs to the message
 	own    bool             // Close closes Tensors
-	packed []byte           // the single-part form, in the memory of the last owner
+	closed bool
+	packed []byte // the single-part form, in the memory of the last owner
 }
 
 // Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors, except those that bridge.Encode
@@ -61,9 +65,13 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 // Pack makes Frames return the single-part form of the message: one frame, which is a copy of all parts. It copies the
 // message as it is now; later changes of its fields have no effect. [Message.Close] gives back the memory of the copy.
 //
-// Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; and [dlpack.ErrClosed] if a tensor that Encode was given is closed.
+// Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; [dlpack.ErrClosed] if a tensor that Encode was given is closed; and
+// [ErrClosed] after Close.
 func (m *Message) Pack() error {
 	if err := m.requireOpen(); err != nil {
+		return err
+	}
+	if err := m.requireTensors(); err != nil {
 		return err
 	}
 	size, err := m.PackedSize()
@@ -89,15 +97,19 @@ func (m *Message) Pack() error {
 // Frames returns the frames of the message: Routing, and then either prefix, header and parts, or the single frame of Pack. They are
 // valid until Close, and as long as the tensors are open.
 //
-// Errors: those of [tens.Message.Validate], and [dlpack.ErrClosed] if a tensor that Encode was given is closed, without Pack.
+// Errors: those of [tens.Message.Validate]; [dlpack.ErrClosed] if a tensor that Encode was given is closed, without Pack; and [ErrClosed]
+// after Close.
 func (m *Message) Frames() ([][]byte, error) {
+	if err := m.requireOpen(); err != nil {
+		return nil, err
+	}
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
 	if m.packed != nil {
 		return append(slices.Clone(m.Routing), m.packed), nil
 	}
-	if err := m.requireOpen(); err != nil {
+	if err := m.requireTensors(); err != nil {
 		return nil, err
 	}
 	if len(m.Routing) == 0 {
@@ -106,9 +118,17 @@ func (m *Message) Frames() ([][]byte, error) {
 	return append(slices.Clone(m.Routing), m.Encode()...), nil
 }
 
-// requireOpen returns an error if a tensor is closed in whose memory a part lies. The parts of a message that was received lie in that
-// of its owners.
+// requireOpen returns an error if the message was closed, or another copy of it: its parts lie in memory that was given back.
 func (m *Message) requireOpen() error {
+	if m.closed || slices.ContainsFunc(m.owners, func(owner *dlpack.Tensor) bool { return owner.RequireOpen() != nil }) {
+		return fmt.Errorf("zeromq: the message is %w", ErrClosed)
+	}
+	return nil
+}
+
+// requireTensors returns an error if a tensor is closed in whose memory a part lies. The parts of a message that was received lie in that
+// of its owners.
+func (m *Message) requireTensors() error {
 	if m.own {
 		return nil
 	}
@@ -125,7 +145,7 @@ func (m *Message) requireOpen() error {
 
 // Close closes the tensors of a message that was received, and gives back the memory of its parts. Tensors that are needed
 // longer must be shared before (see [dlpack.Tensor.Share]). Close does not close the tensors that Encode was given. A
-// second Close does nothing.
+// closed message has no parts and no label, and cannot be sent. A second Close does nothing.
 func (m *Message) Close() {
 	if m.own {
 		for _, t := range m.Tensors {
@@ -136,10 +156,7 @@ func (m *Message) Close() {
 	for _, owner := range m.owners {
 		owner.Close()
 	}
-	if m.own || m.packed != nil {
-		m.Parts, m.Label = nil, nil
-	}
-	m.owners, m.packed = nil, nil
+	m.Parts, m.Label, m.owners, m.packed, m.closed = nil, nil, nil, nil, true
 }
 
 // An Option changes how [Decode] and Socket.Recv make a message.

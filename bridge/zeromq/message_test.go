@@ -3,6 +3,7 @@
 package zeromq_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -188,4 +189,41 @@ func TestFramesOfAClosedTensorAreRefused(t *testing.T) {
 	require.NoError(t, got.Tensors[0].Close())
 	_, err = got.Frames()
 	require.NoError(t, err, "the parts of a message that was received stay until its Close")
+}
+
+// The parts of a message that was received, and its single-part form, lie in memory that Close gives back.
+func TestAClosedMessageHasNoFrames(t *testing.T) {
+	frames, single := encoded(t), packed(t)
+	dlpacktest.CheckLeaks(t)
+	given, err := dlpack.FromSlice([]int32{1, 2, 3})
+	require.NoError(t, err)
+	defer given.Close()
+	for name, message := range map[string]func() (*zeromq.Message, error){
+		"received":           func() (*zeromq.Message, error) { return zeromq.Decode(frames) },
+		"received, one part": func() (*zeromq.Message, error) { return zeromq.Decode([][]byte{single}) },
+		"encoded":            func() (*zeromq.Message, error) { return zeromq.Encode([]*dlpack.Tensor{given}) },
+	} {
+		for _, pack := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", packed: ", pack), func(t *testing.T) {
+				m, err := message()
+				require.NoError(t, err)
+				if pack {
+					require.NoError(t, m.Pack())
+				}
+				another := *m
+				m.Close()
+				_, err = m.Frames()
+				require.ErrorIs(t, err, zeromq.ErrClosed)
+				require.EqualError(t, err, "zeromq: the message is closed")
+				require.ErrorIs(t, m.Pack(), zeromq.ErrClosed)
+				assert.Empty(t, m.Parts)
+				assert.Empty(t, m.Label)
+				if pack {
+					_, err = another.Frames()
+					require.ErrorIs(t, err, zeromq.ErrClosed, "a copy has the same memory")
+				}
+				m.Close()
+			})
+		}
+	}
 }

@@ -207,6 +207,7 @@ func TestAClosedTensorIsNotSent(t *testing.T) {
 		_, err = zeromq.Poll(expired(), pull)
 		require.ErrorIs(t, err, context.Canceled, "nothing has arrived")
 		m.Close()
+		require.ErrorIs(t, push.Send(deadline(t), m), zeromq.ErrClosed)
 	}
 }
 
