@@ -6,10 +6,13 @@ package zeromq
 #cgo pkg-config: libzmq
 #cgo CFLAGS: -I${SRCDIR}/../../include
 #include "libzmq.h"
+#include <stdlib.h>
 */
 import "C"
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"syscall"
@@ -73,31 +76,48 @@ type ContextOption struct {
 	label string // for errors
 	name  C.int
 	value int
+	most  int // libzmq ends the process for numbers that are too large
 }
 
-// Threads sets the number of I/O threads; the default is 1. libzmq recommends one for each gigabyte that is sent or
-// received in a second.
-func Threads(n int) ContextOption { return ContextOption{"Threads", C.ZMQ_IO_THREADS, n} }
+// Threads sets the number of I/O threads, at most 256; the default is 1. libzmq recommends one for each gigabyte that is sent or
+// received in a second. Each takes two descriptors.
+func Threads(n int) ContextOption { return ContextOption{"Threads", C.ZMQ_IO_THREADS, n, 256} }
 
-// MaxSockets sets how many sockets the context may have; the default is 1023.
-func MaxSockets(n int) ContextOption { return ContextOption{"MaxSockets", C.ZMQ_MAX_SOCKETS, n} }
+// MaxSockets sets how many sockets the context may have, at most 1048576; the default is 1023.
+func MaxSockets(n int) ContextOption {
+	return ContextOption{"MaxSockets", C.ZMQ_MAX_SOCKETS, n, 1 << 20}
+}
 
-// NewContext makes a context, which the caller closes. Errors: [Errno].
+// set changes the setting of a context of libzmq.
+func (o ContextOption) set(ptr unsafe.Pointer) error {
+	if o.value > o.most {
+		return fmt.Errorf("%d is more than %d: %w", o.value, o.most, Errno(syscall.EINVAL))
+	}
+	value, err := number(int64(o.value))
+	if err != nil {
+		return err
+	}
+	if rc, err := C.zmq_ctx_set(ptr, o.name, value); rc != 0 {
+		return err
+	}
+	return nil
+}
+
+// NewContext makes a context, which the caller closes. It seeds the function rand of C, from which libzmq takes the routing ids of the peers
+// that choose none; see the package documentation. Errors: [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
+	var seed [4]byte
+	rand.Read(seed[:]) // never fails
+	C.srand(C.uint(binary.NativeEndian.Uint32(seed[:])))
 	ptr, err := C.zmq_ctx_new()
 	if ptr == nil {
 		return nil, failed("context", err)
 	}
 	for _, o := range options {
-		value, err := number(int64(o.value))
-		if err == nil {
-			var rc C.int
-			if rc, err = C.zmq_ctx_set(ptr, o.name, value); rc == 0 {
-				continue
-			}
+		if err := o.set(ptr); err != nil {
+			C.zmq_ctx_term(ptr)
+			return nil, failed("context: set "+o.label, err)
 		}
-		C.zmq_ctx_term(ptr)
-		return nil, failed("context: set "+o.label, err)
 	}
 	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}}, nil
 }

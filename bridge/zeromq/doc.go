@@ -50,6 +50,11 @@
 //     (ulimit -n) must allow for all peers that can connect.
 //   - It may end the process when the time of [Linger] is over, which is at once for Linger(0), while a message of several frames is partly
 //     sent, and the peer closes the connection at the same moment. Without Linger, which waits until all is sent, this does not happen.
+//   - It ends the process when a peer of a ROUTER or REP has chosen the routing id that libzmq gives the next peer without one. libzmq counts
+//     these ids up from a number of rand() of C, which [NewContext] seeds from the randomness of the system. A peer can still try ids, at a
+//     chance of 1 in 2^32 for each that it holds and each peer that then connects. It need not guess if the program calls srand itself, or
+//     tells a peer the id of another.
+//   - A peer of a PUB may subscribe to prefixes of any length, which the PUB keeps. [MaxFrame] limits them.
 //   - If the peer of a PUSH or PUB goes while Send hands the frames of a long message over, libzmq may never release those that it has taken.
 //     The memory of their tensors then stays until the process ends, and the counter of exports does not fall.
 //

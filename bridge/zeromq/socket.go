@@ -11,6 +11,7 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,8 +102,12 @@ func Mandatory() SocketOption {
 	return SocketOption{label: "Mandatory", name: C.ZMQ_ROUTER_MANDATORY, value: 1}
 }
 
-// Subscribe makes a SUB socket receive the messages whose first frame begins with prefix. An empty prefix is that of all messages,
-// "ZIO0TENS" that of all TENS messages of level 0.
+// maxPrefix is the most bytes of a subscription. libzmq goes through subscriptions by recursion, byte by byte, and a long one overflows the
+// stack.
+const maxPrefix = 1024
+
+// Subscribe makes a SUB socket receive the messages whose first frame begins with prefix, which has at most 1024 bytes. An empty prefix is
+// that of all messages, "ZIO0TENS" that of all TENS messages of level 0.
 func Subscribe(prefix string) SocketOption {
 	return SocketOption{label: "Subscribe", name: C.ZMQ_SUBSCRIBE, text: append([]byte{}, prefix...)}
 }
@@ -153,6 +158,8 @@ func (s *Socket) Set(options ...SocketOption) error {
 // set changes one setting. The caller holds s.mu.
 func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 	switch {
+	case (o.name == C.ZMQ_SUBSCRIBE || o.name == C.ZMQ_UNSUBSCRIBE) && len(o.text) > maxPrefix:
+		return -1, fmt.Errorf("a prefix of %d bytes is longer than %d: %w", len(o.text), maxPrefix, Errno(syscall.EINVAL))
 	case o.text != nil:
 		rc, err = C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(unsafe.SliceData(o.text)), C.size_t(len(o.text)))
 	case (o.name == C.ZMQ_SNDHWM || o.name == C.ZMQ_RCVHWM) && s.attached:
@@ -177,12 +184,12 @@ func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 }
 
 // Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
-// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a port.
+// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a free port. A port is a number from 1 to 65535, or "*".
 func (s *Socket) Bind(endpoint string) (string, error) {
 	return s.endpoint("bind", endpoint)
 }
 
-// Connect connects the socket to an endpoint, to which a peer may bind later.
+// Connect connects the socket to an endpoint, to which a peer may bind later. A port is a number from 1 to 65535.
 func (s *Socket) Connect(endpoint string) error {
 	_, err := s.endpoint("connect", endpoint)
 	return err
@@ -205,6 +212,11 @@ func (s *Socket) Disconnect(endpoint string) error {
 func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 	if strings.Contains(endpoint, "\x00") { // with which a string of C ends
 		return "", failed(fmt.Sprintf("%s %q", verb, endpoint), Errno(syscall.EINVAL))
+	}
+	if verb == "bind" || verb == "connect" {
+		if err := checkPorts(endpoint); err != nil {
+			return "", failed(verb+" "+endpoint, err)
+		}
 	}
 	name := C.CString(endpoint)
 	defer C.free(unsafe.Pointer(name))
@@ -230,6 +242,26 @@ func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 		return rc, err
 	})
 	return address, err
+}
+
+// checkPorts returns an error if an endpoint names a port that does not exist. libzmq would take another one for it, such as 4464 for 70000.
+func checkPorts(endpoint string) error {
+	transport, address, _ := strings.Cut(endpoint, "://")
+	switch transport {
+	case "tcp":
+	case "ws", "wss":
+		address, _, _ = strings.Cut(address, "/")
+	default:
+		return nil
+	}
+	for address := range strings.SplitSeq(address, ";") { // before the semicolon is the address to connect from
+		colon := strings.LastIndexByte(address, ':')
+		port := address[colon+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); colon >= 0 && port != "*" && (err != nil || n == 0) {
+			return fmt.Errorf("port %q is not a number from 1 to 65535, nor \"*\" for a free port: %w", port, Errno(syscall.EINVAL))
+		}
+	}
+	return nil
 }
 
 // lastEndpoint returns the address to which libzmq has bound the socket last. size is the length of the endpoint; wildcards

@@ -555,7 +555,11 @@ func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
 		for name, option := range map[string]zeromq.ContextOption{"Threads": zeromq.Threads(n), "MaxSockets": zeromq.MaxSockets(n)} {
 			_, err := zeromq.NewContext(option)
 			require.ErrorIs(t, err, syscall.EINVAL)
-			require.ErrorContains(t, err, fmt.Sprintf("zeromq: context: set %s: %d is not between -2^31 and 2^31 - 1", name, n))
+			want := "is more than " + map[string]string{"Threads": "256", "MaxSockets": "1048576"}[name]
+			if n < 0 {
+				want = "is not between -2^31 and 2^31 - 1"
+			}
+			require.ErrorContains(t, err, fmt.Sprintf("zeromq: context: set %s: %d %s", name, n, want))
 		}
 		c := newContext(t)
 		for name, option := range map[string]zeromq.SocketOption{"SendHighWater": zeromq.SendHighWater(n), "ReceiveHighWater": zeromq.ReceiveHighWater(n)} {
@@ -571,6 +575,83 @@ func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, syscall.EINVAL)
 		}
 		newSocket(t, c, zeromq.Push, zeromq.Linger(-time.Hour))
+	}
+}
+
+// libzmq adds the two numbers as int, allocates an array of this length, and ends the process if it cannot have a thread.
+func TestNumbersThatEndTheProcessAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	const threads, sockets = 256, 1 << 20
+	newSocket(t, newContext(t, zeromq.Threads(threads), zeromq.MaxSockets(sockets)), zeromq.Pull)
+	for _, n := range []int{1, 1 << 24, math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32} {
+		for _, option := range []zeromq.ContextOption{zeromq.Threads(max(n, threads+1)), zeromq.MaxSockets(max(n, sockets+1))} {
+			c, err := zeromq.NewContext(option)
+			if err == nil {
+				c.NewSocket(zeromq.Pull)
+			}
+			require.ErrorIs(t, err, syscall.EINVAL)
+		}
+	}
+}
+
+// libzmq would take another port.
+func TestPortsThatDoNotExistAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	s := newSocket(t, c, zeromq.Pull, zeromq.Linger(0))
+	for _, port := range []string{"0", "-1", "65536", "65537", "70000", "4294967297", "99999999999999999999", "12ab", "0x50", " 5", "+5", "", "1]"} {
+		for _, endpoint := range []string{"tcp://127.0.0.1:" + port, "tcp://127.0.0.1:" + port + ";127.0.0.1:1", "ws://127.0.0.1:" + port + "/a:1"} {
+			want := fmt.Sprintf(`%s: port %q is not a number from 1 to 65535, nor "*" for a free port: Invalid argument`, endpoint, port)
+			_, err := s.Bind(endpoint)
+			require.EqualError(t, err, "zeromq: bind "+want)
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.EqualError(t, s.Connect(endpoint), "zeromq: connect "+want)
+		}
+	}
+	for _, endpoint := range []string{"tcp://127.0.0.1:1", "tcp://127.0.0.1:65535", "tcp://[::1]:5", "tcp://127.0.0.1:*;127.0.0.1:5",
+		"inproc://a:0", "ipc:///tmp/a:0"} {
+		require.NoError(t, s.Connect(endpoint))
+	}
+}
+
+// The stack overflows when libzmq takes a subscription of a million bytes away.
+func TestLongSubscriptionsAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	sub := newSocket(t, newContext(t), zeromq.Sub)
+	longest := strings.Repeat("x", 1024)
+	require.NoError(t, sub.Set(zeromq.Subscribe(longest), zeromq.Unsubscribe(longest)))
+	for name, option := range map[string]zeromq.SocketOption{"Subscribe": zeromq.Subscribe(longest + "x"),
+		"Unsubscribe": zeromq.Unsubscribe(longest + "x")} {
+		err := sub.Set(option)
+		require.ErrorIs(t, err, syscall.EINVAL)
+		require.EqualError(t, err, "zeromq: set "+name+": a prefix of 1025 bytes is longer than 1024: Invalid argument")
+	}
+}
+
+// TestPrintRoutingID is the other process of TestRoutingIDsAreNotThoseOfAnotherProcess: it prints the id that a ROUTER gives its first peer.
+func TestPrintRoutingID(t *testing.T) {
+	if os.Getenv(senderVariable) == "" {
+		return
+	}
+	router, dealer := pair(t, "inproc://id", zeromq.Router, zeromq.Dealer)
+	require.NoError(t, dealer.SendFrames(deadline(t), [][]byte{nil}))
+	frames, err := router.RecvFrames(deadline(t))
+	require.NoError(t, err)
+	fmt.Printf("id %x\n", frames[0])
+}
+
+// libzmq numbers the peers from rand() on, which it does not seed: a peer that knows the next number ends the process of the ROUTER.
+func TestRoutingIDsAreNotThoseOfAnotherProcess(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		other := exec.Command(os.Args[0], "-test.run=^TestPrintRoutingID$")
+		other.Env = append(os.Environ(), senderVariable+"=x")
+		out, err := other.Output()
+		require.NoError(t, err)
+		id, _, found := strings.Cut(string(out), "\n")
+		require.True(t, found && strings.HasPrefix(id, "id 00"), "%s", out)
+		require.False(t, seen[id], "%s twice", id)
+		seen[id] = true
 	}
 }
 
