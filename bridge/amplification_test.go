@@ -13,54 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
+	"github.com/dlbridge/dlbridge/tens/tenstest"
 )
-
-// readTensors decodes the tensors of a label with a part of one byte, in Go memory and in C memory.
-func readTensors(t testing.TB, label []byte) {
-	frames := amplification.Frames(label)
-	closer := func(ts []*dlpack.Tensor) func() {
-		return func() {
-			for _, x := range ts {
-				x.Close()
-			}
-		}
-	}
-	amplification.Require(t, len(label), amplification.Label, 0, func() func() {
-		msg, err := tens.Decode(frames)
-		if err != nil {
-			return nil
-		}
-		ts, _ := bridge.Decode(msg)
-		return closer(ts)
-	})
-	part, err := dlpack.FromSlice(frames[2])
-	require.NoError(t, err)
-	defer part.Close()
-	amplification.Require(t, len(label), amplification.Label, 0, func() func() {
-		msg, err := tens.Decode(frames)
-		if err != nil {
-			return nil
-		}
-		what, err := msg.DecodeLabel()
-		if err != nil {
-			return nil
-		}
-		ts, _ := bridge.DecodeParts(what, []*dlpack.Tensor{part})
-		return closer(ts)
-	})
-}
-
-func TestTensorsTakeMemoryInProportionToTheirLabel(t *testing.T) {
-	testmode.SkipLong(t)
-	for name, label := range amplification.Labels() {
-		t.Run(name, func(t *testing.T) { readTensors(t, label) })
-	}
-}
 
 // Any number of tensors may share a part, and each one that is not aligned is copied separately.
 func TestCopiesOfAlignAreBounded(t *testing.T) {
@@ -100,9 +60,9 @@ func FuzzAmplification(f *testing.F) {
 			f.Add(label, uint16(at), uint16(60), uint16(1000))
 		}
 	}
-	tensors := []byte(`{"TENS":{"tensors":[` + amplification.Scalar + `,` + amplification.Scalar + `]}}`)
-	f.Add(tensors, uint16(bytes.Index(tensors, []byte(`,{`))), uint16(len(amplification.Scalar)+1), uint16(2000))
+	tensors := []byte(`{"TENS":{"tensors":[` + tenstest.Scalar + `,` + tenstest.Scalar + `]}}`)
+	f.Add(tensors, uint16(bytes.Index(tensors, []byte(`,{`))), uint16(len(tenstest.Scalar)+1), uint16(2000))
 	f.Fuzz(func(t *testing.T, label []byte, at, size, times uint16) {
-		readTensors(t, amplification.Repeat(label, at, size, times))
+		formats.TENS.Measure(t, amplification.Repeat(label, at, size, times), false)
 	})
 }

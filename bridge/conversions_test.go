@@ -16,67 +16,40 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
-	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
-	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 // These tests read the table "What each format supports" of README.md in this folder, and check each pair of formats by converting
 // a tensor from one to the other.
 
-// A format encodes a tensor in one call and decodes it in another.
-type format struct {
+// A column is a format of the table.
+type column struct {
 	name  string
-	cross func(t *dlpack.Tensor) (*dlpack.Tensor, error)
-	cause error // of a data type that it refuses
+	cross func(t *dlpack.Tensor) (*dlpack.Tensor, error) // encodes a tensor and decodes it
+	row   *formats.Format
 }
 
-var formats = []format{
-	{"TENS", overTENS, nil},
-	{"Decthings", overDecthings, elements.ErrDType},
-	{"TensorFlow's TensorProto", overTensorProto, elements.ErrDType},
-	{"DLPack", overDLPack, nil},
-}
+var columns = append(columnsOf(formats.All), column{"DLPack", overDLPack, new(formats.Format)})
 
-func overTENS(t *dlpack.Tensor) (*dlpack.Tensor, error) {
-	msg, _, err := bridge.Encode([]*dlpack.Tensor{t})
-	if err != nil {
-		return nil, err
+func columnsOf(all []*formats.Format) (columns []column) {
+	for _, f := range all {
+		columns = append(columns, column{f.Title, func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+			data, err := f.Encode(formats.Named{Tensor: t})
+			if err != nil {
+				return nil, err
+			}
+			values, err := f.Decode(data)
+			if err != nil {
+				return nil, err
+			}
+			return values[0].Tensor, nil
+		}, f})
 	}
-	frames := msg.Encode()
-	for i := range frames {
-		frames[i] = slices.Clone(frames[i]) // as if it had been sent
-	}
-	if msg, err = tens.Decode(frames); err != nil {
-		return nil, err
-	}
-	ts, err := bridge.Decode(msg)
-	if err != nil {
-		return nil, err
-	}
-	return ts[0], nil
-}
-
-func overDecthings(t *dlpack.Tensor) (*dlpack.Tensor, error) {
-	data, err := decthings.AppendTensor(nil, t)
-	if err != nil {
-		return nil, err
-	}
-	v, err := decthings.Decode(data)
-	return v.Tensor, err
-}
-
-func overTensorProto(t *dlpack.Tensor) (*dlpack.Tensor, error) {
-	data, err := tensorflow.AppendTensor(nil, t)
-	if err != nil {
-		return nil, err
-	}
-	v, err := tensorflow.Decode(data)
-	return v.Tensor, err
+	return columns
 }
 
 func overDLPack(t *dlpack.Tensor) (*dlpack.Tensor, error) {
@@ -116,7 +89,7 @@ func readTable(t *testing.T) map[string]map[string]string {
 		}
 		table[cells[0]] = row
 	}
-	for _, f := range formats {
+	for _, f := range columns {
 		require.Contains(t, head, f.name)
 	}
 	return table
@@ -232,8 +205,8 @@ func TestEveryDataTypeGoesFromEachFormatToEachOtherOrIsRefused(t *testing.T) {
 	types := dataTypes()
 	require.Greater(t, len(types), 100)
 	for _, dt := range types {
-		for _, from := range formats {
-			for _, to := range formats {
+		for _, from := range columns {
+			for _, to := range columns {
 				if from.name == to.name {
 					continue
 				}
@@ -242,10 +215,10 @@ func TestEveryDataTypeGoesFromEachFormatToEachOtherOrIsRefused(t *testing.T) {
 					x := sample(t, dt)
 					defer x.Close()
 					want := bytesOf(t, x)
-					for _, f := range []format{from, to} {
+					for _, f := range []column{from, to} {
 						y, err := f.cross(x)
 						if !says(t, table[rowOf(dt)][f.name], dt) {
-							require.ErrorIs(t, err, f.cause)
+							require.ErrorIs(t, err, f.row.NoDType)
 							require.ErrorContains(t, err, dt.String())
 							return
 						}
@@ -283,77 +256,48 @@ func TestTENSSaysByItsAttributeWhatTheTableSays(t *testing.T) {
 // one call.
 func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 	table := readTable(t)
-	rows := map[string][]string{
-		"strings": {"string"},
-		media:     {"binary", "image", "audio", "video"},
-		quantised: {"qint8", "quint8", "qint16", "quint16", "qint32"},
-		variants:  {"resource", "variant"},
+	rows := map[string]map[string]int{ // the size of an element
+		"strings": {"string": 4},
+		media:     {"binary": 4, "image": 4, "audio": 4, "video": 4},
+		quantised: {"qint8": 1, "quint8": 1, "qint16": 2, "quint16": 2, "qint32": 4},
+		variants:  {"resource": 4, "variant": 4},
 	}
-	for row, names := range rows {
-		for _, name := range names {
+	for row, types := range rows {
+		for name, size := range types {
 			t.Run(name, func(t *testing.T) {
-				e := &elements.Elements{Type: name, Shape: []int64{2}, Values: [][]byte{[]byte("0123"), []byte("4567")}}
-				switch {
-				case name == "image", name == "audio", name == "video":
+				e := &elements.Elements{Type: name, Shape: []int64{2}, Values: [][]byte{[]byte("0123")[:size], []byte("4567")[:size]}}
+				if name == "image" || name == "audio" || name == "video" {
 					e.Formats = []string{"png", "mp3"}
-				case strings.HasPrefix(name, "q"):
-					dt, err := tensorflow.ParseDType(name)
-					require.NoError(t, err)
-					for i, v := range e.Values {
-						e.Values[i] = v[:dt.Storage().ItemSize()]
+				}
+				had := 0
+				for _, f := range columns {
+					cell := table[row][f.name]
+					if f.row.NoElements == nil {
+						assert.Equal(t, "–", cell)
+						continue
 					}
-				}
-				ours, err := decthings.AppendElements(nil, e, decthings.Doc)
-				if cell := table[row]["Decthings"]; cell == "–" {
-					require.ErrorIs(t, err, decthings.ErrType)
-				} else {
+					data, err := f.row.Encode(formats.Named{Elements: e})
+					if cell == "–" {
+						require.ErrorIs(t, err, f.row.NoElements)
+						continue
+					}
 					require.Contains(t, cell, "as `elements.Elements`")
 					require.NoError(t, err)
-					v, err := decthings.Decode(ours)
+					values, err := f.row.Decode(data)
 					require.NoError(t, err)
-					require.Equal(t, e, v.Elements)
-					e = v.Elements
+					require.Equal(t, e, values[0].Elements)
+					e = values[0].Elements // for the next format
+					had++
 				}
-				theirs, err := tensorflow.AppendElements(nil, e)
-				if cell := table[row]["TensorFlow's TensorProto"]; cell == "–" {
-					require.ErrorIs(t, err, elements.ErrDType)
-					return
-				} else {
-					require.Contains(t, cell, "as `elements.Elements`")
-				}
-				require.NoError(t, err)
-				w, err := tensorflow.Decode(theirs)
-				require.NoError(t, err)
-				require.Equal(t, e, w.Elements)
-				if name == "string" {
-					again, err := decthings.AppendElements(nil, w.Elements, decthings.Doc)
-					require.NoError(t, err)
-					assert.Equal(t, ours, again)
-				}
-				if strings.HasPrefix(name, "q") {
-					w, err := tensorflow.Decode(theirs, tensorflow.Integers())
-					require.NoError(t, err)
-					defer w.Close()
-					assert.Equal(t, slices.Concat(e.Values...), bytesOf(t, w.Tensor))
-				}
+				assert.NotZero(t, had)
 			})
 		}
-		assert.Equal(t, "–", table[row]["TENS"])
-		assert.Equal(t, "–", table[row]["DLPack"])
 	}
-	bytes := &elements.Elements{Type: "string", Shape: []int64{}, Values: [][]byte{{0xff}}} // a string to TensorFlow alone
-	data, err := tensorflow.AppendElements(nil, bytes)
-	require.NoError(t, err)
-	v, err := tensorflow.Decode(data)
-	require.NoError(t, err)
-	_, err = decthings.AppendElements(nil, v.Elements, decthings.Doc)
-	require.ErrorIs(t, err, dlpack.ErrValue)
 }
 
 func TestRanksAreThoseOfTheTable(t *testing.T) {
 	table := readTable(t)
-	causes := map[string]error{"Decthings": decthings.ErrRank, "TensorFlow's TensorProto": tensorflow.ErrRank}
-	for _, f := range formats {
+	for _, f := range columns {
 		t.Run(f.name, func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			most := dlpack.MaxRank
@@ -369,7 +313,7 @@ func TestRanksAreThoseOfTheTable(t *testing.T) {
 				require.NoError(t, err)
 				y, err := f.cross(x)
 				if rank > most {
-					require.ErrorIs(t, err, causes[f.name], "%d", rank)
+					require.ErrorIs(t, err, f.row.NoRank, "%d", rank)
 				} else {
 					require.NoError(t, err, "%d", rank)
 					assert.Equal(t, rank, y.Rank())
@@ -396,8 +340,8 @@ func TestLayoutsGoFromEachFormatToEachOther(t *testing.T) {
 		{"broadcast", loose, func(l *layout.Layout) error { return l.Broadcast(5, 2, 3, 4) }},
 	}
 	for _, v := range views {
-		for _, from := range formats {
-			for _, to := range formats {
+		for _, from := range columns {
+			for _, to := range columns {
 				t.Run(fmt.Sprintf("%s/%s to %s", v.name, from.name, to.name), func(t *testing.T) {
 					dlpacktest.CheckLeaks(t)
 					whole, err := dlpack.FromSlice(counting(24), 2, 3, 4)
@@ -407,7 +351,7 @@ func TestLayoutsGoFromEachFormatToEachOther(t *testing.T) {
 					require.NoError(t, err)
 					defer x.Close()
 					want := bytesOf(t, x)
-					for _, f := range []format{from, to} {
+					for _, f := range []column{from, to} {
 						y, err := f.cross(x)
 						require.NoError(t, err)
 						defer y.Close()
@@ -443,22 +387,30 @@ func TestATensorOfAFrameIsWrittenFromTheFrame(t *testing.T) {
 	x, err := dlpack.FromSlice([]float64{1, 2, 3}, 3)
 	require.NoError(t, err)
 	defer x.Close()
-	data, err := decthings.AppendTensor(nil, x)
-	require.NoError(t, err)
-	v, err := decthings.Decode(data, decthings.Writable())
-	require.NoError(t, err)
-	defer v.Close()
-	require.False(t, v.Copied)
-	msg, report, err := bridge.Encode([]*dlpack.Tensor{v.Tensor})
-	require.NoError(t, err)
-	assert.Equal(t, []string{""}, report.Copied)
-	assert.Same(t, unsafe.SliceData(data[len(data)-24:]), unsafe.SliceData(msg.Parts[0]))
-	header, err := tensorflow.AppendHeader(nil, tensorflow.Double, v.Shape())
-	require.NoError(t, err)
-	w, err := tensorflow.Decode(append(header, msg.Parts[0]...))
-	require.NoError(t, err)
-	defer w.Close()
-	values, err := dlpack.UnsafeValues[float64](w.Tensor)
-	require.NoError(t, err)
-	assert.Equal(t, []float64{1, 2, 3}, values)
+	for _, from := range formats.All {
+		for _, to := range formats.All {
+			if from.Header == nil || to.Header == nil || from == to {
+				continue
+			}
+			t.Run(from.Name()+" to "+to.Name(), func(t *testing.T) {
+				data, err := from.Encode(formats.Named{Tensor: x})
+				require.NoError(t, err)
+				values, err := from.Decode(data)
+				require.NoError(t, err)
+				defer values[0].Tensor.Close()
+				msg, report, err := bridge.Encode([]*dlpack.Tensor{values[0].Tensor})
+				require.NoError(t, err)
+				assert.Equal(t, []string{""}, report.Copied)
+				assert.Same(t, unsafe.SliceData(data[len(data)-24:]), unsafe.SliceData(msg.Parts[0]))
+				header, err := to.Header(x.DType(), x.Shape())
+				require.NoError(t, err)
+				values, err = to.Decode(append(header, msg.Parts[0]...))
+				require.NoError(t, err)
+				defer values[0].Tensor.Close()
+				got, err := dlpack.UnsafeValues[float64](values[0].Tensor)
+				require.NoError(t, err)
+				assert.Equal(t, []float64{1, 2, 3}, got)
+			})
+		}
+	}
 }

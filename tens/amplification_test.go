@@ -9,11 +9,12 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
+	"github.com/dlbridge/dlbridge/tens/tenstest"
 )
 
 // readLabel calls every function that decodes a label.
 func readLabel(t testing.TB, text []byte) {
-	frames := amplification.Frames(text)
+	frames := tenstest.Frames(text)
 	amplification.Require(t, len(text), amplification.Variable, 0, func() func() {
 		if m, err := tens.Decode(frames); err == nil {
 			m.DecodeLabel()
@@ -49,14 +50,14 @@ func readPacked(t testing.TB, data []byte) {
 
 func TestLabelsTakeMemoryInProportionToTheirText(t *testing.T) {
 	testmode.SkipLong(t)
-	for name, text := range amplification.Labels() {
+	for name, text := range tenstest.Labels() {
 		t.Run(name, func(t *testing.T) { readLabel(t, text) })
 	}
 }
 
 func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	testmode.SkipLong(t)
-	for name, data := range amplification.Packed() {
+	for name, data := range tenstest.Packed() {
 		t.Run(name, func(t *testing.T) { readPacked(t, data) })
 	}
 }
@@ -77,12 +78,12 @@ func FuzzAmplification(f *testing.F) {
 			f.Add(data, uint16(len(data)), uint16(0), uint16(0))
 		}
 	}
-	for _, text := range amplification.Labels() {
+	for _, text := range tenstest.Labels() {
 		f.Add(text[:min(len(text), 4000)], uint16(0), uint16(0), uint16(0))
 	}
-	tensor := []byte(`{"TENS":{"tensors":[` + amplification.Scalar + `,` + amplification.Scalar + `]}}`)
+	tensor := []byte(`{"TENS":{"tensors":[` + tenstest.Scalar + `,` + tenstest.Scalar + `]}}`)
 	f.Add(tensor, uint16(bytes.LastIndexByte(tensor, ',')), uint16(1), uint16(0))
-	f.Add(tensor, uint16(bytes.Index(tensor, []byte(`,{`))), uint16(len(amplification.Scalar)+1), uint16(2000))
+	f.Add(tensor, uint16(bytes.Index(tensor, []byte(`,{`))), uint16(len(tenstest.Scalar)+1), uint16(2000))
 	f.Add([]byte("\x08ZIO0TENS\x18012345678901234567890123\x00"), uint16(34), uint16(1), uint16(60_000))
 	f.Fuzz(func(t *testing.T, data []byte, at, size, times uint16) {
 		data = amplification.Repeat(data, at, size, times)
@@ -92,7 +93,7 @@ func FuzzAmplification(f *testing.F) {
 }
 
 func TestFramesAreReadOneByOneAsAllAtOnce(t *testing.T) {
-	for name, data := range amplification.Packed() {
+	for name, data := range tenstest.Packed() {
 		t.Run(name, func(t *testing.T) {
 			frames, want := tens.DecodeFrames(data)
 			count := 0

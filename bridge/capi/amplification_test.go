@@ -13,8 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/decthings/decthingstest"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
+	"github.com/dlbridge/dlbridge/tens/tenstest"
 )
 
 // measurer is a running amplification.c.
@@ -120,26 +123,26 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 			t.Run(name, func(t *testing.T) { measure(t, data) })
 		}
 	}
-	each(amplification.Labels(), func(t testing.TB, label []byte) {
-		m.message(t, amplification.Pack(amplification.Frames(label)), amplification.Label)
+	each(tenstest.Labels(), func(t testing.TB, label []byte) {
+		m.message(t, tenstest.Pack(tenstest.Frames(label)), amplification.Label)
 	})
-	each(amplification.Packed(), func(t testing.TB, packed []byte) { m.message(t, packed, amplification.Variable) })
-	each(amplification.Tensors(), m.decthings)
-	each(amplification.TensorProtos(), func(t testing.TB, data []byte) {
+	each(tenstest.Packed(), func(t testing.TB, packed []byte) { m.message(t, packed, amplification.Variable) })
+	each(decthingstest.Tensors(), m.decthings)
+	each(tensorflowtest.TensorProtos(), func(t testing.TB, data []byte) {
 		if !testing.Short() {
 			m.tensorflow(t, data, 0)
 		}
 		m.tensorflow(t, data, 1<<16)
 	})
 	fixed := map[string][]byte{
-		"floats that are not aligned": amplification.TensorProto(1, 100_000, amplification.Field(5, make([]byte, 400_000))),
-		"floats that repeat":          amplification.TensorProto(1, 16<<20, amplification.Field(5, make([]byte, 400_000))),
-		"int32 varints":               amplification.TensorProto(3, 100_000, amplification.Field(7, make([]byte, 100_000))),
+		"floats that are not aligned": tensorflowtest.TensorProto(1, 100_000, tensorflowtest.Field(5, make([]byte, 400_000))),
+		"floats that repeat":          tensorflowtest.TensorProto(1, 16<<20, tensorflowtest.Field(5, make([]byte, 400_000))),
+		"int32 varints":               tensorflowtest.TensorProto(3, 100_000, tensorflowtest.Field(7, make([]byte, 100_000))),
 	}
 	for name, data := range fixed {
 		t.Run(name, func(t *testing.T) { m.require(t, "tensorflow", 0, data, len(data), amplification.Fixed, 64<<20) })
 	}
-	numbers := amplification.Long(2, 100_000, "12345678")
+	numbers := decthingstest.Long(2, 100_000, "12345678")
 	m.require(t, "decthings", 0, numbers, len(numbers), amplification.Fixed, 0)
 }
 
@@ -147,27 +150,27 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 func FuzzAmplification(f *testing.F) {
 	testmode.SkipLong(f)
 	m := startMeasurer(f)
-	for op, inputs := range []map[string][]byte{amplification.Labels(), amplification.Packed(), amplification.Tensors(), amplification.TensorProtos()} {
+	for op, inputs := range []map[string][]byte{tenstest.Labels(), tenstest.Packed(), decthingstest.Tensors(), tensorflowtest.TensorProtos()} {
 		for _, data := range inputs {
 			f.Add(byte(op), data[:min(len(data), 2000)], uint16(0), uint16(0), uint16(0))
 			f.Add(byte(op), data[:min(len(data), 2000)], uint16(10), uint16(20), uint16(2000))
 		}
 	}
-	f.Add(byte(0), []byte(`{"TENS":{"tensors":[`+amplification.Scalar+`,`+amplification.Scalar+`]}}`),
-		uint16(20+len(amplification.Scalar)), uint16(len(amplification.Scalar)+1), uint16(2000))
+	f.Add(byte(0), []byte(`{"TENS":{"tensors":[`+tenstest.Scalar+`,`+tenstest.Scalar+`]}}`),
+		uint16(20+len(tenstest.Scalar)), uint16(len(tenstest.Scalar)+1), uint16(2000))
 	for dtype := range byte(33) {
-		f.Add(byte(3), amplification.TensorProto(dtype, 60_000, amplification.Field(8, nil)), uint16(11), uint16(2), uint16(60_000))
-		f.Add(byte(3), amplification.TensorProto(dtype, 60_000, amplification.Field(7, []byte("\x01"))), uint16(11), uint16(3), uint16(20_000))
+		f.Add(byte(3), tensorflowtest.TensorProto(dtype, 60_000, tensorflowtest.Field(8, nil)), uint16(11), uint16(2), uint16(60_000))
+		f.Add(byte(3), tensorflowtest.TensorProto(dtype, 60_000, tensorflowtest.Field(7, []byte("\x01"))), uint16(11), uint16(3), uint16(20_000))
 	}
 	for kind := range byte(17) {
-		f.Add(byte(2), amplification.Long(kind, 20_000, "\x01x"), uint16(0), uint16(0), uint16(0))
-		f.Add(byte(2), amplification.Sectioned(kind, 20_000, "\x00"), uint16(0), uint16(0), uint16(0))
+		f.Add(byte(2), decthingstest.Long(kind, 20_000, "\x01x"), uint16(0), uint16(0), uint16(0))
+		f.Add(byte(2), decthingstest.Sectioned(kind, 20_000, "\x00"), uint16(0), uint16(0), uint16(0))
 	}
 	f.Fuzz(func(t *testing.T, op byte, data []byte, at, size, times uint16) {
 		data = amplification.Repeat(data, at, size, times)
 		switch op % 4 {
 		case 0:
-			m.message(t, amplification.Pack(amplification.Frames(data)), amplification.Label)
+			m.message(t, tenstest.Pack(tenstest.Frames(data)), amplification.Label)
 		case 1:
 			m.message(t, data, amplification.Label)
 		case 2:

@@ -9,53 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/dlbridge/dlbridge/bridge/decthings"
-	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/bridge/decthings/decthingstest"
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
-
-// readTensor calls every function that decodes a tensor.
-func readTensor(t testing.TB, data []byte) {
-	row, err := dlpack.FromSlice(data)
-	require.NoError(t, err)
-	defer row.Close()
-	for _, dialect := range []decthings.Dialect{decthings.Doc, decthings.Py004, decthings.Rs015} {
-		for _, options := range [][]decthings.DecodeOption{{decthings.In(dialect)}, {decthings.In(dialect), decthings.Align(64)}} {
-			for _, read := range []func() (decthings.Value, int, error){
-				func() (decthings.Value, int, error) { return decthings.DecodeFirst(data, options...) },
-				func() (decthings.Value, int, error) { return decthings.DecodeFirstFrom(row, options...) },
-			} {
-				bound := uint64(amplification.Variable)
-				value, n, err := read()
-				if err != nil {
-					n = len(data)
-				} else if value.Tensor != nil {
-					bound = amplification.Fixed
-				}
-				require.NoError(t, value.Close())
-				amplification.Require(t, n, bound, 0, func() func() {
-					value, _, _ := read()
-					return func() { value.Close() }
-				})
-			}
-		}
-		r := decthings.NewReader(bytes.NewReader(data), dialect)
-		amplification.Require(t, len(data), 5, 0, func() func() {
-			r.Next()
-			return nil
-		})
-	}
-}
-
-func TestTensorsTakeMemoryInProportionToTheirBytes(t *testing.T) {
-	testmode.SkipLong(t)
-	for name, data := range amplification.Tensors() {
-		t.Run(name, func(t *testing.T) { readTensor(t, data) })
-	}
-}
 
 // A header may announce more bytes than have arrived. A Reader allocates memory only for those that have.
 func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
@@ -87,7 +46,7 @@ func FuzzAmplification(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, at, size, times uint16) {
-		readTensor(t, amplification.Repeat(data, at, size, times))
+		formats.Decthings.Measure(t, amplification.Repeat(data, at, size, times), false)
 	})
 }
 
@@ -103,8 +62,8 @@ func FuzzAmplificationByType(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, kind byte, n uint32, element string) {
 		n %= 1 << 17 / (uint32(len(element)) + 1)
-		readTensor(t, amplification.Long(kind%17, n, element))
-		readTensor(t, amplification.Sectioned(kind%17, n, element))
+		formats.Decthings.Measure(t, decthingstest.Long(kind%17, n, element), false)
+		formats.Decthings.Measure(t, decthingstest.Sectioned(kind%17, n, element), false)
 	})
 }
 

@@ -57,3 +57,10 @@ func TestElementsMustFitTheirShape(t *testing.T) {
 		})
 	}
 }
+
+func TestNilElementsAreAnError(t *testing.T) {
+	var e *elements.Elements
+	assert.ErrorIs(t, e.Validate(), elements.ErrElements)
+	assert.ErrorContains(t, e.Validate(), "nil")
+	assert.Equal(t, "<nil>", e.String())
+}

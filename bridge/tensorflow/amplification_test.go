@@ -4,87 +4,18 @@ package tensorflow_test
 
 import (
 	"bytes"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
-	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
-
-// varints is the largest ratio of the memory of elements to that of their varints: a varint of one byte may be an element of eight
-// bytes.
-const varints = 8
-
-// readMessage calls every function that decodes a protocol buffer, with each of the limits.
-func readMessage(t testing.TB, data []byte, limits ...int64) {
-	for _, limit := range limits {
-		limited := tensorflow.Limit(limit)
-		for _, options := range [][]tensorflow.DecodeOption{{limited}, {limited, tensorflow.Lenient()}} {
-			amplification.Require(t, len(data), amplification.Variable, uint64(limit), func() func() {
-				if view, err := tensorflow.DecodeView(data, options...); err == nil && view.DType.DataType() == 0 {
-					view.AsElements()
-				}
-				return nil
-			})
-			decodeBoth(t, data, limit, options)
-			decodeBoth(t, data, limit, append(options, tensorflow.Integers(), tensorflow.Align(64)))
-		}
-	}
-	for _, read := range []func(){
-		func() { tensorflow.DecodeShape(data) },
-		func() { tensorflow.DecodeSlice(data) },
-		func() { tensorflow.DecodeDescription(data) },
-		func() { tensorflow.DecodeVariant(data) },
-	} {
-		amplification.Require(t, len(data), amplification.Variable, 0, func() func() { read(); return nil })
-	}
-}
-
-// decodeBoth decodes a message in Go memory and in C memory.
-func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.DecodeOption) {
-	row, err := dlpack.FromSlice(data)
-	require.NoError(t, err)
-	defer row.Close()
-	for _, read := range []func() (tensorflow.Value, error){
-		func() (tensorflow.Value, error) { return tensorflow.Decode(data, options...) },
-		func() (tensorflow.Value, error) { return tensorflow.DecodeFrom(row, options...) },
-	} {
-		value, err := read()
-		bound := uint64(amplification.Variable)
-		if err == nil && value.Elements == nil {
-			bound = amplification.Fixed
-			if size := value.Tensor.DType().ItemSize(); value.Copied && size > 4 && value.DType != tensorflow.Double {
-				bound = varints
-			}
-		}
-		require.NoError(t, value.Close())
-		amplification.Require(t, len(data), bound, uint64(limit), func() func() {
-			value, err := read()
-			if errors.Is(err, tensorflow.ErrLimit) {
-				return nil
-			}
-			return func() { value.Close() }
-		})
-	}
-}
-
-func TestMessagesTakeMemoryInProportionToTheirBytes(t *testing.T) {
-	testmode.SkipLong(t)
-	for name, data := range amplification.TensorProtos() {
-		t.Run(name, func(t *testing.T) {
-			readMessage(t, data, 1<<16)
-			if !testing.Short() {
-				decodeBoth(t, data, 64<<20, nil)
-			}
-		})
-	}
-}
 
 // The limit counts all memory of the elements, and not only their bytes.
 func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
@@ -92,7 +23,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 	for dtype, size := range map[tensorflow.DType]int64{
 		tensorflow.QInt8: 1, tensorflow.QUInt8: 1, tensorflow.QInt16: 2, tensorflow.QUInt16: 2, tensorflow.QInt32: 4,
 	} {
-		data := amplification.TensorProto(byte(dtype), count, amplification.Field(7, []byte{1}))
+		data := tensorflowtest.TensorProto(byte(dtype), count, tensorflowtest.Field(7, []byte{1}))
 		_, err := tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size)-1))
 		assert.ErrorIs(t, err, tensorflow.ErrLimit, "%v", dtype)
 		view, err := tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size)))
@@ -109,7 +40,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 
 // Values that repeat the last one alias the same bytes of the message.
 func TestRepeatedStringsShareTheirBytes(t *testing.T) {
-	data := amplification.TensorProto(byte(tensorflow.String), 1000, amplification.Field(8, []byte("first")), amplification.Field(8, []byte("last")))
+	data := tensorflowtest.TensorProto(byte(tensorflow.String), 1000, tensorflowtest.Field(8, []byte("first")), tensorflowtest.Field(8, []byte("last")))
 	value, err := tensorflow.Decode(data)
 	require.NoError(t, err)
 	for i, got := range value.Elements.Values[1:] {
@@ -139,13 +70,13 @@ func FuzzAmplification(f *testing.F) {
 			f.Add(m.File(f, v.File), uint16(0), uint16(0), uint16(0))
 		}
 	}
-	for _, data := range amplification.TensorProtos() {
+	for _, data := range tensorflowtest.TensorProtos() {
 		if len(data) < 4000 {
 			f.Add(data, uint16(0), uint16(0), uint16(0))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, at, size, repeated uint16) {
-		readMessage(t, amplification.Repeat(data, at, size, repeated), 1<<16)
+		formats.TensorFlow.Measure(t, amplification.Repeat(data, at, size, repeated), false)
 	})
 }
 
@@ -163,10 +94,10 @@ func FuzzAmplificationByType(f *testing.F) {
 		f.Add(byte(dtype), uint32(1<<16), byte(15), []byte(""), uint16(40000))
 	}
 	f.Fuzz(func(t *testing.T, dtype byte, count uint32, num byte, value []byte, repeated uint16) {
-		record := amplification.Field(num%18+1, value)
+		record := tensorflowtest.Field(num%18+1, value)
 		records := bytes.Repeat(record, min(int(repeated), (1<<17)/len(record)))
-		readMessage(t, amplification.TensorProto(dtype%40, uint64(count), records), 1<<16)
+		formats.TensorFlow.Measure(t, tensorflowtest.TensorProto(dtype%40, uint64(count), records), false)
 		values := bytes.Repeat(value, min(int(repeated), (1<<17)/(len(value)+1)))
-		readMessage(t, amplification.TensorProto(dtype%40, uint64(count), amplification.Field(num%18+1, values)), 1<<16)
+		formats.TensorFlow.Measure(t, tensorflowtest.TensorProto(dtype%40, uint64(count), tensorflowtest.Field(num%18+1, values)), false)
 	})
 }

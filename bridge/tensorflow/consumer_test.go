@@ -14,9 +14,9 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
-	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -286,6 +286,29 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 	assert.Error(t, err)
 }
 
+func TestElementsOfEveryTypeComeBack(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for dtype, size := range map[tensorflow.DType]int{
+		tensorflow.QInt8: 1, tensorflow.QUInt8: 1, tensorflow.QInt16: 2, tensorflow.QUInt16: 2, tensorflow.QInt32: 4, tensorflow.String: 1,
+	} {
+		data := []byte("\xff123")[:size] // as a string, no text
+		e := &elements.Elements{Type: dtype.String(), Shape: []int64{}, Values: [][]byte{data}}
+		message, err := tensorflow.AppendElements(nil, e)
+		require.NoError(t, err)
+		v, err := tensorflow.Decode(message)
+		require.NoError(t, err)
+		assert.Equal(t, e, v.Elements)
+		if dtype != tensorflow.String {
+			v, err = tensorflow.Decode(message, tensorflow.Integers())
+			require.NoError(t, err)
+			got, err := v.Tensor.AppendBytes(nil)
+			require.NoError(t, err)
+			assert.Equal(t, data, got, "%v", dtype)
+			require.NoError(t, v.Close())
+		}
+	}
+}
+
 // Quantised numbers are decoded as elements, or as integers with the option Integers.
 func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
@@ -323,7 +346,7 @@ func TestValuesThatRepeatBeyondAllMemoryAreRefused(t *testing.T) {
 		"more quantised numbers as integers": {11, 46, []byte{7 << 3, 1}, []tensorflow.DecodeOption{tensorflow.Integers()}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			message := amplification.TensorProto(test.dtype, 1<<test.bits, test.field)
+			message := tensorflowtest.TensorProto(test.dtype, 1<<test.bits, test.field)
 			options := append(test.options, tensorflow.Limit(1<<62))
 			_, err := tensorflow.DecodeView(message, options...)
 			assert.ErrorIs(t, err, dlpack.ErrMemory)

@@ -1,4 +1,4 @@
-package elements_test
+package decthings_test
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func (c *column) Take(values [][]byte, _ []string) {
 	}
 }
 
-func ExampleSink() {
+func ExampleDecodeViewTo() {
 	words := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte("world")}}
 	data, _ := decthings.AppendElements(nil, words, decthings.Doc)
 

@@ -1,0 +1,114 @@
+//go:build cgo
+
+package formats
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/decthings/decthingstest"
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+)
+
+// Decthings is the row of package decthings.
+var Decthings = Format{
+	Folder: "bridge/decthings",
+	Title:  "Decthings",
+	Encode: func(values ...Named) ([]byte, error) {
+		if e := values[0].Elements; e != nil {
+			return decthings.AppendElements(nil, e, decthings.Doc)
+		}
+		return decthings.AppendTensor(nil, values[0].Tensor)
+	},
+	Decode: func(data []byte) ([]Named, error) {
+		v, err := decthings.Decode(data, decthings.Writable(), nil)
+		return []Named{{Tensor: v.Tensor, Elements: v.Elements}}, err
+	},
+	DecodeTo: func(sink elements.Sink, data []byte) error {
+		_, err := decthings.DecodeViewTo(sink, data, decthings.Doc)
+		return err
+	},
+	Header: func(dtype dlpack.DataType, shape []int64) ([]byte, error) {
+		what, err := decthings.TypeOf(dtype)
+		if err != nil {
+			return nil, err
+		}
+		return decthings.AppendHeader(nil, what, shape)
+	},
+	NoDType:    elements.ErrDType,
+	NoRank:     decthings.ErrRank,
+	NoElements: decthings.ErrType,
+	Writers:    []Writer{{"AppendTensor", decthings.AppendTensor, decthings.SizeTensor}},
+	Readers: []Reader{
+		{"DecodeFrom", func(data *dlpack.Tensor, align int) (Value, error) {
+			v, err := decthings.DecodeFrom(data, alignDecthings(align))
+			return Value{v.Tensor, v.Elements, v.Copied}, err
+		}},
+		{"DecodeFirstFrom", func(data *dlpack.Tensor, align int) (Value, error) {
+			v, _, err := decthings.DecodeFirstFrom(data, alignDecthings(align))
+			return Value{v.Tensor, v.Elements, v.Copied}, err
+		}},
+	},
+	Payloads: []Payload{
+		{"AppendElements", func(dst, data []byte) ([]byte, error) {
+			return decthings.AppendElements(dst, &elements.Elements{Type: "binary", Shape: []int64{1}, Values: [][]byte{data}}, decthings.Doc)
+		}},
+		{"View.Append", func(dst, data []byte) ([]byte, error) {
+			v := decthings.View{Type: decthings.U8, Shape: []int64{int64(len(data))}, Data: data}
+			return v.Append(dst, decthings.Doc)
+		}},
+	},
+	Nils: []Nil{
+		{"AppendElements", func() error { _, err := decthings.AppendElements(nil, nil, decthings.Doc); return err }, elements.ErrElements},
+		{"SizeElements", func() error { _, err := decthings.SizeElements(nil, decthings.Doc); return err }, elements.ErrElements},
+		{"Rules.Check", func() error { return (*decthings.Rules)(nil).Check(decthings.F32, nil) }, decthings.ErrRules},
+		{"Value.Shape", func() error { (*decthings.Value)(nil).Shape(); return nil }, nil},
+		{"Value.Close", (*decthings.Value)(nil).Close, nil},
+	},
+	Hostile: decthingstest.Tensors,
+	Measure: measureDecthings,
+}
+
+func alignDecthings(n int) decthings.DecodeOption {
+	if n == 0 {
+		return nil
+	}
+	return decthings.Align(n)
+}
+
+func measureDecthings(t testing.TB, data []byte, _ bool) {
+	row, err := dlpack.FromSlice(data)
+	require.NoError(t, err)
+	defer row.Close()
+	for _, dialect := range []decthings.Dialect{decthings.Doc, decthings.Py004, decthings.Rs015} {
+		for _, options := range [][]decthings.DecodeOption{{decthings.In(dialect)}, {decthings.In(dialect), decthings.Align(64)}} {
+			for _, read := range []func() (decthings.Value, int, error){
+				func() (decthings.Value, int, error) { return decthings.DecodeFirst(data, options...) },
+				func() (decthings.Value, int, error) { return decthings.DecodeFirstFrom(row, options...) },
+			} {
+				bound := uint64(amplification.Variable)
+				value, n, err := read()
+				if err != nil {
+					n = len(data)
+				} else if value.Tensor != nil {
+					bound = amplification.Fixed
+				}
+				require.NoError(t, value.Close())
+				amplification.Require(t, n, bound, 0, func() func() {
+					value, _, _ := read()
+					return func() { value.Close() }
+				})
+			}
+		}
+		r := decthings.NewReader(bytes.NewReader(data), dialect)
+		amplification.Require(t, len(data), 5, 0, func() func() {
+			r.Next()
+			return nil
+		})
+	}
+}

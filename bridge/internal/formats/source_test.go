@@ -1,0 +1,70 @@
+//go:build cgo
+
+package formats_test
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// A program that forgets to close what it decoded, and the memory it was decoded from, gets the memory back: a decoder reads its source
+// only while it runs. Elements may refer to the source, whose memory is then left alone.
+func TestG55ForgottenSourcesAndTheirTensorsAreReleased(t *testing.T) {
+	x, err := dlpack.FromSlice([]int64{1, 2, 3})
+	require.NoError(t, err)
+	defer x.Close()
+	for _, f := range formats.All {
+		messages := maps.Clone(f.Samples)
+		if messages == nil {
+			messages = map[string][]byte{}
+		}
+		messages["numbers"], err = f.Encode(formats.Named{Tensor: x})
+		require.NoError(t, err)
+		if f.NoElements != nil {
+			messages["text"], err = f.Encode(formats.Named{Elements: &elements.Elements{Type: "string", Shape: []int64{1}, Values: [][]byte{[]byte("text")}}})
+			require.NoError(t, err)
+		}
+		for name, message := range messages {
+			for _, r := range f.Readers {
+				for _, align := range []int{0, 1, 64} {
+					t.Run(fmt.Sprintf("%s.%s/%s, aligned to %d", f.Name(), r.Name, name, align), func(t *testing.T) {
+						forget(t, message, r, align)
+					})
+				}
+			}
+		}
+	}
+}
+
+// forget decodes a message and closes nothing, and waits until its memory is released.
+func forget(t *testing.T, message []byte, r formats.Reader, align int) {
+	before := dlpack.ReadStats()
+	lost, freed := int64(1), int64(1) // memories, and those of them that are released
+	func() {
+		source, err := dlpack.New(dlpack.Uint8, int64(len(message)))
+		require.NoError(t, err)
+		require.NoError(t, dlpack.Use(source, func(to []byte) error { copy(to, message); return nil }))
+		v, err := r.Read(source, align)
+		require.NoError(t, err)
+		if v.Elements != nil {
+			freed = 0
+		} else if v.Copied {
+			lost, freed = 2, 2
+		}
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return dlpack.ReadStats().Forgotten >= before.Forgotten+lost
+	}, 20*time.Second, time.Millisecond)
+	assert.Equal(t, before.Allocations+lost-freed, dlpack.ReadStats().Allocations)
+}

@@ -1,0 +1,159 @@
+//go:build cgo
+
+package formats
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+)
+
+// TensorFlow is the row of package tensorflow.
+var TensorFlow = Format{
+	Folder: "bridge/tensorflow",
+	Title:  "TensorFlow's TensorProto",
+	Encode: func(values ...Named) ([]byte, error) {
+		if e := values[0].Elements; e != nil {
+			return tensorflow.AppendElements(nil, e)
+		}
+		return tensorflow.AppendTensor(nil, values[0].Tensor)
+	},
+	Decode: func(data []byte) ([]Named, error) {
+		v, err := tensorflow.Decode(data, tensorflow.Writable(), nil)
+		return []Named{{Tensor: v.Tensor, Elements: v.Elements}}, err
+	},
+	DecodeTo: func(sink elements.Sink, data []byte) error {
+		_, err := tensorflow.DecodeViewTo(sink, data)
+		return err
+	},
+	Header: func(dtype dlpack.DataType, shape []int64) ([]byte, error) {
+		what, err := tensorflow.DTypeOf(dtype)
+		if err != nil {
+			return nil, err
+		}
+		return tensorflow.AppendHeader(nil, what, shape)
+	},
+	NoDType:    elements.ErrDType,
+	NoRank:     tensorflow.ErrRank,
+	NoElements: elements.ErrDType,
+	TooLarge:   dlpack.ErrOverflow,
+	Writers: []Writer{
+		writeTensorProto("AppendTensor", nil),
+		writeTensorProto("AppendTensor, Fields", tensorflow.Fields()),
+		writeTensorProto("AppendTensor, Content", tensorflow.Content()),
+		writeTensorProto("AppendTensor, Pad", tensorflow.Pad(64)),
+	},
+	Readers: []Reader{{"DecodeFrom", func(data *dlpack.Tensor, align int) (Value, error) {
+		var option tensorflow.DecodeOption
+		if align > 0 {
+			option = tensorflow.Align(align)
+		}
+		v, err := tensorflow.DecodeFrom(data, option)
+		return Value{v.Tensor, v.Elements, v.Copied}, err
+	}}},
+	Others: []Other{{"Export", func(t testing.TB, x *dlpack.Tensor) error {
+		managed, err := tensorflow.Export(x)
+		if err == nil {
+			y, err := dlpack.ImportLegacy(managed)
+			require.NoError(t, err)
+			require.Equal(t, x.Data(), y.Data())
+			require.NoError(t, y.Close())
+		}
+		return err
+	}}},
+	Payloads: []Payload{
+		{"AppendElements", func(dst, data []byte) ([]byte, error) {
+			return tensorflow.AppendElements(dst, &elements.Elements{Type: "string", Shape: []int64{1}, Values: [][]byte{data}})
+		}},
+		{"View.Append", func(dst, data []byte) ([]byte, error) {
+			v := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{int64(len(data))}, Data: data}
+			return v.Append(dst)
+		}},
+	},
+	Nils: []Nil{
+		{"AppendElements", func() error { _, err := tensorflow.AppendElements(nil, nil); return err }, elements.ErrElements},
+		{"SizeElements", func() error { _, err := tensorflow.SizeElements(nil); return err }, elements.ErrElements},
+		{"Value.Shape", func() error { (*tensorflow.Value)(nil).Shape(); return nil }, nil},
+		{"Value.Close", (*tensorflow.Value)(nil).Close, nil},
+	},
+	Samples: map[string][]byte{
+		"put together": {0x08, 0x09, 0x12, 0x04, 0x12, 0x02, 0x08, 0x02, 0x52, 0x02, 0x05, 0x06}, // dtype 9, shape [2], int64_val 5, 6
+	},
+	Hostile: tensorflowtest.TensorProtos,
+	Measure: func(t testing.TB, data []byte, long bool) {
+		measureTensorProto(t, data, 1<<16)
+		if long {
+			measureBoth(t, data, 64<<20, nil)
+		}
+	},
+}
+
+func writeTensorProto(name string, option tensorflow.EncodeOption) Writer {
+	return Writer{
+		name,
+		func(dst []byte, x *dlpack.Tensor) ([]byte, error) { return tensorflow.AppendTensor(dst, x, option) },
+		func(x *dlpack.Tensor) (int, error) { return tensorflow.SizeTensor(x, option) },
+	}
+}
+
+// measureTensorProto calls every function that decodes a protocol buffer.
+func measureTensorProto(t testing.TB, data []byte, limit int64) {
+	limited := tensorflow.Limit(limit)
+	for _, options := range [][]tensorflow.DecodeOption{{limited}, {limited, tensorflow.Lenient()}} {
+		amplification.Require(t, len(data), amplification.Variable, uint64(limit), func() func() {
+			if view, err := tensorflow.DecodeView(data, options...); err == nil && view.DType.DataType() == 0 {
+				view.AsElements()
+			}
+			return nil
+		})
+		measureBoth(t, data, limit, options)
+		measureBoth(t, data, limit, append(options, tensorflow.Integers(), tensorflow.Align(64)))
+	}
+	for _, read := range []func(){
+		func() { tensorflow.DecodeShape(data) },
+		func() { tensorflow.DecodeSlice(data) },
+		func() { tensorflow.DecodeDescription(data) },
+		func() { tensorflow.DecodeVariant(data) },
+	} {
+		amplification.Require(t, len(data), amplification.Variable, 0, func() func() { read(); return nil })
+	}
+}
+
+// varints is the largest ratio of the memory of elements to that of their varints: a varint of one byte may be an element of eight
+// bytes.
+const varints = 8
+
+// measureBoth decodes a message in Go memory and in C memory.
+func measureBoth(t testing.TB, data []byte, limit int64, options []tensorflow.DecodeOption) {
+	row, err := dlpack.FromSlice(data)
+	require.NoError(t, err)
+	defer row.Close()
+	for _, read := range []func() (tensorflow.Value, error){
+		func() (tensorflow.Value, error) { return tensorflow.Decode(data, options...) },
+		func() (tensorflow.Value, error) { return tensorflow.DecodeFrom(row, options...) },
+	} {
+		value, err := read()
+		bound := uint64(amplification.Variable)
+		if err == nil && value.Elements == nil {
+			bound = amplification.Fixed
+			if size := value.Tensor.DType().ItemSize(); value.Copied && size > 4 && value.DType != tensorflow.Double {
+				bound = varints
+			}
+		}
+		require.NoError(t, value.Close())
+		amplification.Require(t, len(data), bound, uint64(limit), func() func() {
+			value, err := read()
+			if errors.Is(err, tensorflow.ErrLimit) {
+				return nil
+			}
+			return func() { value.Close() }
+		})
+	}
+}
