@@ -34,10 +34,10 @@ type Allocator interface {
 func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
 	const op = "new from"
 	if a == nil {
-		return nil, refuse(op, ErrNull, "the allocator is nil")
+		return nil, newError(op, ErrNull, "the allocator is nil")
 	}
 	if err := dtype.Validate(); err != nil {
-		return nil, refuse(op, ErrDType, "%v", err)
+		return nil, newError(op, ErrDType, "%v", err)
 	}
 	var e core.Extent
 	if err := checkLayout(op, dtype, 0, shape, nil, &e); err != nil {
@@ -67,12 +67,12 @@ func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
 // fromAllocated makes a tensor of the first bytes of some memory, and sets them to zero.
 func fromAllocated(op string, memory []byte, size int64, s Spec) (*Tensor, error) {
 	if int64(len(memory)) < size {
-		return nil, refuse(op, ErrMemory, "the allocator returned %d bytes instead of %d", len(memory), size)
+		return nil, newError(op, ErrMemory, "the allocator returned %d bytes instead of %d", len(memory), size)
 	}
 	item := uintptr(s.DType.ItemSize())
 	align := min(item&-item, 8)
 	if start := uintptr(unsafe.Pointer(unsafe.SliceData(memory))); start%align != 0 {
-		return nil, refuse(op, ErrUnaligned, "the allocator returned memory at %#x, which is not aligned to %d bytes", start, align)
+		return nil, newError(op, ErrUnaligned, "the allocator returned memory at %#x, which is not aligned to %d bytes", start, align)
 	}
 	clear(memory[:size])
 	return FromBytes(memory[:size], s)

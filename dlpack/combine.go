@@ -22,7 +22,7 @@ func Concat(axis int, tensors ...*Tensor) (*Tensor, error) { return join("concat
 func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
 	const op = "stack"
 	if len(tensors) == 0 {
-		return nil, refuse(op, ErrLayout, "there are no tensors")
+		return nil, newError(op, ErrLayout, "there are no tensors")
 	}
 	at := axis
 	if at < 0 {
@@ -39,10 +39,10 @@ func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
 			return nil, t.errClosed(op)
 		}
 		if !slices.Equal(t.shape(), tensors[0].shape()) {
-			return nil, refuse(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v", i, t.shape(), tensors[0].shape())
+			return nil, newError(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v", i, t.shape(), tensors[0].shape())
 		}
 		if at < 0 || at > t.Rank() {
-			return nil, refuse(op, ErrLayout, "axis %d of a result with %d dimensions", axis, t.Rank()+1)
+			return nil, newError(op, ErrLayout, "axis %d of a result with %d dimensions", axis, t.Rank()+1)
 		}
 		v, err := t.Expand(at)
 		if err != nil {
@@ -56,7 +56,7 @@ func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
 // join is [Concat] for the operation op, which errors name.
 func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 	if len(tensors) == 0 {
-		return nil, refuse(op, ErrLayout, "there are no tensors")
+		return nil, newError(op, ErrLayout, "there are no tensors")
 	}
 	first := tensors[0]
 	at := axis
@@ -69,10 +69,10 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 			return nil, t.errClosed(op)
 		}
 		if t.dtype != first.dtype {
-			return nil, refuse(op, ErrDType, "tensor %d has %v, tensor 0 has %v; Convert makes them alike", i, t.dtype, first.dtype)
+			return nil, newError(op, ErrDType, "tensor %d has %v, tensor 0 has %v; Convert makes them alike", i, t.dtype, first.dtype)
 		}
 		if at < 0 || at >= t.Rank() {
-			return nil, refuse(op, ErrLayout, "axis %d of shape %v", axis, t.shape())
+			return nil, newError(op, ErrLayout, "axis %d of shape %v", axis, t.shape())
 		}
 		if i == 0 {
 			shape = t.Shape()
@@ -81,11 +81,11 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 		rest := t.Shape()
 		rest[at] = first.Dim(at)
 		if !slices.Equal(rest, first.shape()) {
-			return nil, refuse(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v; only axis %d may differ",
+			return nil, newError(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v; only axis %d may differ",
 				i, t.shape(), first.shape(), at)
 		}
 		if shape[at] += t.Dim(at); shape[at] < 0 {
-			return nil, refuse(op, ErrOverflow, "the sizes along axis %d add up to more than 63 bits", at)
+			return nil, newError(op, ErrOverflow, "the sizes along axis %d add up to more than 63 bits", at)
 		}
 	}
 	result, err := newNumbers(op, first.dtype, shape)

@@ -54,17 +54,17 @@ func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, err
 func importManaged(op string, versioned bool, managed unsafe.Pointer, options []ImportOption) (*Tensor, error) {
 	// Go ends the process if it finds a bad address in a pointer, so only the number is passed on.
 	if f := core.CheckAddress(uintptr(managed)); f != nil {
-		return nil, refuseFault(op, f)
+		return nil, newFaultError(op, f)
 	}
 	if f := core.Claim(versioned, uintptr(managed)); f != nil {
-		return nil, refuseFault(op, f)
+		return nil, newFaultError(op, f)
 	}
 	kind, d, flags := core.ImportedLegacy, &(*core.ManagedLegacy)(managed).Tensor, Flags(0)
 	if versioned {
 		m := (*core.Managed)(managed)
 		if v := m.Version; v.Major != Current.Major {
 			core.ReleaseClaimed(true, uintptr(managed))
-			return nil, refuse(op, ErrVersion, "DLPack version %d.%d is not supported, only %d.x is", v.Major, v.Minor, Current.Major)
+			return nil, newError(op, ErrVersion, "DLPack version %d.%d is not supported, only %d.x is", v.Major, v.Minor, Current.Major)
 		}
 		kind, d, flags = core.ImportedVersioned, &m.Tensor, Flags(m.Flags)
 	}
@@ -84,7 +84,7 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	const op = "borrow"
 	if f := core.CheckAddress(uintptr(tensor)); f != nil { // see importManaged
-		return nil, refuseFault(op, f)
+		return nil, newFaultError(op, f)
 	}
 	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|WithoutGuard)
 }
@@ -97,7 +97,7 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 		return nil, err
 	}
 	device := deviceOf(d)
-	t := newRoot(device.pairs(len(shape)))
+	t := newRoot(device.dimsPairs(len(shape)))
 	t.device = device
 	var low, high uintptr
 	start := uintptr(d.ByteOffset)
@@ -112,7 +112,7 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 	t.writabilityUnknown = from != core.ImportedVersioned && options&AssumeWritable == 0
 	t.describe(DataType(d.DType), flags, e.RowMajor, shape, strides)
 	if !device.HostReadable() {
-		*t.away() = int64(start)
+		*t.addressWord() = int64(start)
 	}
 	if from == core.BorrowedKind {
 		t.mem.Borrow(low, high)

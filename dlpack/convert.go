@@ -16,7 +16,7 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	if err := checkNumbers(op, dtype, t.dtype); err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func (t *Tensor) ConvertTo(dst *Tensor) error {
 func checkNumbers(op string, to, from DataType) error {
 	for _, dt := range []DataType{from, to} {
 		if err := dt.Validate(); err != nil {
-			return refuse(op, ErrDType, "%v", err)
+			return newError(op, ErrDType, "%v", err)
 		}
 		if dt.Code() == CodeOpaqueHandle {
-			return refuse(op, ErrDType, "%v is not a type of numbers", dt)
+			return newError(op, ErrDType, "%v is not a type of numbers", dt)
 		}
 	}
 	if to.Lanes() != from.Lanes() {
-		return refuse(op, ErrDType, "%v has other lanes than %v", to, from)
+		return newError(op, ErrDType, "%v has other lanes than %v", to, from)
 	}
 	return nil
 }

@@ -37,14 +37,14 @@ func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err e
 		return nil, false, t.errClosed(op)
 	}
 	if order > ColumnMajor {
-		return nil, false, refuse(op, ErrLayout, "order %d is neither row-major nor column-major", order)
+		return nil, false, newError(op, ErrLayout, "order %d is neither row-major nor column-major", order)
 	}
 	if t.rowMajor && order == RowMajor || order == ColumnMajor && layout.IsColumnMajor(t.shape(), t.strides()) {
 		contiguous, err = t.share(op)
 		return contiguous, false, err
 	}
 	if t.packed() {
-		return nil, false, refuse(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo a padded tensor has other orders",
+		return nil, false, newError(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo a padded tensor has other orders",
 			t.dtype.BitSize())
 	}
 	contiguous, err = t.copied(op, order)
@@ -61,7 +61,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	n := t.NumBytes()
 	c := newRoot(t.Rank())
@@ -74,7 +74,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 		c.rowMajor = layout.IsRowMajor(c.shape(), c.strides())
 	}
 	if t.data != 0 {
-		t.move(core.Pointer(c.data), c.spread())
+		t.move(core.Pointer(c.data), c.stridesOrNil())
 	}
 	return c, nil
 }
@@ -118,14 +118,14 @@ func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to,
 	case t.packed():
 		t.moveBits(dst)
 	default:
-		t.move(core.Pointer(dst.data), dst.spread())
+		t.move(core.Pointer(dst.data), dst.stridesOrNil())
 	}
 	return nil
 }
 
 func checkSameType(op string, to, from DataType) error {
 	if to != from {
-		return refuse(op, ErrDType, "the destination has %v, the source %v; ConvertTo converts", to, from)
+		return newError(op, ErrDType, "the destination has %v, the source %v; ConvertTo converts", to, from)
 	}
 	return nil
 }
@@ -134,23 +134,23 @@ func checkSameType(op string, to, from DataType) error {
 func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	for _, device := range []Device{t.device, dst.device} {
 		if !device.HostReadable() {
-			return refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", device)
+			return newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", device)
 		}
 	}
 	if dst.ReadOnly() {
 		return dst.errReadOnly(op, "")
 	}
 	if !slices.Equal(t.shape(), dst.shape()) {
-		return refuse(op, ErrLayout, "the destination has shape %v, the source %v", dst.shape(), t.shape())
+		return newError(op, ErrLayout, "the destination has shape %v, the source %v", dst.shape(), t.shape())
 	}
 	if t.data == 0 {
 		return nil
 	}
 	if !dst.rowMajor && layout.Overlaps(dst.shape(), dst.strides()) {
-		return refuse(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
+		return newError(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
 	}
 	if !same(t, dst) && !disjoint(t, dst) {
-		return refuse(op, ErrLayout, "the memory of source and destination overlaps; copy from Copy of the source")
+		return newError(op, ErrLayout, "the memory of source and destination overlaps; copy from Copy of the source")
 	}
 	return nil
 }
@@ -220,8 +220,8 @@ func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	core.CopyElements(dst, to, core.Pointer(t.data), from, t.shape(), item, n)
 }
 
-// spread returns the strides as [Tensor.move] takes them: nil for row-major.
-func (t *Tensor) spread() []int64 {
+// stridesOrNil returns the strides as [Tensor.move] takes them: nil for row-major.
+func (t *Tensor) stridesOrNil() []int64 {
 	if t.rowMajor {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return dst, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return dst, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	n, more, old := len(dst), t.NumBytes(), dst
 	if room := min(cap(dst)-n, int(more)); t.data != 0 && t.reaches(dst[n:n+room]) { // the tensor must not be overwritten while it is read
@@ -285,7 +285,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	}
 	dst, err := grow(dst, more)
 	if err != nil {
-		return old, refuse(op, ErrMemory, "no memory for %d bytes", more)
+		return old, newError(op, ErrMemory, "no memory for %d bytes", more)
 	}
 	dst = dst[:n+int(more)]
 	if t.data != 0 {
@@ -302,10 +302,10 @@ func (t *Tensor) RequireAlign(n int) error {
 		return t.errClosed(op)
 	}
 	if n <= 0 || n&(n-1) != 0 {
-		return refuse(op, ErrUnaligned, "%d is not a power of two", n)
+		return newError(op, ErrUnaligned, "%d is not a power of two", n)
 	}
 	if at := t.first(); at&uintptr(n-1) != 0 {
-		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy", at, n, n)
+		return newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy", at, n, n)
 	}
 	return nil
 }
@@ -321,7 +321,7 @@ func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 		return nil, false, t.errClosed(op)
 	}
 	if n > NewAlignment {
-		return nil, false, refuse(op, ErrUnaligned, "%d bytes are more than %d", n, NewAlignment)
+		return nil, false, newError(op, ErrUnaligned, "%d bytes are more than %d", n, NewAlignment)
 	}
 	if t.RequireAlign(n) == nil {
 		aligned, err = t.share(op)

@@ -31,7 +31,7 @@ func At[T Element](t *Tensor, index ...int64) (value T, err error) {
 		return value, err
 	}
 	if b := *(*byte)(from); t.dtype == Bool && b > 1 {
-		return value, refuse(op, ErrValue, "the byte of a bool is %d", b)
+		return value, newError(op, ErrValue, "the byte of a bool is %d", b)
 	}
 	copyElement(unsafe.Pointer(&value), from, unsafe.Sizeof(value))
 	return value, nil
@@ -66,7 +66,7 @@ func copyElement(to, from unsafe.Pointer, size uintptr) {
 // locate returns the address of an element of a tensor whose data type must be that of T. The caller must have acquired t.
 func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, error) {
 	if dt := DataTypeOf[T](); t.dtype != dt {
-		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
+		return nil, newError(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
 	}
 	at, _, err := t.locate(op, index)
 	return at, err
@@ -75,7 +75,7 @@ func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, err
 // locate returns the address of the byte in which an element begins, and the number of its first bit in that byte.
 func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, err error) {
 	if !t.device.HostReadable() {
-		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be addressed; its producer can copy it to the CPU", t.device)
+		return nil, 0, newError(op, ErrDevice, "memory on %v cannot be addressed; its producer can copy it to the CPU", t.device)
 	}
 	var signs int64
 	for _, i := range index {
@@ -86,7 +86,7 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	}
 	offset, err := layout.Layout{Shape: t.shape(), Strides: t.strides()}.OffsetOf(index...)
 	if err != nil {
-		return nil, 0, refuseLayout(op, err)
+		return nil, 0, newLayoutError(op, err)
 	}
 	// The distance in bits may exceed 63 bits, so whole bytes and remaining bits are multiplied separately.
 	width := t.width(t.dtype)
@@ -126,13 +126,13 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	}
 	holder, goType := holderOf(t.dtype)
 	if goType == nil {
-		return nil, refuse(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", t.dtype)
+		return nil, newError(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", t.dtype)
 	}
 	s := scalars.Get().(*scalar)
 	defer scalars.Put(s)
 	s.read(from, bit, uint(t.width(t.dtype)))
 	if t.dtype == Bool && s.bytes[0] > 1 {
-		return nil, refuse(op, ErrValue, "the byte of a bool is %d", s.bytes[0])
+		return nil, newError(op, ErrValue, "the byte of a bool is %d", s.bytes[0])
 	}
 	s.convert(holder, t.dtype)
 	return reflect.NewAt(goType, unsafe.Pointer(&s.bytes)).Elem().Interface(), nil
@@ -201,7 +201,7 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 	start := unsafe.Pointer(&s.bytes)
 	switch {
 	case holder == 0:
-		return refuse(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", dtype)
+		return newError(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", dtype)
 	case dtype == Bool && value.Kind() == reflect.Bool:
 		*(*bool)(start) = value.Bool()
 		return nil
@@ -214,7 +214,7 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 			number = value.Uint()
 		}
 		if integer && !fits(dtype, negative, number) {
-			return refuse(op, ErrValue, "%d does not fit in %v", value.Interface(), dtype)
+			return newError(op, ErrValue, "%d does not fit in %v", value.Interface(), dtype)
 		}
 		*(*uint64)(start) = number
 		if !integer || holder != dtype { // otherwise the lowest bytes are the element already
@@ -234,9 +234,9 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 		return nil
 	}
 	if !value.IsValid() {
-		return refuse(op, ErrDType, "nil is not a value for an element of %v", dtype)
+		return newError(op, ErrDType, "nil is not a value for an element of %v", dtype)
 	}
-	return refuse(op, ErrDType, "a %v cannot be an element of %v", value.Type(), dtype)
+	return newError(op, ErrDType, "a %v cannot be an element of %v", value.Type(), dtype)
 }
 
 // fits reports whether the elements of an integer type can hold a number. The number is given as 64 bits, in two's

@@ -204,7 +204,7 @@ func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
 	for _, test := range []struct {
 		dt    dlpack.DataType
 		value any
-		want  any // or the cause of a refusal
+		want  any // or the cause of a causedError
 	}{
 		{dlpack.Int8, 127, int8(127)},
 		{dlpack.Int8, 128, dlpack.ErrValue},

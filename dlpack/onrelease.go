@@ -36,13 +36,13 @@ func (t *Tensor) OnRelease(f func()) error {
 	}
 	defer t.done()
 	if f == nil {
-		return refuse(op, ErrNull, "the function is nil")
+		return newError(op, ErrNull, "the function is nil")
 	}
 	if !t.Collected() {
-		return refuse(op, errors.ErrUnsupported, "the memory is not Go's; FromSlice, FromBytes and NewFrom make tensors of memory that is")
+		return newError(op, errors.ErrUnsupported, "the memory is not Go's; FromSlice, FromBytes and NewFrom make tensors of memory that is")
 	}
 	if t.mem.OnRelease(f) != core.OK {
-		return refuse(op, ErrMemory, "no memory to pin the slice")
+		return newError(op, ErrMemory, "no memory to pin the slice")
 	}
 	return nil
 }

@@ -43,10 +43,10 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 		return nil, t.errClosed(op)
 	}
 	if t.flags&ReadOnly != 0 {
-		return nil, refuse(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
+		return nil, newError(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
 	}
 	if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
-		return nil, refuse(op, ErrDType, "padded %v: this form cannot state the padding; Export can", t.dtype)
+		return nil, newError(op, ErrDType, "padded %v: this form cannot state the padding; Export can", t.dtype)
 	}
 	return t.export(op, 0, false)
 }
@@ -88,11 +88,11 @@ func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int6
 		return nil, err
 	}
 	if e.Count != n {
-		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), e.Count, n)
+		return nil, newError(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), e.Count, n)
 	}
 	b, status := core.ExportOnce(start, n*item, len(shape))
 	if status != core.OK {
-		return nil, refuse(op, ErrMemory, "no memory for an export")
+		return nil, newError(op, ErrMemory, "no memory for an export")
 	}
 	d := b.DescribeRowMajor(shape)
 	d.Data = 0
@@ -145,9 +145,9 @@ func (t *Tensor) firstExport(op string) (*core.Block, error) {
 	case core.OK:
 		return b, nil
 	case core.Borrowed:
-		return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor alive; ExportCopy exports a copy")
+		return nil, newError(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor alive; ExportCopy exports a copy")
 	case core.Overflow:
-		return nil, refuse(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
+		return nil, newError(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
 	}
-	return nil, refuse(op, ErrMemory, "no memory for an export")
+	return nil, newError(op, ErrMemory, "no memory for an export")
 }

@@ -75,7 +75,7 @@ type (
 	}
 )
 
-// newView allocates a tensor of existing memory, with room for the given number of pairs of int64 (see [Device.pairs]).
+// newView allocates a tensor of existing memory, with room for the given number of pairs of int64 (see [Device.dimsPairs]).
 func newView(pairs int, m *core.Memory) *Tensor {
 	if pairs <= 1 {
 		v := new(view1)
@@ -219,7 +219,7 @@ func (t *Tensor) acquire(op string) error {
 	}
 	if status := t.mem.Acquire(); status != core.OK {
 		if status == core.Overflow && !t.isClosed() {
-			return refuse(op, ErrOverflow, "the memory has %d tensors that were not closed", math.MaxInt32)
+			return newError(op, ErrOverflow, "the memory has %d tensors that were not closed", math.MaxInt32)
 		}
 		return t.errClosed(op)
 	}
@@ -241,7 +241,7 @@ func (t *Tensor) errClosedAs(op, name string) error {
 	case t.mem == nil:
 		state = "the zero Tensor"
 	}
-	return refuse(op, ErrClosed, "%s is %s", name, state)
+	return newError(op, ErrClosed, "%s is %s", name, state)
 }
 
 // RequireOpen returns [ErrClosed] unless the tensor is open. Another goroutine may close it at any time.
@@ -281,10 +281,10 @@ func (t *Tensor) ReadOnly() bool {
 // read-only.
 func (t *Tensor) errReadOnly(op, remedy string) error {
 	if t.flags&ReadOnly == 0 {
-		return refuse(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
+		return newError(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
 			"AssumeWritable imports it as writable")
 	}
-	return refuse(op, ErrReadOnly, "the tensor is read-only%s", remedy)
+	return newError(op, ErrReadOnly, "the tensor is read-only%s", remedy)
 }
 
 // Rank returns the number of dimensions.
@@ -361,15 +361,15 @@ func (t *Tensor) ByteOffset() uint64 {
 	if t.isNone() || t.device.HostReadable() {
 		return 0
 	}
-	return uint64(*t.away())
+	return uint64(*t.addressWord())
 }
 
-// away returns the place of the byte_offset of memory that the host cannot address.
-func (t *Tensor) away() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
+// addressWord returns the place of the byte_offset of memory that the host cannot address.
+func (t *Tensor) addressWord() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
 
-// pairs returns how many pairs of int64 a tensor on d needs from [newView] or [newRoot]: one for the size and the stride of
+// dimsPairs returns how many pairs of int64 a tensor on d needs from [newView] or [newRoot]: one for the size and the stride of
 // each dimension, and one more for the byte_offset if the memory is not [Device.HostReadable].
-func (d Device) pairs(rank int) int {
+func (d Device) dimsPairs(rank int) int {
 	if d.HostReadable() {
 		return rank
 	}
@@ -421,29 +421,29 @@ func (t *Tensor) String() string {
 // byte_offset from which s.ByteOffset counts. t must have been allocated for the rank of s.
 func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := s.DType.Validate(); err != nil {
-		return refuse(op, ErrDType, "%v", err)
+		return newError(op, ErrDType, "%v", err)
 	}
 	if s.Strides != nil && len(s.Strides) != len(s.Shape) {
-		return refuse(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
+		return newError(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
 	}
 	var e core.Extent
 	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
 		return err
 	}
 	t.describe(s.DType, flags, e.RowMajor, s.Shape, s.Strides)
-	return t.start(op, start, s.ByteOffset, &e)
+	return t.setStart(op, start, s.ByteOffset, &e)
 }
 
-// start puts element (0, ..., 0) at start+offset, which is an address on the host and a byte_offset elsewhere. It returns
+// setStart puts element (0, ..., 0) at start+offset, which is an address on the host and a byte_offset elsewhere. It returns
 // an error if the extent reaches outside of the memory.
-func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) error {
+func (t *Tensor) setStart(op string, start uintptr, offset int64, e *core.Extent) error {
 	if e.Count > 0 {
 		// start lies within the memory, which has less than 2^63 bytes, so neither difference overflows.
 		room, before := int64(t.mem.High-start), int64(start-t.mem.Low)
 		low, ok := extent.Add(offset, e.Low)
 		high, ok2 := extent.Add(offset, e.High)
 		if !ok || !ok2 || low < -before || high > room {
-			return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
+			return newError(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
 		}
 		start += uintptr(offset)
 	}
@@ -452,9 +452,9 @@ func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) e
 		if e.Count == 0 {
 			t.data = 0
 		} else if t.data == 0 || int64(start) < 0 {
-			return refuse(op, ErrLayout, "data at %#x with byte_offset = %d", t.data, int64(start))
+			return newError(op, ErrLayout, "data at %#x with byte_offset = %d", t.data, int64(start))
 		}
-		*t.away() = int64(start)
+		*t.addressWord() = int64(start)
 	case e.Count > 0:
 		t.data = start
 	}
@@ -472,7 +472,7 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) { return newZeroed("ne
 // newZeroed is [New] for the operation op, which errors name.
 func newZeroed(op string, dtype DataType, shape []int64) (*Tensor, error) {
 	if err := dtype.Validate(); err != nil {
-		return nil, refuse(op, ErrDType, "%v", err)
+		return nil, newError(op, ErrDType, "%v", err)
 	}
 	var e core.Extent
 	if err := checkLayout(op, dtype, 0, shape, nil, &e); err != nil {
@@ -489,7 +489,7 @@ func newZeroed(op string, dtype DataType, shape []int64) (*Tensor, error) {
 // allocate gives a new tensor C memory of its own.
 func (t *Tensor) allocate(op string, size int64, zeroed bool) error {
 	if t.mem.Allocate(size, zeroed) != core.OK {
-		return refuse(op, ErrMemory, "no memory for %d bytes", size)
+		return newError(op, ErrMemory, "no memory for %d bytes", size)
 	}
 	return nil
 }
@@ -536,7 +536,7 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 		return t, nil
 	}
 	if count, countErr := layout.Count(shape); countErr == nil && count != n && len(shape) <= MaxRank {
-		err = refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), count, n)
+		err = newError(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), count, n)
 	}
 	return nil, err
 }
@@ -570,17 +570,17 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {
-		return nil, refuse(op, ErrLayout, "size = %d", size)
+		return nil, newError(op, ErrLayout, "size = %d", size)
 	}
 	if size > 0 && data == nil {
-		return nil, refuse(op, ErrNull, "data is NULL with %d bytes", size)
+		return nil, newError(op, ErrNull, "data is NULL with %d bytes", size)
 	}
 	if size > 0 && !core.InAddressSpace(uint64(uintptr(data)), 0, size) {
-		return nil, refuse(op, ErrOverflow, "%d bytes at %#x lead outside the address space", size, uintptr(data))
+		return nil, newError(op, ErrOverflow, "%d bytes at %#x lead outside the address space", size, uintptr(data))
 	}
 	t := newRoot(1)
 	if t.mem.Lend(uintptr(data), size, release, ctx) != core.OK {
-		return nil, refuse(op, ErrMemory, "no memory for a share")
+		return nil, newError(op, ErrMemory, "no memory for a share")
 	}
 	flags := Flags(0)
 	if readOnly {

@@ -14,7 +14,7 @@ const MaxRank = core.MaxRank
 // NewAlignment is the alignment, in bytes, of the memory that [New] allocates.
 const NewAlignment = core.Alignment
 
-func refuse(op string, cause error, format string, args ...any) error {
+func newError(op string, cause error, format string, args ...any) error {
 	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause}
 }
 
@@ -33,8 +33,8 @@ var causes = [...]error{
 	core.Borrowed:   ErrBorrowed,
 }
 
-// refuseFault makes an error of a fault that package core has found.
-func refuseFault(op string, f *core.Fault) error {
+// newFaultError makes an error of a fault that package core has found.
+func newFaultError(op string, f *core.Fault) error {
 	return &Error{Op: op, Where: f.Text, Err: causes[f.Status]}
 }
 
@@ -45,16 +45,16 @@ func deviceOf(t *core.DLTensor) Device { return Device{DeviceType(t.Device.Type)
 // returns lie in the producer's memory; strides is nil for row-major. C: core_check_tensor
 func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shape, strides []int64, err error) {
 	if t.NDim < 0 || t.NDim > MaxRank {
-		return nil, nil, refuse(op, ErrLayout, "ndim = %d is not in 0..%d", t.NDim, MaxRank)
+		return nil, nil, newError(op, ErrLayout, "ndim = %d is not in 0..%d", t.NDim, MaxRank)
 	}
 	dt := DataType(t.DType)
 	if err := dt.Validate(); err != nil {
-		return nil, nil, refuse(op, ErrDType, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
+		return nil, nil, newError(op, ErrDType, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
 			dt.Code(), dt.Bits(), dt.Lanes())
 	}
 	shape, strides, f := core.CheckTensor(t, dt.BitSize(), flags&SubbytePadded != 0, deviceOf(t).HostReadable(), e)
 	if f != nil {
-		return nil, nil, refuseFault(op, f)
+		return nil, nil, newFaultError(op, f)
 	}
 	return shape, strides, nil
 }
@@ -62,10 +62,10 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 // checkLayout checks shape and strides of elements of a valid type, and sets e. Nil strides are row-major.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *core.Extent) error {
 	if len(shape) > MaxRank {
-		return refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
+		return newError(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
 	}
 	if f := core.CheckLayout(dt.BitSize(), flags&SubbytePadded != 0, shape, strides, e); f != nil {
-		return refuseFault(op, f)
+		return newFaultError(op, f)
 	}
 	return nil
 }

@@ -46,17 +46,17 @@ func slice[T Element](t *Tensor, bounded bool) ([]T, error) {
 		return nil, t.errClosed(op)
 	}
 	if dt := DataTypeOf[T](); t.dtype != dt {
-		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
+		return nil, newError(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
 	}
 	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	if !t.rowMajor {
-		return nil, refuse(op, ErrLayout, "strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so",
+		return nil, newError(op, ErrLayout, "strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so",
 			t.strides(), t.shape())
 	}
 	if align := unsafe.Alignof(zero); t.data%align != 0 {
-		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy",
+		return nil, newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy",
 			t.data, align, align)
 	}
 	if t.data == 0 {
@@ -105,7 +105,7 @@ func (t *Tensor) checkBools(op string) error {
 	defer t.done()
 	for i, b := range unsafe.Slice((*byte)(core.Pointer(t.data)), t.NumElements()) {
 		if b > 1 {
-			return refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
+			return newError(op, ErrValue, "element %d of a bool tensor is %d", i, b)
 		}
 	}
 	t.status.Or(boolsChecked)
@@ -123,7 +123,7 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, 0, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	if t.data == 0 {
 		return []byte{}, 0, nil

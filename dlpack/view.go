@@ -24,7 +24,7 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.pairs(min(len(s.Shape), MaxRank)), t.mem) // with the reference taken above; place refuses more
+	v := newView(t.device.dimsPairs(min(len(s.Shape), MaxRank)), t.mem) // with the reference taken above; place refuses more
 	if err := v.place(op, v.initView(t), s.flags()|t.flags&ReadOnly, &s); err != nil {
 		t.done()
 		return nil, err
@@ -45,12 +45,12 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.pairs(t.Rank()), t.mem)
+	v := newView(t.device.dimsPairs(t.Rank()), t.mem)
 	v.initView(t)
 	v.data = t.data
 	v.describe(t.dtype, t.flags&^IsCopied, t.rowMajor, t.shape(), t.strides())
 	if !t.device.HostReadable() {
-		*v.away() = *t.away()
+		*v.addressWord() = *t.addressWord()
 	}
 	runtime.KeepAlive(t)
 	return v, nil
@@ -64,7 +64,7 @@ func (v *Tensor) initView(t *Tensor) (start uintptr) {
 		return t.data
 	}
 	v.data = t.data
-	return uintptr(*t.away())
+	return uintptr(*t.addressWord())
 }
 
 // Layout returns shape and strides, with offset 0 for element (0, ..., 0). The slices are the caller's.
@@ -97,7 +97,7 @@ func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 		return nil, t.errClosed("view")
 	}
 	if view == nil {
-		return nil, refuse("view", ErrNull, "the function of the view is nil")
+		return nil, newError("view", ErrNull, "the function of the view is nil")
 	}
 	l := t.draft()
 	return readOnlyIfOverlapping(t.derive(l, view(&l.Layout)))
@@ -131,27 +131,27 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 		return nil, t.errClosed(op)
 	}
 	if err != nil {
-		return nil, refuseLayout(op, err)
+		return nil, newLayoutError(op, err)
 	}
 	if len(l.Shape) != len(l.Strides) {
-		return nil, refuse(op, ErrLayout, "%d strides for %d dimensions", len(l.Strides), len(l.Shape))
+		return nil, newError(op, ErrLayout, "%d strides for %d dimensions", len(l.Strides), len(l.Shape))
 	}
 	width := t.width(l.dtype)
 	bits, ok := extent.Mul(l.Offset, width)
 	if !ok {
-		return nil, refuse(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
+		return nil, newError(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
 	}
 	if bits%8 != 0 {
-		return nil, refuse(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
+		return nil, newError(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
 	}
 	flags := t.flags & (ReadOnly | SubbytePadded)
 	var e core.Extent
 	if err := checkLayout(op, l.dtype, flags, l.Shape, l.Strides, &e); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.pairs(len(l.Shape)), t.mem)
+	v := newView(t.device.dimsPairs(len(l.Shape)), t.mem)
 	v.describe(l.dtype, flags, e.RowMajor, l.Shape, l.Strides)
-	if err := v.start(op, v.initView(t), bits/8, &e); err != nil {
+	if err := v.setStart(op, v.initView(t), bits/8, &e); err != nil {
 		return nil, err
 	}
 	if err := t.acquire(op); err != nil {
@@ -169,8 +169,8 @@ func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	return v, err
 }
 
-// refuseLayout makes an error of this package from an error of package layout; both causes are found by errors.Is.
-func refuseLayout(op string, err error) error {
+// newLayoutError makes an error of this package from an error of package layout; both causes are found by errors.Is.
+func newLayoutError(op string, err error) error {
 	cause, where := ErrLayout, strings.TrimPrefix(err.Error(), "layout: ")
 	if errors.Is(err, layout.ErrOverflow) {
 		cause = ErrOverflow
@@ -221,7 +221,7 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	}
 	parts, err := t.Layout().Split(d, sizes...)
 	if err != nil {
-		return nil, refuseLayout(op, err)
+		return nil, newLayoutError(op, err)
 	}
 	views := make([]*Tensor, 0, len(parts))
 	for _, part := range parts {
@@ -339,7 +339,7 @@ func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
 		return nil, t.errClosed("view")
 	}
 	if err := dtype.Validate(); err != nil {
-		return nil, refuse("view", ErrDType, "%v", err)
+		return nil, newError("view", ErrDType, "%v", err)
 	}
 	l := t.draft()
 	l.dtype = dtype

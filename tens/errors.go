@@ -114,8 +114,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// fault returns an error that names no tensor, no attribute and no offset.
-func fault(kind error, detail string) *Error {
+// newError returns an error that names no tensor, no attribute and no offset.
+func newError(kind error, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Offset: -1, Detail: detail}
 }
 

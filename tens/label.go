@@ -42,7 +42,7 @@ func (l *Label) fit(parts [][]byte) error {
 	for i := range l.Tensors {
 		if n := l.Tensors[i].Parts; n > 1 && n <= len(parts) {
 			if pieces += n; pieces > 4*len(parts)+morePieces {
-				err := l.Tensors[i].fault(errPartsInvalid, "parts", "the tensors have more than "+strconv.Itoa(4*len(parts)+morePieces)+
+				err := l.Tensors[i].newError(errPartsInvalid, "parts", "the tensors have more than "+strconv.Itoa(4*len(parts)+morePieces)+
 					" pieces, four for each part and "+strconv.Itoa(morePieces))
 				err.Tensor = i
 				return err

@@ -40,7 +40,7 @@ func DecodeLabel(label []byte) (*Label, error) {
 // the attribute [Dlpack], checks that size.
 func (m *Message) DecodeLabel() (*Label, error) {
 	if m == nil {
-		return nil, fault(ErrNil, "message")
+		return nil, newError(ErrNil, "message")
 	}
 	l, met, err := decodeLabel(m.Label)
 	if err != nil {
@@ -80,7 +80,7 @@ func decodeLabel(text []byte) (l *Label, met bool, err error) {
 		return nil, met, r.locate(err)
 	}
 	if !met {
-		return nil, false, fault(ErrNoTENS, "")
+		return nil, false, newError(ErrNoTENS, "")
 	}
 	return l, true, nil
 }
@@ -300,11 +300,11 @@ func (r *reader) readTensor(t *Tensor) {
 	var fault *Error
 	switch {
 	case seen&attrShape == 0:
-		fault = t.fault(errShapeInvalid, "shape", "no attribute shape")
+		fault = t.newError(errShapeInvalid, "shape", "no attribute shape")
 	case seen&attrWord == 0:
-		fault = t.fault(errWordInvalid, "word", "no attribute word")
+		fault = t.newError(errWordInvalid, "word", "no attribute word")
 	case seen&attrDType == 0:
-		fault = t.fault(errDTypeInvalid, "dtype", "no attribute dtype")
+		fault = t.newError(errDTypeInvalid, "dtype", "no attribute dtype")
 	default:
 		fault = t.check()
 	}

@@ -17,9 +17,9 @@ import (
 func (m *Message) EncodeLabel(l *Label) error {
 	switch {
 	case m == nil:
-		return fault(ErrNil, "message")
+		return newError(ErrNil, "message")
 	case l == nil:
-		return fault(ErrNil, "label")
+		return newError(ErrNil, "label")
 	}
 	if err := l.fit(m.Parts); err != nil {
 		return err
@@ -46,10 +46,10 @@ func (m *Message) EncodeLabel(l *Label) error {
 // [ErrNoTENS] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
-		return dst, fault(ErrNil, "label")
+		return dst, newError(ErrNil, "label")
 	}
 	if l.Absent {
-		return dst, fault(ErrNoTENS, "the label is Absent; with Absent = false it is encoded without tensors")
+		return dst, newError(ErrNoTENS, "the label is Absent; with Absent = false it is encoded without tensors")
 	}
 	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1}
 	label := w.open(l.LabelExtra)

@@ -37,7 +37,7 @@ type Message struct {
 func MakeForm(name string) ([4]byte, error) {
 	form := [4]byte{' ', ' ', ' ', ' '}
 	if len(name) > len(form) {
-		return form, fault(errFormInvalid, "form "+strictjson.Quote([]byte(name)))
+		return form, newError(errFormInvalid, "form "+strictjson.Quote([]byte(name)))
 	}
 	copy(form[:], name)
 	return form, nil
@@ -53,7 +53,7 @@ func Decode(frames [][]byte) (*Message, error) {
 		if len(frames) == 1 {
 			detail += "; DecodeFrames splits the single-part form, in Python decode_frames, in C dlb_message_decode_packed"
 		}
-		return nil, fault(errTooFewFrames, detail)
+		return nil, newError(errTooFewFrames, detail)
 	}
 	level, form, label, err := DecodePrefix(frames[0])
 	if err != nil {
@@ -74,10 +74,10 @@ func Decode(frames [][]byte) (*Message, error) {
 // any bytes.
 func (m *Message) Validate() error {
 	if m == nil {
-		return fault(ErrNil, "message")
+		return newError(ErrNil, "message")
 	}
 	if m.Level < 0 || m.Level > MaxLevel {
-		return fault(errBadLevel, "level "+strconv.Itoa(m.Level))
+		return newError(errBadLevel, "level "+strconv.Itoa(m.Level))
 	}
 	return nil
 }
@@ -118,14 +118,14 @@ func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
 // Errors: [ErrInvalid].
 func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
 	if len(frame) < prefixSize {
-		return 0, form, nil, fault(errPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
+		return 0, form, nil, newError(errPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
 	}
 	if string(frame[:len(magic)]) != magic {
-		return 0, form, nil, fault(errBadMagic, strictjson.Quote(frame[:len(magic)])+" instead of \"ZIO\"")
+		return 0, form, nil, newError(errBadMagic, strictjson.Quote(frame[:len(magic)])+" instead of \"ZIO\"")
 	}
 	level = int(frame[3]) - '0'
 	if level < 0 || level > MaxLevel {
-		return 0, form, nil, fault(errBadLevel, "level "+strictjson.Quote(frame[3:4]))
+		return 0, form, nil, newError(errBadLevel, "level "+strictjson.Quote(frame[3:4]))
 	}
 	copy(form[:], frame[4:])
 	return level, form, frame[prefixSize:len(frame):len(frame)], nil
@@ -146,7 +146,7 @@ func AppendHeader(dst []byte, origin, granule, seqno uint64) []byte {
 // [ErrInvalid].
 func DecodeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
 	if len(frame) != HeaderSize {
-		return 0, 0, 0, fault(errHeaderSize, strconv.Itoa(len(frame))+" bytes")
+		return 0, 0, 0, newError(errHeaderSize, strconv.Itoa(len(frame))+" bytes")
 	}
 	return binary.LittleEndian.Uint64(frame), binary.LittleEndian.Uint64(frame[8:]),
 		binary.LittleEndian.Uint64(frame[16:]), nil

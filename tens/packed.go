@@ -206,7 +206,7 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 
 // looksLikePrefix returns the error for the part with the given index, which a reader would take for another message.
 func looksLikePrefix(part []byte, index int) error {
-	return fault(errSecondMessage, "part "+strconv.Itoa(index)+" begins with "+strictjson.Quote(part[:prefixSize])+
+	return newError(errSecondMessage, "part "+strconv.Itoa(index)+" begins with "+strictjson.Quote(part[:prefixSize])+
 		", as another message does; the single-part form cannot tell them apart, separate frames can")
 }
 
@@ -255,7 +255,7 @@ func sizeFrame(n, index int) (int, error) {
 
 func sizeLongFrame(n, index int) (int, error) {
 	if uint64(n) > math.MaxUint32 {
-		return 0, fault(ErrFrameTooLarge, "frame "+strconv.Itoa(index)+" of "+strconv.Itoa(n)+" bytes")
+		return 0, newError(ErrFrameTooLarge, "frame "+strconv.Itoa(index)+" of "+strconv.Itoa(n)+" bytes")
 	}
 	return n + 5, nil
 }

@@ -97,7 +97,7 @@ func (t *Tensor) NumBytes() (int64, error) {
 // Errors: those of [Tensor.NumElements], and [ErrInvalid] for an invalid Order or Ascend.
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
 	if t == nil {
-		return nil, 0, fault(ErrNil, "tensor")
+		return nil, 0, newError(ErrNil, "tensor")
 	}
 	return t.AppendStrides(make([]int64, 0, len(t.Shape)))
 }
@@ -135,22 +135,22 @@ func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err 
 // Decoding and encoding share the checks below. Their errors have no Offset, and -1 as the index of the tensor, which the caller
 // replaces.
 
-func (t *Tensor) fault(kind error, attribute, detail string) *Error {
+func (t *Tensor) newError(kind error, attribute, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Attribute: attribute, Offset: -1, Detail: detail}
 }
 
 // size checks shape and word, and returns the number of elements and the number of bytes that they take.
 func (t *Tensor) size() (elements, bytes int64, err *Error) {
 	if t == nil {
-		return 0, 0, fault(ErrNil, "tensor")
+		return 0, 0, newError(ErrNil, "tensor")
 	}
 	if t.Word < 1 {
-		return 0, 0, t.fault(errWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
+		return 0, 0, t.newError(errWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
 	}
 	elements, empty := 1, false
 	for d, n := range t.Shape {
 		if n < 0 {
-			return 0, 0, t.fault(errShapeInvalid, "shape", "shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
+			return 0, 0, t.newError(errShapeInvalid, "shape", "shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
 		}
 		if n == 0 {
 			empty = true
@@ -158,13 +158,13 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 		}
 		high, low := bits.Mul64(uint64(elements), uint64(n))
 		if high != 0 || low > math.MaxInt64 {
-			return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
+			return 0, 0, t.newError(errSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
 		}
 		elements = int64(low)
 	}
 	high, low := bits.Mul64(uint64(elements), uint64(t.Word))
 	if high != 0 || low > math.MaxInt64 {
-		return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape and word = "+strconv.Itoa(t.Word))
+		return 0, 0, t.newError(errSizeOverflow, "shape", "product of shape and word = "+strconv.Itoa(t.Word))
 	}
 	if empty {
 		return 0, 0, nil
@@ -176,24 +176,24 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 func (t *Tensor) layout() *Error {
 	n := len(t.Shape)
 	if t.Ascend != nil && len(t.Ascend) != n {
-		return t.fault(errAscendInvalid, "ascend",
+		return t.newError(errAscendInvalid, "ascend",
 			strconv.Itoa(len(t.Ascend))+" entries of ascend for "+strconv.Itoa(n)+" dimensions")
 	}
 	if t.Order == nil {
 		return nil
 	}
 	if len(t.Order) != n {
-		return t.fault(errOrderInvalid, "order",
+		return t.newError(errOrderInvalid, "order",
 			strconv.Itoa(len(t.Order))+" entries of order for "+strconv.Itoa(n)+" dimensions")
 	}
 	seen := make([]bool, n)
 	for k, d := range t.Order {
 		if d < 0 || d >= n {
-			return t.fault(errOrderInvalid, "order",
+			return t.newError(errOrderInvalid, "order",
 				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
 		}
 		if seen[d] {
-			return t.fault(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" repeats a dimension")
+			return t.newError(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" repeats a dimension")
 		}
 		seen[d] = true
 	}
@@ -209,23 +209,23 @@ func (t *Tensor) check() *Error {
 		return err
 	}
 	if t.Part < 0 {
-		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part))
+		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part))
 	}
 	if err := t.checkParts(); err != nil {
 		return err
 	}
 	if !utf8.ValidString(t.Packing) {
-		return t.fault(errPackingInvalid, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
+		return t.newError(errPackingInvalid, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
 	}
 	switch words := words[t.DType]; {
 	case t.DType == 'V':
 		if _, ok := t.Extra.Get(Dlpack); !ok {
-			return t.fault(errDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
+			return t.newError(errDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
 		}
 	case words == nil:
-		return t.fault(errDTypeUnknown, "dtype", "dtype "+strictjson.Quote([]byte{t.DType})+knownDTypes)
+		return t.newError(errDTypeUnknown, "dtype", "dtype "+strictjson.Quote([]byte{t.DType})+knownDTypes)
 	case !slices.Contains(words, t.Word):
-		return t.fault(errDTypeWord, "word", fmt.Sprintf("word = %d, dtype %q has %v", t.Word, t.DType, words))
+		return t.newError(errDTypeWord, "word", fmt.Sprintf("word = %d, dtype %q has %v", t.Word, t.DType, words))
 	}
 	return nil
 }
@@ -234,9 +234,9 @@ func (t *Tensor) check() *Error {
 func (t *Tensor) checkParts() *Error {
 	switch {
 	case t.Parts < 0:
-		return t.fault(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts))
+		return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts))
 	case t.Part > math.MaxInt-t.Parts:
-		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts))
+		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts))
 	case t.Parts < 2 || !t.IsDense():
 		return nil
 	}
@@ -245,7 +245,7 @@ func (t *Tensor) checkParts() *Error {
 			return nil
 		}
 	}
-	return t.fault(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", more than the slowest dimension has indices")
+	return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", more than the slowest dimension has indices")
 }
 
 // isSize reports whether parts of have bytes can hold elements of want bytes and nothing else. Elements of dtype 'V'
@@ -265,7 +265,7 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return nil
 	}
 	if t.Part < 0 || t.Part >= len(parts) {
-		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")
+		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")
 	}
 	if t.Parts > 1 {
 		return t.fitPieces(parts, want)
@@ -274,7 +274,7 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 	if t.isSize(have, want) {
 		return nil
 	}
-	return t.fault(ErrSize, "part",
+	return t.newError(ErrSize, "part",
 		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
 }
 
@@ -286,7 +286,7 @@ func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 		return err
 	}
 	if t.Parts > len(parts)-t.Part {
-		return t.fault(ErrPartMissing, "parts",
+		return t.newError(ErrPartMissing, "parts",
 			"part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts)+" in a message with "+strconv.Itoa(len(parts))+" parts")
 	}
 	d, _ := t.slowest()
@@ -294,7 +294,7 @@ func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 	for i, part := range parts[t.Part : t.Part+t.Parts] {
 		n := int64(len(part))
 		if n == 0 || t.DType != 'V' && n%step != 0 {
-			return t.fault(ErrSize, "parts", "part "+strconv.Itoa(t.Part+i)+" has "+strconv.FormatInt(n, 10)+
+			return t.newError(ErrSize, "parts", "part "+strconv.Itoa(t.Part+i)+" has "+strconv.FormatInt(n, 10)+
 				" bytes, not a multiple of the "+strconv.FormatInt(step, 10)+" bytes of an index of dimension "+strconv.Itoa(d))
 		}
 		have += n
@@ -302,6 +302,6 @@ func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 	if t.isSize(have, want) {
 		return nil
 	}
-	return t.fault(ErrSize, "parts", "parts "+strconv.Itoa(t.Part)+" to "+strconv.Itoa(t.Part+t.Parts-1)+" have "+
+	return t.newError(ErrSize, "parts", "parts "+strconv.Itoa(t.Part)+" to "+strconv.Itoa(t.Part+t.Parts-1)+" have "+
 		strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
 }

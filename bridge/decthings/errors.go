@@ -37,8 +37,8 @@ var (
 	ErrRuleShape = errtext.New(errtext.Layout, "shape not allowed")
 )
 
-// fault returns an error at byte at of the input. format and args make the text that says where it is and what is
+// newError returns an error at byte at of the input. format and args make the text that says where it is and what is
 // there.
-func fault(at int, cause error, format string, args ...any) *elements.Error {
+func newError(at int, cause error, format string, args ...any) *elements.Error {
 	return &elements.Error{Format: "decthings", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

@@ -103,7 +103,7 @@ func (r *Reader) next() error {
 	if dt := r.view.Type.DataType(); dt != 0 {
 		size := int64(dt.ItemSize())
 		if count > math.MaxInt64/size {
-			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, errtext.Shape(r.view.Shape), count, size).After(r.start)
+			return newError(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, errtext.Shape(r.view.Shape), count, size).After(r.start)
 		}
 		return r.take(uint64(end) + uint64(count*size))
 	}
@@ -132,7 +132,7 @@ func (r *Reader) takeCounted(what string) error {
 	}
 	n, size, cause := decodeVarint(text, 0)
 	if cause != nil {
-		return fault(len(r.tensor), cause, "%s, in dialect %v", what, r.dialect).After(r.start)
+		return newError(len(r.tensor), cause, "%s, in dialect %v", what, r.dialect).After(r.start)
 	}
 	if err := r.take(uint64(size)); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r *Reader) take(n uint64) error {
 		got, err := r.fill(r.tensor[have : have+step])
 		r.tensor = r.tensor[:have+got]
 		if err == io.EOF {
-			return fault(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).After(r.start)
+			return newError(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).After(r.start)
 		}
 		if err != nil {
 			return r.failed(err)

@@ -34,7 +34,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 // whole returns [ErrTrailing] if a tensor of n bytes is shorter than the size bytes of its buffer.
 func whole(n, size int) error {
 	if n < size {
-		return fault(n, ErrTrailing, "%d bytes after the tensor; DecodeAll (in Python decode_all) decodes several", size-n)
+		return newError(n, ErrTrailing, "%d bytes after the tensor; DecodeAll (in Python decode_all) decodes several", size-n)
 	}
 	return nil
 }
@@ -99,13 +99,13 @@ func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 	}
 	size := int64(dt.ItemSize())
 	if count > int64(len(data)-at)/size {
-		return 0, fault(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, size, len(data)-at)
+		return 0, newError(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, size, len(data)-at)
 	}
 	end := at + int(count*size)
 	v.Data = data[at:end:end]
 	if v.Type == Boolean {
 		if i, where := payload.FindNonBool(v.Data); where != "" {
-			return 0, fault(at+i, dlpack.ErrValue, "%s", where)
+			return 0, newError(at+i, dlpack.ErrValue, "%s", where)
 		}
 	}
 	return end, nil
@@ -114,11 +114,11 @@ func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 // header decodes the header into v, and returns the index after it and the number of elements.
 func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	if len(data) < 2 {
-		return 0, 0, fault(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
+		return 0, 0, newError(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
 	}
 	v.Type, v.Shape = Type(data[0]), v.Shape[:0]
 	if !v.Type.valid() {
-		return 0, 0, fault(0, ErrType, "%v is not one of %d to %d", v.Type, F32, Video)
+		return 0, 0, newError(0, ErrType, "%v is not one of %d to %d", v.Type, F32, Video)
 	}
 	at = 2
 	for i := range int(data[1]) {
@@ -127,14 +127,14 @@ func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 			cause = layout.ErrOverflow
 		}
 		if cause != nil {
-			return 0, 0, fault(at, cause, "shape[%d]", i)
+			return 0, 0, newError(at, cause, "shape[%d]", i)
 		}
 		v.Shape = append(v.Shape, int64(n))
 		at = next
 	}
 	count, err := layout.Count(v.Shape)
 	if err != nil {
-		return 0, 0, fault(2, layout.ErrOverflow, "number of elements of shape %v", errtext.Shape(v.Shape))
+		return 0, 0, newError(2, layout.ErrOverflow, "number of elements of shape %v", errtext.Shape(v.Shape))
 	}
 	return at, count, nil
 }
@@ -149,12 +149,12 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 			cause = ErrTruncated
 		}
 		if cause != nil {
-			return 0, fault(at, cause, "the length of the section, with %d bytes left%s", len(data)-at, d.hint())
+			return 0, newError(at, cause, "the length of the section, with %d bytes left%s", len(data)-at, d.hint())
 		}
 		at, data, past = next, data[:next+int(n)], ErrSection
 	}
 	if count > int64(len(data)-at) { // each element takes at least a byte
-		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left%s", v.Type, errtext.Shape(v.Shape), count, len(data)-at, d.hint())
+		return 0, newError(at, past, "%v%v takes %d elements, %d bytes are left%s", v.Type, errtext.Shape(v.Shape), count, len(data)-at, d.hint())
 	}
 	e := &elements.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
 	if e.Shape == nil {
@@ -166,7 +166,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 	}
 	c, err := payload.NewCollector(e, count, media, sink)
 	if err != nil {
-		return 0, fault(at, err, "%d elements of %v", count, v.Type)
+		return 0, newError(at, err, "%d elements of %v", count, v.Type)
 	}
 	format := ""
 	for i := range count {
@@ -175,22 +175,22 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 			cause = past
 		}
 		if cause != nil {
-			return 0, fault(at, cause, "the length of element %d, with %d bytes left%s", i, len(data)-at, d.hint())
+			return 0, newError(at, cause, "the length of element %d, with %d bytes left%s", i, len(data)-at, d.hint())
 		}
 		end := next + int(n)
 		value := data[next:end:end]
 		if media {
 			if format, value, cause = d.splitFormat(value, format, sink != nil); cause != nil {
-				return 0, fault(next, cause, "the format of element %d%s", i, d.hint())
+				return 0, newError(next, cause, "the format of element %d%s", i, d.hint())
 			}
 		} else if v.Type == String && !utf8.Valid(value) {
-			return 0, fault(next, dlpack.ErrValue, "element %d is not UTF-8%s", i, d.hint())
+			return 0, newError(next, dlpack.ErrValue, "element %d is not UTF-8%s", i, d.hint())
 		}
 		c.Add(value, format)
 		at = end
 	}
 	if d != Doc && at < len(data) {
-		return 0, fault(at, ErrSection, "%d bytes after the last element%s", len(data)-at, d.hint())
+		return 0, newError(at, ErrSection, "%d bytes after the last element%s", len(data)-at, d.hint())
 	}
 	c.End()
 	v.Elements = e

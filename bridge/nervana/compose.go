@@ -26,11 +26,11 @@ func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 	defer held.Close()
 	whole := held.Layout()
 	if held.Data() != 0 && !held.IsContiguous() && !held.ReadOnly() && layout.Overlaps(whole.Shape, whole.Strides) {
-		return refuse(op, dlpack.ErrLayout, "elements of the destination overlap: strides %v of shape %v; Copy makes a destination without overlap", whole.Strides, whole.Shape)
+		return newError(op, dlpack.ErrLayout, "elements of the destination overlap: strides %v of shape %v; Copy makes a destination without overlap", whole.Strides, whole.Shape)
 	}
 	err = c.Into(whole, func(part, selected layout.Layout, source int) error {
 		if source < 0 || source >= len(sources) || sources[source] == nil {
-			return refuse(op, dlpack.ErrLayout, "source %d of %d is missing or nil", source, len(sources))
+			return newError(op, dlpack.ErrLayout, "source %d of %d is missing or nil", source, len(sources))
 		}
 		opOfSource := fmt.Sprintf("%s: source %d", op, source)
 		from, err := viewAs(sources[source], selected)
@@ -45,7 +45,7 @@ func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 		defer to.Close()
 		// Pieces are written one after another. If the source of this piece lay in dst, an earlier piece might have overwritten it.
 		if from.Device().HostReadable() && to.Device().HostReadable() && !sameElements(from, to) && !from.Disjoint(held) {
-			return refuse(op, dlpack.ErrLayout, "source %d lies in the memory of the destination; Copy makes a source apart from it", source)
+			return newError(op, dlpack.ErrLayout, "source %d lies in the memory of the destination; Copy makes a source apart from it", source)
 		}
 		return wrap(opOfSource, from.CopyTo(to))
 	})

@@ -63,10 +63,10 @@ const maxViews = 1000
 func (d *Description) root(op string) (*Description, error) {
 	for views := 0; d.base != nil; views++ {
 		if views == maxViews {
-			return nil, refuse(op, dlpack.ErrLayout, "more than %d views of each other, or a description that is a view of itself", maxViews)
+			return nil, newError(op, dlpack.ErrLayout, "more than %d views of each other, or a description that is a view of itself", maxViews)
 		}
 		if d.view == nil {
-			return nil, refuse(op, dlpack.ErrNull, "the function of the view is nil")
+			return nil, newError(op, dlpack.ErrNull, "the function of the view is nil")
 		}
 		d = d.base
 	}
@@ -179,7 +179,7 @@ func (d *Description) place(op string, known *Description) (l layout.Layout, err
 		return l, err
 	}
 	if !known.Shape.IsFullyDefined() {
-		return l, refuse(op, ErrUnknown, "the shape %v is not fully known; set Shape", known.Shape)
+		return l, newError(op, ErrUnknown, "the shape %v is not fully known; set Shape", known.Shape)
 	}
 	if l, err = known.layout(); err != nil {
 		return l, err
@@ -199,7 +199,7 @@ func (d *Description) place(op string, known *Description) (l layout.Layout, err
 func (d *Description) Refine(o *Description) error {
 	const op = "refine"
 	if d == nil {
-		return refuse(op, dlpack.ErrNull, "the description is nil")
+		return newError(op, dlpack.ErrNull, "the description is nil")
 	}
 	known, err := o.Known()
 	if err != nil {
@@ -268,7 +268,7 @@ func either[T any](op, name string, a, b []T, same func(a, b []T) bool) ([]T, er
 // commonMultiple returns the smallest alignment that is a multiple of both alignments. 0 stands for any alignment.
 func commonMultiple(op string, a, b int64) (int64, error) {
 	if a < 0 || b < 0 {
-		return 0, refuse(op, dlpack.ErrUnaligned, "alignment to %d bytes is negative", min(a, b))
+		return 0, newError(op, dlpack.ErrUnaligned, "alignment to %d bytes is negative", min(a, b))
 	}
 	if a == 0 || b == 0 {
 		return max(a, b), nil
@@ -279,7 +279,7 @@ func commonMultiple(op string, a, b int64) (int64, error) {
 	}
 	lcm, ok := layout.Mul(a, b/gcd)
 	if !ok {
-		return 0, refuse(op, dlpack.ErrOverflow, "the common multiple of alignments to %d and to %d bytes does not fit in 64 bits", a, b)
+		return 0, newError(op, dlpack.ErrOverflow, "the common multiple of alignments to %d and to %d bytes does not fit in 64 bits", a, b)
 	}
 	return lcm, nil
 }
@@ -303,7 +303,7 @@ func sameStrides(shape, a, b []int64) bool {
 func (d *Description) check(op string) error {
 	if d.DType != 0 {
 		if err := d.DType.Validate(); err != nil {
-			return refuse(op, dlpack.ErrDType, "%v", err)
+			return newError(op, dlpack.ErrDType, "%v", err)
 		}
 	}
 	switch {
@@ -370,17 +370,17 @@ func (d *Description) check(op string) error {
 func (d *Description) AlignRows(align int64) error {
 	const op = "align rows"
 	if d == nil {
-		return refuse(op, dlpack.ErrNull, "the description is nil")
+		return newError(op, dlpack.ErrNull, "the description is nil")
 	}
 	if d.base != nil {
-		return refuse(op, dlpack.ErrLayout, "a view has the memory of its base; align the rows of the base")
+		return newError(op, dlpack.ErrLayout, "a view has the memory of its base; align the rows of the base")
 	}
 	known, err := d.complete()
 	if err != nil {
 		return err
 	}
 	if known.DType.IsSubByte() && !known.Padded {
-		return refuse(op, dlpack.ErrDType, "packed elements of %v cannot have gaps; Padded allows them", known.DType)
+		return newError(op, dlpack.ErrDType, "packed elements of %v cannot have gaps; Padded allows them", known.DType)
 	}
 	sizes, err := layout.AppendAligned(nil, known.Shape.Dims(), known.Order, int64(known.DType.ItemSize()), align)
 	if err != nil {
@@ -409,10 +409,10 @@ func (d *Description) complete() (Description, error) {
 	const op = "describe"
 	known, err := d.Known()
 	if err == nil && known.DType == 0 {
-		err = refuse(op, ErrUnknown, "the data type is not known; set DType")
+		err = newError(op, ErrUnknown, "the data type is not known; set DType")
 	}
 	if err == nil && !known.Shape.IsFullyDefined() {
-		err = refuse(op, ErrUnknown, "the shape %v is not fully known; set Shape", known.Shape)
+		err = newError(op, ErrUnknown, "the shape %v is not fully known; set Shape", known.Shape)
 	}
 	return known, err
 }

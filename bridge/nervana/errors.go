@@ -18,23 +18,23 @@ var (
 	ErrUnknown = errors.New("not known")
 )
 
-// A refusal is an error whose text names the offending value and therefore need not repeat the text of its cause.
-type refusal struct {
+// A causedError is an error whose text names the offending value and therefore need not repeat the text of its cause.
+type causedError struct {
 	text  string
 	cause error
 }
 
-func (r *refusal) Error() string { return r.text }
-func (r *refusal) Unwrap() error { return r.cause }
+func (e *causedError) Error() string { return e.text }
+func (e *causedError) Unwrap() error { return e.cause }
 
-// refuse returns an error of operation op with the given cause.
-func refuse(op string, cause error, format string, args ...any) error {
-	return &refusal{"nervana: " + op + ": " + fmt.Sprintf(format, args...), cause}
+// newError returns an error of operation op with the given cause.
+func newError(op string, cause error, format string, args ...any) error {
+	return &causedError{"nervana: " + op + ": " + fmt.Sprintf(format, args...), cause}
 }
 
 // conflict returns an [ErrConflict] of operation op. cause, which may be nil, says which property conflicts.
 func conflict(op string, cause error, format string, args ...any) error {
-	return refuse(op, errors.Join(ErrConflict, cause), format, args...)
+	return newError(op, errors.Join(ErrConflict, cause), format, args...)
 }
 
 // wrap returns err, which comes from package dlpack or layout, as an error of operation op. A cause of package layout
@@ -43,18 +43,18 @@ func wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var ours *refusal
+	var ours *causedError
 	if errors.As(err, &ours) {
 		return err
 	}
 	var theirs *dlpack.Error
 	if errors.As(err, &theirs) {
-		return refuse(op, err, "%s", theirs.Where)
+		return newError(op, err, "%s", theirs.Where)
 	}
 	cause := dlpack.ErrLayout
 	if errors.Is(err, layout.ErrOverflow) {
 		cause = dlpack.ErrOverflow
 	}
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "layout: "), "nervana: ")
-	return refuse(op, errors.Join(cause, err), "%s", text)
+	return newError(op, errors.Join(cause, err), "%s", text)
 }

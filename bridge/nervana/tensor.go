@@ -34,7 +34,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 	const op = "allocate"
 	d = d.orUnknown()
 	if d.base != nil {
-		return nil, refuse(op, dlpack.ErrLayout, "a view has the memory of its base; allocate the base and bind the view to it")
+		return nil, newError(op, dlpack.ErrLayout, "a view has the memory of its base; allocate the base and bind the view to it")
 	}
 	known, err := d.complete()
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 		return nil, err
 	}
 	if layout.Overlaps(l.Shape, l.Strides) {
-		return nil, refuse(op, dlpack.ErrLayout, "elements overlap: strides %v of shape %v; only memory that exists can be bound to such a description", l.Strides, l.Shape)
+		return nil, newError(op, dlpack.ErrLayout, "elements overlap: strides %v of shape %v; only memory that exists can be bound to such a description", l.Strides, l.Shape)
 	}
 	_, elements, err := l.Span()
 	if err == nil && known.Sizes != nil {
@@ -56,7 +56,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 	}
 	size, err := known.DType.NumBytes(elements, known.Padded)
 	if err != nil {
-		return nil, refuse(op, dlpack.ErrOverflow, "%v", err)
+		return nil, newError(op, dlpack.ErrOverflow, "%v", err)
 	}
 	s := dlpack.Spec{
 		DType: known.DType, Shape: l.Shape, Strides: l.Strides, Padded: known.Padded,
@@ -68,7 +68,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 	}
 	room, ok := layout.Add(size, spare)
 	if !ok {
-		return nil, refuse(op, dlpack.ErrOverflow, "%d bytes aligned to %d", size, align)
+		return nil, newError(op, dlpack.ErrOverflow, "%d bytes aligned to %d", size, align)
 	}
 	memory, err := dlpack.New(dlpack.Uint8, room)
 	if err != nil {
@@ -147,7 +147,7 @@ func (d *Description) fits(t *dlpack.Tensor) error {
 		return nil
 	}
 	if at := t.Data() + uintptr(t.ByteOffset()); at%uintptr(d.Align) != 0 {
-		return refuse(op, dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy", at, d.Align)
+		return newError(op, dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy", at, d.Align)
 	}
 	return nil
 }

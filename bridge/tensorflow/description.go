@@ -75,7 +75,7 @@ func (a *Allocation) read(r reader) error {
 			a.AllocatedBytes = int64(f.number())
 		case f.num == 3 && f.typ == protowire.BytesType:
 			if !utf8.Valid(f.value) {
-				return fault(f.at, ErrText, "name of an allocator")
+				return newError(f.at, ErrText, "name of an allocator")
 			}
 			a.AllocatorName = string(f.value)
 		case f.num == 4 && number:

@@ -26,8 +26,8 @@ var (
 	ErrExport = errors.New("not taken by TensorFlow")
 )
 
-// fault returns an error at byte at of the input. format and args make the text that says where it is and what is
+// newError returns an error at byte at of the input. format and args make the text that says where it is and what is
 // there.
-func fault(at int, cause error, format string, args ...any) error {
+func newError(at int, cause error, format string, args ...any) error {
 	return &elements.Error{Format: "tensorflow", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

@@ -49,7 +49,7 @@ func (r *reader) next(f *record) bool {
 			return false
 		}
 		if f.typ == protowire.EndGroupType {
-			f.err = fault(f.at, ErrWire, "field %d: end of a group that has not begun", f.num)
+			f.err = newError(f.at, ErrWire, "field %d: end of a group that has not begun", f.num)
 			return false
 		}
 		if f.typ != protowire.StartGroupType {
@@ -73,11 +73,11 @@ func (r *reader) tag(f *record) error {
 		return r.wire("tag", n)
 	}
 	if n > mostOf32 {
-		return fault(r.base+r.at, ErrWire, "tag of %d bytes, more than %d", n, mostOf32)
+		return newError(r.base+r.at, ErrWire, "tag of %d bytes, more than %d", n, mostOf32)
 	}
 	num, typ := protowire.DecodeTag(v)
 	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber {
-		return fault(r.base+r.at, ErrWire, "tag %d has no field number", v)
+		return newError(r.base+r.at, ErrWire, "tag %d has no field number", v)
 	}
 	f.num, f.typ = num, typ
 	r.at += n
@@ -110,20 +110,20 @@ func (r *reader) payload(f *record) error {
 			return r.wire("length", skip)
 		}
 		if skip > mostOf32 {
-			return fault(r.base+r.at, ErrWire, "length of %d bytes, more than %d", skip, mostOf32)
+			return newError(r.base+r.at, ErrWire, "length of %d bytes, more than %d", skip, mostOf32)
 		}
 		if size > uint64(len(rest)-skip) {
-			return fault(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, size, len(rest)-skip)
+			return newError(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, size, len(rest)-skip)
 		}
 		n = int(size)
 	default:
-		return fault(f.at, ErrWire, "field %d: unknown wire type %d", f.num, f.typ)
+		return newError(f.at, ErrWire, "field %d: unknown wire type %d", f.num, f.typ)
 	}
 	if n < 0 {
 		return r.wire("varint", n)
 	}
 	if skip+n > len(rest) {
-		return fault(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, n, len(rest)-skip)
+		return newError(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, n, len(rest)-skip)
 	}
 	f.value = rest[skip : skip+n : skip+n]
 	f.start = r.base + r.at + skip
@@ -148,14 +148,14 @@ func (r *reader) skipGroup(num protowire.Number) error {
 		switch f.typ {
 		case protowire.StartGroupType:
 			if depth == deepest {
-				return fault(f.at, ErrWire, "field %d: more than %d groups in each other", f.num, deepest)
+				return newError(f.at, ErrWire, "field %d: more than %d groups in each other", f.num, deepest)
 			}
 			open[depth] = f.num
 			depth++
 		case protowire.EndGroupType:
 			depth--
 			if open[depth] != f.num {
-				return fault(f.at, ErrWire, "field %d ends group %d", f.num, open[depth])
+				return newError(f.at, ErrWire, "field %d ends group %d", f.num, open[depth])
 			}
 			if depth == 0 {
 				return nil
@@ -166,12 +166,12 @@ func (r *reader) skipGroup(num protowire.Number) error {
 			}
 		}
 	}
-	return fault(r.base+r.at, ErrWire, "group %d does not end", open[depth-1])
+	return newError(r.base+r.at, ErrWire, "group %d does not end", open[depth-1])
 }
 
 func (r *reader) wire(what string, code int) error {
 	cause := strings.TrimPrefix(protowire.ParseError(code).Error(), "proto:") // a plain or a no-break space follows
-	return fault(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
+	return newError(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }
 
 // count returns how many length-delimited records with the given number are left before the end of the message or an

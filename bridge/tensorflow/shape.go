@@ -62,14 +62,14 @@ func (s *shapeProto) add(size int64) {
 // partial returns the shape, whose rank or dimensions may be unknown.
 func (s *shapeProto) partial() (layout.PartialShape, error) {
 	if s.unknownRank && s.rank > 0 {
-		return layout.PartialShape{}, fault(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
+		return layout.PartialShape{}, newError(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
 	}
 	if s.unknownRank {
 		return layout.PartialShape{}, nil
 	}
 	shape, err := layout.NewPartialShape(s.dims()...)
 	if err != nil {
-		return shape, fault(s.at, err, "shape")
+		return shape, newError(s.at, err, "shape")
 	}
 	return shape, nil
 }
@@ -83,7 +83,7 @@ func (s *shapeProto) read(r reader) error {
 		switch {
 		case f.num == 2 && f.typ == protowire.BytesType:
 			if s.rank == layout.MaxRank {
-				return fault(f.at, ErrRank, "more than %d dimensions", layout.MaxRank)
+				return newError(f.at, ErrRank, "more than %d dimensions", layout.MaxRank)
 			}
 			size, err := readDim(f.sub())
 			if err != nil {
@@ -106,7 +106,7 @@ func readDim(r reader) (size int64, err error) {
 			size = int64(f.number())
 		case f.num == 2 && f.typ == protowire.BytesType:
 			if !utf8.Valid(f.value) {
-				return 0, fault(f.at, ErrText, "name of a dimension")
+				return 0, newError(f.at, ErrText, "name of a dimension")
 			}
 		}
 	}

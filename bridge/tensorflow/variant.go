@@ -32,7 +32,7 @@ func DecodeVariant(data []byte) (VariantData, error) {
 		case f.typ != protowire.BytesType:
 		case f.num == 1:
 			if !utf8.Valid(f.value) {
-				return VariantData{}, fault(f.at, ErrText, "type_name")
+				return VariantData{}, newError(f.at, ErrText, "type_name")
 			}
 			v.TypeName = string(f.value)
 		case f.num == 2:

@@ -212,7 +212,7 @@ func checkValues(f *record) error {
 		_, ok = countVarints(f.value)
 	}
 	if !ok {
-		return fault(f.at, ErrWire, "field %d: %d bytes are not packed numbers", f.num, len(f.value))
+		return newError(f.at, ErrWire, "field %d: %d bytes are not packed numbers", f.num, len(f.value))
 	}
 	return nil
 }
@@ -278,15 +278,15 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 		return 0, err
 	}
 	if !p.dtype.valid() {
-		return 0, fault(p.dtypeAt, elements.ErrDType, "dtype = %d is not a type of TensorFlow", int32(p.dtype))
+		return 0, newError(p.dtypeAt, elements.ErrDType, "dtype = %d is not a type of TensorFlow", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
-		return 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
+		return 0, newError(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
 	}
 	v.DType = p.dtype
 	count, dim, err := countOf(p.shape.dims())
 	if err != nil {
-		return 0, fault(p.shape.at, err, "tensor_shape.dim[%d].size = %d", dim, p.shape.dims()[dim])
+		return 0, newError(p.shape.at, err, "tensor_shape.dim[%d].size = %d", dim, p.shape.dims()[dim])
 	}
 	p.count = count
 	kind := &kinds[p.dtype]
@@ -312,11 +312,11 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 func (v *View) takeContent(p *tensorProto) error {
 	n := int64(len(p.content))
 	if n%p.size != 0 || n/p.size != p.count {
-		return fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
+		return newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
 	}
 	if v.DType == Bool {
 		if i, where := payload.FindNonBool(p.content); where != "" {
-			return fault(p.contentAt+i, dlpack.ErrValue, "%s", where)
+			return newError(p.contentAt+i, dlpack.ErrValue, "%s", where)
 		}
 	}
 	v.Data, v.Aliases = p.content, true
@@ -331,7 +331,7 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 	raw := !hasVarints(field)
 	if raw {
 		if n = int64(p.run.size) / p.size; n*p.size != int64(p.run.size) {
-			return 0, fault(at, ErrCount, "field %d: %d bytes, each element of %v takes %d", field, p.run.size, v.DType, p.size)
+			return 0, newError(at, ErrCount, "field %d: %d bytes, each element of %v takes %d", field, p.run.size, v.DType, p.size)
 		}
 	}
 	if p.number, err = p.enough(n, at, d); err != nil {
@@ -358,18 +358,18 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 		if d.lenient {
 			return p.count, nil
 		}
-		return 0, fault(at, ErrCount, "field %d: %d values for %d elements", kind.field, n, p.count)
+		return 0, newError(at, ErrCount, "field %d: %d values for %d elements", kind.field, n, p.count)
 	}
 	size := p.size
 	if kind.dlpack == none && !(d.integers && size > 0) {
 		size += perElement
 	}
 	if n < p.count && p.count > d.limit/size {
-		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes; Limit allows more", p.count, p.dtype, n, d.limit)
+		return 0, newError(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes; Limit allows more", p.count, p.dtype, n, d.limit)
 	}
 	if n < p.count && d.sink == nil {
 		if err := dlpack.RequireMemory(p.count * size); err != nil {
-			return 0, fault(at, dlpack.ErrMemory, "%d elements of %v from %d values take %d bytes", p.count, p.dtype, n, p.count*size)
+			return 0, newError(at, dlpack.ErrMemory, "%d elements of %v from %d values take %d bytes", p.count, p.dtype, n, p.count*size)
 		}
 	}
 	return n, nil
@@ -427,13 +427,13 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 		x, next := uint64(rest[0]), 1
 		if x >= 0x80 {
 			if x, next = protowire.ConsumeVarint(rest); next < 0 { // another thread has changed the message since it was checked
-				return i, fault(end-len(rest), ErrWire, "element %d is not a varint", i)
+				return i, newError(end-len(rest), ErrWire, "element %d is not a varint", i)
 			}
 		}
 		if !whole { // an int32 field: protocol buffers cut 64 bits to 32
 			signed := int64(int32(x))
 			if (signed < bounds.low || signed > bounds.high) && !d.lenient {
-				return i, fault(end-len(rest), dlpack.ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
+				return i, newError(end-len(rest), dlpack.ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
 			}
 			x &= 1<<bounds.bits - 1
 		} else if boolean && x != 0 {
@@ -466,7 +466,7 @@ func (p *tensorProto) collect(d *decoding) (*elements.Elements, payload.Collecto
 	e := &elements.Elements{Type: p.dtype.String(), Shape: p.shape.clone()}
 	c, err := payload.NewCollector(e, p.count, false, d.sink)
 	if err != nil {
-		return nil, c, fault(0, err, "%d elements of %v", p.count, p.dtype)
+		return nil, c, newError(0, err, "%d elements of %v", p.count, p.dtype)
 	}
 	return e, c, nil
 }
@@ -509,22 +509,22 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, error) {
 // bytes of all.
 func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	if p.count > int64(len(p.content)) {
-		return nil, fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
+		return nil, newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
 	}
 	at := 0
 	total := uint64(0)
 	for i := range p.count {
 		size, n := protowire.ConsumeVarint(p.content[at:])
 		if n < 0 {
-			return nil, fault(p.contentAt+at, elements.ErrSize, "the length of element %d is not a varint in tensor_content", i)
+			return nil, newError(p.contentAt+at, elements.ErrSize, "the length of element %d is not a varint in tensor_content", i)
 		}
 		at += n
 		if total += size; size > math.MaxInt64 || total > uint64(len(p.content)) {
-			return nil, fault(p.contentAt+at, elements.ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
+			return nil, newError(p.contentAt+at, elements.ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
 		}
 	}
 	if total != uint64(len(p.content)-at) {
-		return nil, fault(p.contentAt+at, elements.ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
+		return nil, newError(p.contentAt+at, elements.ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
 	}
 	e, c, err := p.collect(d)
 	if err != nil {
@@ -533,7 +533,7 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	for lengths, i := p.content, int64(0); i < p.count; i++ {
 		size, n := protowire.ConsumeVarint(lengths)
 		if n < 0 || size > uint64(len(p.content)-at) { // another thread has changed the message since it was checked
-			return nil, fault(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "the length of element %d has changed", i)
+			return nil, newError(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "the length of element %d has changed", i)
 		}
 		lengths = lengths[n:]
 		end := at + int(size)

@@ -153,7 +153,7 @@ func (a Args) wrong(i int, want string) {
 func (a Args) refused(i int, err error) {
 	kind, _, _ := kindOf(err)
 	var d *dlpack.Error
-	var r *refusal
+	var r *causedError
 	switch {
 	case errors.As(err, &d):
 		a.disagree(i, kind, "%s", d.Where)
@@ -264,7 +264,7 @@ func (a Args) bytes(i int, arg *C.ffi_any, header uintptr) []byte {
 // finds an address below lowest in a pointer on a stack.
 func (a Args) valid(i int, address uintptr) bool {
 	if address < lowest {
-		a.refused(i, refuse(dlpack.ErrNull, "address %#x lies below %d", address, lowest))
+		a.refused(i, newError(dlpack.ErrNull, "address %#x lies below %d", address, lowest))
 	}
 	return address >= lowest
 }
@@ -296,7 +296,7 @@ func (a Args) Shape(i int) []int64 {
 		return nil
 	}
 	if at := addressIn(&d.shape); d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && at < lowest {
-		a.refused(i, refuse(dlpack.ErrNull, "ndim = %d, shape at %#x", d.ndim, at))
+		a.refused(i, newError(dlpack.ErrNull, "ndim = %d, shape at %#x", d.ndim, at))
 		return nil
 	}
 	if d.ndim == 0 {
@@ -360,9 +360,9 @@ func (a Args) Keep(i int) (any, error) {
 	case kind == missing:
 		return nil, Errorf(TypeError, "argument %d: it is missing", i)
 	case below(arg):
-		return nil, refuse(dlpack.ErrNull, "argument %d: a value of type %d at %#x", i, kind, word(arg))
+		return nil, newError(dlpack.ErrNull, "argument %d: a value of type %d at %#x", i, kind, word(arg))
 	case kind == C.FFI_DLTENSOR:
-		return nil, refuse(dlpack.ErrBorrowed, "argument %d: the tensor is borrowed for the call only; Tensor.Copy copies it", i)
+		return nil, newError(dlpack.ErrBorrowed, "argument %d: the tensor is borrowed for the call only; Tensor.Copy copies it", i)
 	case !attached():
 		return nil, errNotLoaded(fmt.Sprintf("argument %d", i))
 	}

@@ -139,7 +139,7 @@ func (c *call) add(f *Function, arg any) error {
 	case uint8, uint16, uint32, uint, uint64:
 		n := reflect.ValueOf(a).Uint()
 		if n > math.MaxInt64 {
-			return refuse(dlpack.ErrOverflow, "%d is more than 2^63-1", n)
+			return newError(dlpack.ErrOverflow, "%d is more than 2^63-1", n)
 		}
 		c.integer(int64(n))
 	case dlpack.DataType:
@@ -166,7 +166,7 @@ func (c *call) add(f *Function, arg any) error {
 		}
 		return c.object(&a.reference)
 	default:
-		return refuse(ErrArgument, "%s has no form in TVM-FFI; Function.Call lists the types that have one", reflect.TypeOf(arg).String())
+		return newError(ErrArgument, "%s has no form in TVM-FFI; Function.Call lists the types that have one", reflect.TypeOf(arg).String())
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func boolBits(b bool) uint64 {
 func (c *call) object(r *reference) error {
 	kind, handle := r.share()
 	if handle == 0 {
-		return refuse(dlpack.ErrClosed, "it is closed")
+		return newError(dlpack.ErrClosed, "it is closed")
 	}
 	c.objects = append(c.objects, uintptr(handle))
 	c.plain(kind, handle)
@@ -237,7 +237,7 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	copy(c.dims[start:], shape)
 	_, err := layout.AppendRowMajor(c.dims[:start+rank], c.dims[start:start+rank])
 	if count, _ := layout.Count(c.dims[start : start+rank]); err != nil || count != int64(s.count) {
-		return refuse(dlpack.ErrLayout, "shape %v does not have %d elements", slices.Clone(shape), s.count)
+		return newError(dlpack.ErrLayout, "shape %v does not have %d elements", slices.Clone(shape), s.count)
 	}
 	return c.view(f, s.data, s.count, s.dtype, rank)
 }
@@ -272,7 +272,7 @@ func unaligned(address, align uintptr) error {
 	if align > dlpack.NewAlignment {
 		remedy = ""
 	}
-	return refuse(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes%s", address, align, remedy)
+	return newError(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes%s", address, align, remedy)
 }
 
 // aligned returns an error if t is on the host and its data does not have the alignment that f requires.
@@ -290,7 +290,7 @@ func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 		return errNil
 	}
 	if t.Flags()&dlpack.ReadOnly != 0 && !constant {
-		return refuse(dlpack.ErrReadOnly, "the tensor is read-only, which TVM-FFI cannot express; UnsafeConstant passes it to functions that only read")
+		return newError(dlpack.ErrReadOnly, "the tensor is read-only, which TVM-FFI cannot express; UnsafeConstant passes it to functions that only read")
 	}
 	if err := f.aligned(t); err != nil {
 		return err
@@ -326,7 +326,7 @@ func (c *call) kept(f *Function, t *dlpack.Tensor) error {
 		return errNil
 	}
 	if t.Flags()&dlpack.ReadOnly != 0 {
-		return refuse(dlpack.ErrReadOnly, "the tensor is read-only, which TVM-FFI cannot express; Copy makes a writable one")
+		return newError(dlpack.ErrReadOnly, "the tensor is read-only, which TVM-FFI cannot express; Copy makes a writable one")
 	}
 	if err := f.aligned(t); err != nil {
 		return err

@@ -24,7 +24,7 @@ func As[T any](result any, err error) (T, error) {
 	value, ok := result.(T)
 	if err == nil && !ok {
 		dispose(result)
-		err = refuse(ErrArgument, "result: %T, want %v", result, reflect.TypeFor[T]())
+		err = newError(ErrArgument, "result: %T, want %v", result, reflect.TypeFor[T]())
 	}
 	return value, err
 }
@@ -91,7 +91,7 @@ func (f *Function) Call(args ...any) (any, error) {
 		return nil, err
 	}
 	if r.status == C.FFI_NO_MEMORY {
-		return nil, refuse(dlpack.ErrMemory, "%s: no memory for %d arguments", f.name, len(args))
+		return nil, newError(dlpack.ErrMemory, "%s: no memory for %d arguments", f.name, len(args))
 	}
 	if r.status != 0 {
 		return nil, raised(f.name, r)
@@ -147,7 +147,7 @@ func (c *call) end() {
 // describe appends the descriptions of all arguments.
 func (c *call) describe(f *Function, args []any) error {
 	if len(args) > C.FFI_ARGUMENTS {
-		return refuse(ErrArgument, "%s: %d arguments are more than %d", f.name, len(args), C.FFI_ARGUMENTS)
+		return newError(ErrArgument, "%s: %d arguments are more than %d", f.name, len(args), C.FFI_ARGUMENTS)
 	}
 	for i, arg := range args {
 		if err := c.add(f, arg); err != nil {

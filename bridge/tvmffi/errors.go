@@ -72,39 +72,39 @@ func Errorf(kind, format string, values ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, values...)}
 }
 
-// A refusal is an error of this package: a text and a cause.
-type refusal struct {
+// A causedError is an error of this package: a text and a cause.
+type causedError struct {
 	text  string
 	cause error
 }
 
-func (r *refusal) Error() string { return "tvmffi: " + r.text }
-func (r *refusal) Unwrap() error { return r.cause }
+func (e *causedError) Error() string { return "tvmffi: " + e.text }
+func (e *causedError) Unwrap() error { return e.cause }
 
-func refuse(cause error, format string, values ...any) error {
-	return &refusal{fmt.Sprintf(format, values...), cause}
+func newError(cause error, format string, values ...any) error {
+	return &causedError{fmt.Sprintf(format, values...), cause}
 }
 
 // at puts a place before the text of an error. An error of this package or of package dlpack keeps its cause; any other
 // error becomes the cause.
 func at(place string, err error) error {
-	var r *refusal
+	var r *causedError
 	var d *dlpack.Error
 	switch {
 	case errors.As(err, &r):
-		return refuse(r.cause, "%s: %s", place, r.text)
+		return newError(r.cause, "%s: %s", place, r.text)
 	case errors.As(err, &d):
-		return refuse(d.Err, "%s: %s", place, d.Where)
+		return newError(d.Err, "%s: %s", place, d.Where)
 	}
-	return refuse(err, "%s: %v", place, err)
+	return newError(err, "%s: %v", place, err)
 }
 
-var errNil = refuse(dlpack.ErrNull, "it is nil; pass nil without a type for None")
+var errNil = newError(dlpack.ErrNull, "it is nil; pass nil without a type for None")
 
-func errClosed(where string) error { return refuse(dlpack.ErrClosed, "%s: it is closed", where) }
+func errClosed(where string) error { return newError(dlpack.ErrClosed, "%s: it is closed", where) }
 
 func errNotLoaded(where string) error {
-	return refuse(ErrLibrary, "%s: libtvm_ffi is not loaded; call Load first", where)
+	return newError(ErrLibrary, "%s: libtvm_ffi is not loaded; call Load first", where)
 }
 
 // kindOf returns the kind, the message and the backtrace with which TVM-FFI raises an error that a Go function returned.

@@ -72,11 +72,11 @@ func Load(path string) error {
 			err = search(path, LibraryVariable, libraryFile, "tvm_ffi", func(file string) error { return attach(file, true) })
 		}
 		if err != nil {
-			return refuse(ErrLibrary, "load: %v", err)
+			return newError(ErrLibrary, "load: %v", err)
 		}
 	}
 	if path != "" && !sameFile(fileIn(path, libraryFile), library.path) {
-		return refuse(ErrLibrary, "load: the process has loaded %s, and cannot load %s as well", library.path, path)
+		return newError(ErrLibrary, "load: the process has loaded %s, and cannot load %s as well", library.path, path)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func LoadRuntime(path string) error {
 		return nil
 	})
 	if err != nil {
-		return refuse(ErrLibrary, "load runtime: %v", err)
+		return newError(ErrLibrary, "load runtime: %v", err)
 	}
 	return nil
 }

@@ -34,10 +34,10 @@ func (m *Module) Close() error {
 func LoadModule(path string) (*Module, error) {
 	file, err := filepath.Abs(path)
 	if err != nil {
-		return nil, refuse(ErrLibrary, "load module: %v", err)
+		return nil, newError(ErrLibrary, "load module: %v", err)
 	}
 	if err := loadable(file); err != nil {
-		return nil, refuse(ErrLibrary, "load module: %v", err)
+		return nil, newError(ErrLibrary, "load module: %v", err)
 	}
 	load, err := Global("ffi.ModuleLoadFromFile")
 	if err != nil {
@@ -55,7 +55,7 @@ func LoadModule(path string) (*Module, error) {
 	defer C.free(unsafe.Pointer(name))
 	if C.ffi_lacks_runtime(name) != 0 {
 		m.Close()
-		return nil, refuse(ErrRuntime, "load module: %s calls libtvm_runtime, which is not loaded; call LoadRuntime first", path)
+		return nil, newError(ErrRuntime, "load module: %s calls libtvm_runtime, which is not loaded; call LoadRuntime first", path)
 	}
 	return m, nil
 }
@@ -80,7 +80,7 @@ func (m *Module) Function(name string, options ...FunctionOption) (*Function, er
 	}
 	f, ok := found.(*Function)
 	if !ok {
-		return nil, refuse(ErrNotFound, "module: %s has no function %s", m.path, name)
+		return nil, newError(ErrNotFound, "module: %s has no function %s", m.path, name)
 	}
 	f.name = name
 	f.apply(options)

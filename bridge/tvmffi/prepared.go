@@ -52,7 +52,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 	if err == nil {
 		s.c = pointer(uintptr(C.ffi_prepare(C.uintptr_t(f.handle), s.call.first(), C.int32_t(len(args)), s.call.firstDim(), C.size_t(len(s.call.dims)))))
 		if s.c == nil {
-			err = refuse(dlpack.ErrMemory, "%s: no memory for %d arguments", f.name, len(args))
+			err = newError(dlpack.ErrMemory, "%s: no memory for %d arguments", f.name, len(args))
 		}
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ func Global(name string, options ...FunctionOption) (*Function, error) {
 		return nil, raised(name, r)
 	}
 	if r._type == C.FFI_NONE {
-		return nil, refuse(ErrNotFound, "global: %.80q is not in the global table", name)
+		return nil, newError(ErrNotFound, "global: %.80q is not in the global table", name)
 	}
 	return newFunction(name, uintptr(r.value), options), nil
 }
@@ -130,5 +130,5 @@ func Unregister(name string) error {
 	if err != nil || found {
 		return err
 	}
-	return refuse(ErrNotFound, "unregister: %.80q is not in the global table", name)
+	return newError(ErrNotFound, "unregister: %.80q is not in the global table", name)
 }

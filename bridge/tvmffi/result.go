@@ -33,7 +33,7 @@ func store(result *C.ffi_any, v any) error {
 		return storeText(result, unsafe.SliceData(v), len(v), 1)
 	case *dlpack.Tensor:
 		if v.Flags()&dlpack.ReadOnly != 0 {
-			return refuse(dlpack.ErrReadOnly, "result: the tensor is read-only, which TVM-FFI cannot express; Copy makes a writable one")
+			return newError(dlpack.ErrReadOnly, "result: the tensor is read-only, which TVM-FFI cannot express; Copy makes a writable one")
 		}
 		if !attached() {
 			return errNotLoaded("result")
@@ -60,13 +60,13 @@ func storeNumber(result *C.ffi_any, n reflect.Value) error {
 	case n.CanInt():
 		put(result, C.FFI_INT, 0, uint64(n.Int()))
 	case n.CanUint() && n.Uint() > math.MaxInt64:
-		return refuse(dlpack.ErrOverflow, "result: %d is more than 2^63-1", n.Uint())
+		return newError(dlpack.ErrOverflow, "result: %d is more than 2^63-1", n.Uint())
 	case n.CanUint():
 		put(result, C.FFI_INT, 0, n.Uint())
 	case n.CanFloat():
 		put(result, C.FFI_FLOAT, 0, math.Float64bits(n.Float()))
 	default:
-		return refuse(ErrArgument, "result: %v has no form in TVM-FFI", n.Type())
+		return newError(ErrArgument, "result: %v has no form in TVM-FFI", n.Type())
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func errorOf(r C.ffi_result) *Error {
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
 	if r._type >= C.FFI_OBJECT && object == 0 {
-		return nil, refuse(dlpack.ErrNull, "result: an object of type %d at 0", r._type)
+		return nil, newError(dlpack.ErrNull, "result: an object of type %d at 0", r._type)
 	}
 	switch r._type {
 	case C.FFI_NONE:
@@ -104,7 +104,7 @@ func value(r C.ffi_result) (any, error) {
 		return errorOf(r), nil
 	}
 	if r._type < C.FFI_OBJECT {
-		return nil, refuse(ErrArgument, "result: a value of type %d, which is valid only as an argument", r._type)
+		return nil, newError(ErrArgument, "result: a value of type %d, which is valid only as an argument", r._type)
 	}
 	o := new(Object)
 	o.hold(int32(r._type), object)

@@ -69,18 +69,18 @@ var (
 	ErrSyntax = errors.New("syntax")
 )
 
-// A refusal is an error with a text of its own, which is more specific than the text of its cause.
-type refusal struct {
+// A causedError is an error with a text of its own, which is more specific than the text of its cause.
+type causedError struct {
 	text  string
 	cause error
 }
 
-func refuse(cause error, format string, args ...any) error {
-	return &refusal{"layout: " + fmt.Sprintf(format, args...), cause}
+func newError(cause error, format string, args ...any) error {
+	return &causedError{"layout: " + fmt.Sprintf(format, args...), cause}
 }
 
-func (r *refusal) Error() string { return r.text }
-func (r *refusal) Unwrap() error { return r.cause }
+func (e *causedError) Error() string { return e.text }
+func (e *causedError) Unwrap() error { return e.cause }
 
 // Layout says where the elements of a tensor lie. All numbers count elements.
 type Layout struct {

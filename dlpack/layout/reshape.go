@@ -84,7 +84,7 @@ func complete(shape []int64, count int64) error {
 			continue
 		}
 		if open >= 0 {
-			return refuse(ErrNegative, "reshape: shape[%d] and shape[%d] are -1, which only one size may be", open, d)
+			return newError(ErrNegative, "reshape: shape[%d] and shape[%d] are -1, which only one size may be", open, d)
 		}
 		open = d
 		shape[d] = 1
@@ -101,9 +101,9 @@ func complete(shape []int64, count int64) error {
 		shape[open] = count / known
 		return nil
 	case known == 0 && count == 0:
-		return refuse(ErrShape, "reshape: shape[%d] = -1 could be any size, since another is 0", open)
+		return newError(ErrShape, "reshape: shape[%d] = -1 could be any size, since another is 0", open)
 	}
-	return refuse(ErrShape, "reshape: no size for shape[%d] = -1: the others have %d elements, the tensor %d", open, known, count)
+	return newError(ErrShape, "reshape: no size for shape[%d] = -1: the others have %d elements, the tensor %d", open, known, count)
 }
 
 // FlatInner merges the slowest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [12 5]. If the layout
@@ -137,7 +137,7 @@ func (l *Layout) flat(begin, rank int) error {
 		return err
 	}
 	if rank < 1 || rank > MaxRank {
-		return refuse(ErrRank, "flat: rank %d is not in 1 to %d", rank, MaxRank)
+		return newError(ErrRank, "flat: rank %d is not in 1 to %d", rank, MaxRank)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(rank)
@@ -182,7 +182,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	}
 	last := len(l.Shape) - 1
 	if last < 0 {
-		return refuse(ErrRank, "bitcast: a scalar has no dimension that could change its size from %d to %d; Expand makes one", from, to)
+		return newError(ErrRank, "bitcast: a scalar has no dimension that could change its size from %d to %d; Expand makes one", from, to)
 	}
 	parts, whole := over(l.Shape[last], part)
 	if !whole {

@@ -79,7 +79,7 @@ func (l *Layout) Slice(index ...Index) error {
 		switch index[k].kind {
 		case kindEllipsis:
 			if more {
-				return refuse(ErrIndex, "slice: index %d is a second ellipsis", k)
+				return newError(ErrIndex, "slice: index %d is a second ellipsis", k)
 			}
 			more = true
 		case kindNewAxis:
@@ -121,7 +121,7 @@ func (l *Layout) Slice(index ...Index) error {
 		if x.kind != 0 || x.skip != 0 { // not the whole dimension
 			first, count, ok := x.of(n)
 			if !ok {
-				return refuse(ErrIndex, "slice: index %d, %v, has a step of 0", k, *x)
+				return newError(ErrIndex, "slice: index %d, %v, has a step of 0", k, *x)
 			}
 			n, empty = count, empty || count == 0
 			offset, fits = forward(offset, fits, first, stride)
@@ -169,7 +169,7 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	}
 	n := l.Shape[d]
 	if size < 0 {
-		return refuse(ErrIndex, "narrow: size = %d is negative", size)
+		return newError(ErrIndex, "narrow: size = %d is negative", size)
 	}
 	first := fromStart(start, n)
 	if first < 0 || first > n || size > n-first {
@@ -253,10 +253,10 @@ func (l *Layout) Transpose(order ...int) error {
 	for k, d := range order {
 		from, ok := inRange(d, rank)
 		if !ok {
-			return refuse(ErrOrder, "transpose: order[%d] = %d is no dimension of %d", k, d, rank)
+			return newError(ErrOrder, "transpose: order[%d] = %d is no dimension of %d", k, d, rank)
 		}
 		if named[from] {
-			return refuse(ErrOrder, "transpose: order[%d] = %d names a dimension again", k, d)
+			return newError(ErrOrder, "transpose: order[%d] = %d names a dimension again", k, d)
 		}
 		named[from] = true
 		sizes[k], steps[k] = l.Shape[from], l.Strides[from]
@@ -307,7 +307,7 @@ func (l *Layout) name(op string, set *flags, rank int, axes []int) (named []bool
 			return nil, false, err
 		}
 		if named[at] {
-			return nil, false, refuse(ErrAxis, "%s: dimension %d is named twice", op, d)
+			return nil, false, newError(ErrAxis, "%s: dimension %d is named twice", op, d)
 		}
 		named[at] = true
 	}

@@ -122,7 +122,7 @@ func (c *blockCache) look(n int) {
 			c.exported.push(b)
 			continue
 		}
-		strike(KindExport, b.Address())
+		removeRecord(KindExport, b.Address())
 		b.Managed.Tensor.Data = 0 // in both forms, so that a consumer that wrongly goes on reading finds NULL
 		(*ManagedLegacy)(unsafe.Pointer(b)).Tensor.Data = 0
 		b.since = c.exports
@@ -193,7 +193,7 @@ func (sh *shard) lookAtAll() int {
 	defer sh.mu.Unlock()
 	for n := sh.blocks.exported.n; n > 0; n -= some {
 		sh.blocks.look(min(n, some))
-		sh.letOthersIn()
+		sh.yield()
 	}
 	return sh.blocks.exported.n
 }
@@ -224,7 +224,7 @@ func (sh *shard) trim() {
 			c.slabs[i].spare, c.slabs[i].since = true, c.exports
 			c.spare = append(c.spare, i)
 		}
-		sh.letOthersIn()
+		sh.yield()
 	}
 	c.trimming = false
 }

@@ -23,7 +23,7 @@ type sharded [maxShards]struct {
 }
 
 // own returns the caller's part.
-func (s *sharded) own() *atomic.Int64 { return &s[here()%maxShards].n }
+func (s *sharded) own() *atomic.Int64 { return &s[shardOfThisThread()%maxShards].n }
 
 func (s *sharded) sum() (sum int64) {
 	for i := range s {
@@ -47,12 +47,12 @@ func (c *counter) live() int64 {
 
 // foreign counts bytes that the garbage collector does not see. Without it, forgotten imports of many megabytes would not
 // cause a collection, and so would never be released.
-var foreign = accounts{due: make(chan struct{}, 1)}
+var foreign = byteCounts{due: make(chan struct{}, 1)}
 
-// accounts starts a garbage collection when the bytes exceed a limit, and then sets the limit to twice the bytes, so
+// byteCounts starts a garbage collection when the bytes exceed a limit, and then sets the limit to twice the bytes, so
 // that memory in use, or closed in time, causes few collections. Later calls of settle adjust the limit to the bytes
 // that are left.
-type accounts struct {
+type byteCounts struct {
 	bytes atomic.Int64
 	small sharded // bytes that do not make a batch yet
 	limit atomic.Int64
@@ -73,7 +73,7 @@ const foreignFloor = 64 << 20
 // tensors rarely change a word that all goroutines share.
 const foreignBatch = 256 << 10
 
-func (a *accounts) add(n int64) {
+func (a *byteCounts) add(n int64) {
 	small := a.small.own()
 	if sum := small.Add(n); -foreignBatch < sum && sum < foreignBatch {
 		return
@@ -90,7 +90,7 @@ func (a *accounts) add(n int64) {
 	}
 }
 
-func (a *accounts) start() {
+func (a *byteCounts) start() {
 	eachCycle(a.settle)
 	background.Go(func() {
 		for range a.due {
@@ -100,14 +100,14 @@ func (a *accounts) start() {
 }
 
 // sum returns the number of foreign bytes. It may lack changes that other goroutines make during the call.
-func (a *accounts) sum() int64 {
+func (a *byteCounts) sum() int64 {
 	return max(a.bytes.Load()+a.small.sum(), 0)
 }
 
 // settle is called after each garbage collection and after each release of forgotten memory. It sets the limit, at
 // which the next collection starts, to twice the foreign bytes that are still alive, but lowers it by an eighth at
 // most.
-func (a *accounts) settle() {
+func (a *byteCounts) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	limit := a.limit.Load()

@@ -35,11 +35,11 @@ func Claim(versioned bool, managed uintptr) *Fault {
 	case !ours || b != nil && atomic.CompareAndSwapUint64(&b.state, stateLive, stateTaken):
 		return nil
 	case b == nil:
-		return fault(Closed, "tensor at %#x is a copy of one that was exported", managed)
+		return newFault(Closed, "tensor at %#x is a copy of one that was exported", managed)
 	case atomic.LoadUint64(&b.state) == stateTaken:
-		return fault(Closed, "tensor at %#x was taken over before", managed)
+		return newFault(Closed, "tensor at %#x was taken over before", managed)
 	}
-	return fault(Closed, "tensor at %#x was released", managed)
+	return newFault(Closed, "tensor at %#x was released", managed)
 }
 
 // Unclaim returns a claimed managed tensor to its holder.

@@ -86,9 +86,9 @@ func cleanUp(f *cleanupState) {
 	}
 	kind, managed, h, bytes := f.kind, f.managed, f.handle, f.bytes
 	if kind == Allocated || kind == Lent {
-		lose(KindAllocation, uintptr(h))
+		recordLost(KindAllocation, uintptr(h))
 	} else {
-		lose(KindImport, managed)
+		recordLost(KindImport, managed)
 	}
 	if f.escaped {
 		forgotten.Add(1)

@@ -140,8 +140,8 @@ func Caller(stack []uintptr) runtime.Frame {
 	}
 }
 
-// strike removes a record, if there is one.
-func strike(kind RecordKind, at uintptr) {
+// removeRecord removes a record, if there is one.
+func removeRecord(kind RecordKind, at uintptr) {
 	if ledger.on.Load() {
 		key{kind, at}.leave()
 	}
@@ -156,8 +156,8 @@ func (k key) leave() {
 	}
 }
 
-// lose notes that a recorded object was dropped without Close.
-func lose(kind RecordKind, id uintptr) {
+// recordLost notes that a recorded object was dropped without Close.
+func recordLost(kind RecordKind, id uintptr) {
 	if !ledger.on.Load() {
 		return
 	}

@@ -182,10 +182,10 @@ func (m *Memory) finish() {
 func giveUp(kind Kind, managed uintptr, h handle) {
 	switch kind {
 	case Allocated, Lent:
-		strike(KindAllocation, uintptr(h))
+		removeRecord(KindAllocation, uintptr(h))
 		liveAllocations.end(1)
 	case ImportedVersioned, ImportedLegacy:
-		strike(KindImport, managed)
+		removeRecord(KindImport, managed)
 		liveImports.end(1)
 		if h == noHandle {
 			ReleaseClaimed(kind == ImportedVersioned, managed)
@@ -200,7 +200,7 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 // Export returns a live block for a tensor of the given rank. The block holds a share of the memory. If the memory has
 // no slot, as before its first export, Export returns [Closed], and the caller must call [Memory.FirstExport].
 func (m *Memory) Export(rank int) (*Block, Status) {
-	s, status := m.loadHandle().take()
+	s, status := m.loadHandle().retain()
 	if status != OK {
 		return nil, status
 	}

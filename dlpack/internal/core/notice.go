@@ -99,7 +99,7 @@ func (m *Memory) watchOthers(n *notice) {
 	for sh := range lockedShards {
 		for _, first := range sh.slots.runs {
 			sh.slots.watchOthers(m, n, first)
-			sh.letOthersIn()
+			sh.yield()
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (b *bin) watchOthers(m *Memory, n *notice, first uint32) {
 		if pins[i].owner != unsafe.Pointer(m) {
 			continue
 		}
-		s, status := handle(first + uint32(i)).slot().handle().take()
+		s, status := handle(first + uint32(i)).slot().handle().retain()
 		if status != OK {
 			continue
 		}

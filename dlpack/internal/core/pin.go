@@ -38,7 +38,7 @@ func detach() {
 	for sh := range lockedShards {
 		for _, first := range sh.slots.runs {
 			sh.slots.detach(first)
-			sh.letOthersIn()
+			sh.yield()
 		}
 	}
 }

@@ -34,7 +34,7 @@ func drain() {
 	for sh := range lockedShards {
 		for b := &sh.slots; b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0; {
 			b.reap(some)
-			sh.letOthersIn()
+			sh.yield()
 		}
 	}
 }

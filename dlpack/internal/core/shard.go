@@ -51,8 +51,8 @@ func lockedShards(yield func(sh *shard) bool) {
 	}
 }
 
-// letOthersIn unlocks a shard for a moment, so that exports need not wait for long work on it.
-func (sh *shard) letOthersIn() {
+// yield unlocks a shard for a moment, so that exports need not wait for long work on it.
+func (sh *shard) yield() {
 	sh.mu.Unlock()
 	sh.mu.Lock()
 }
@@ -96,7 +96,7 @@ func lockShard() *shard {
 			return nil
 		}
 	}
-	own, mask := here(), uint(len(all)-len(largeRanks)-1)
+	own, mask := shardOfThisThread(), uint(len(all)-len(largeRanks)-1)
 	for i := range mask + 1 {
 		if sh := &all[(own+i)&mask]; sh.mu.TryLock() {
 			return sh
@@ -107,9 +107,9 @@ func lockShard() *shard {
 	return sh
 }
 
-// here returns a hash of the address of the caller's stack. It is usually the same for each call by one goroutine and
+// shardOfThisThread returns a hash of the address of the caller's stack. It is usually the same for each call by one goroutine and
 // different for other goroutines, so that they use different shards and different parts of counters.
-func here() uint {
+func shardOfThisThread() uint {
 	var local byte
 	stack := uintptr(unsafe.Pointer(&local))
 	return uint(stack>>13 ^ stack>>17)

@@ -57,9 +57,9 @@ func (s *slot) handle() handle {
 	return handle(atomic.LoadUint64(&s.count)&^(turnUnit-1)) | handle(s.index)
 }
 
-// take takes a share. It returns [Closed] if the turn of the handle has ended or no share is left, and [Overflow] if
+// retain takes a share. It returns [Closed] if the turn of the handle has ended or no share is left, and [Overflow] if
 // there are too many shares.
-func (h handle) take() (s *slot, status Status) {
+func (h handle) retain() (s *slot, status Status) {
 	if h == noHandle {
 		return nil, Closed
 	}

@@ -31,12 +31,12 @@ func TestOldHandlesTakeNothing(t *testing.T) {
 	require.Equal(t, OK, status)
 	s := slotAt(block.share)
 	old := s.handle()
-	again, status := old.take()
+	again, status := old.retain()
 	require.Equal(t, OK, status)
 	require.Equal(t, s, again)
 	block.end(stateLive)
 	again.drop()
-	_, status = old.take()
+	_, status = old.retain()
 	assert.Equal(t, Closed, status, "no share is left")
 
 	sh := s.shard()
@@ -44,7 +44,7 @@ func TestOldHandlesTakeNothing(t *testing.T) {
 	defer sh.mu.Unlock()
 	require.Equal(t, s, sh.slots.take(Collected, 1), "the slot that was put back last")
 	require.NotEqual(t, old, s.handle())
-	_, status = old.take()
+	_, status = old.retain()
 	assert.Equal(t, Closed, status, "it is another's turn")
 	assert.EqualValues(t, 1, uint32(s.count))
 	require.True(t, s.leave())
@@ -57,7 +57,7 @@ func TestSharesHaveAnEnd(t *testing.T) {
 	s := slotAt(block.share)
 	h := s.handle()
 	s.count += mostShares - 1
-	_, status := h.take()
+	_, status := h.retain()
 	assert.Equal(t, Overflow, status)
 	s.count -= mostShares - 1
 	block.end(stateLive)

@@ -59,7 +59,7 @@ func Pinned() int {
 func Trim() {
 	for sh := range lockedShards {
 		for sh.blocks.trimming { // in the background, and only once at a time
-			sh.letOthersIn()
+			sh.yield()
 		}
 		sh.blocks.trimming = true
 		sh.mu.Unlock()

@@ -25,7 +25,7 @@ type Fault struct {
 	Text   string
 }
 
-func fault(status Status, format string, args ...any) *Fault {
+func newFault(status Status, format string, args ...any) *Fault {
 	return &Fault{status, fmt.Sprintf(format, args...)}
 }
 
@@ -40,12 +40,12 @@ func CheckAddress(at uintptr) *Fault {
 // badAddress returns what is wrong with the address of a struct.
 func badAddress(at uintptr) *Fault {
 	if at == 0 {
-		return fault(Null, "tensor is NULL")
+		return newFault(Null, "tensor is NULL")
 	}
 	if at%8 != 0 {
-		return fault(Unaligned, "tensor at %#x is not aligned", at)
+		return newFault(Unaligned, "tensor at %#x is not aligned", at)
 	}
-	return fault(Null, "tensor at %#x lies below address %d", at, Lowest)
+	return newFault(Null, "tensor at %#x lies below address %d", at, Lowest)
 }
 
 // CheckTensor checks a foreign description as far as possible without touching the memory that it describes, and sets
@@ -55,13 +55,13 @@ func badAddress(at uintptr) *Fault {
 func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {
-			return nil, nil, fault(Null, "shape is NULL with ndim = %d", t.NDim)
+			return nil, nil, newFault(Null, "shape is NULL with ndim = %d", t.NDim)
 		}
 		if t.Shape%8 != 0 || t.Strides%8 != 0 {
-			return nil, nil, fault(Unaligned, "shape at %#x or strides at %#x is not aligned", t.Shape, t.Strides)
+			return nil, nil, newFault(Unaligned, "shape at %#x or strides at %#x is not aligned", t.Shape, t.Strides)
 		}
 		if t.Shape < Lowest || t.Strides-1 < Lowest-1 { // only strides may be NULL
-			return nil, nil, fault(Null, "shape at %#x or strides at %#x lies below address %d", t.Shape, t.Strides, Lowest)
+			return nil, nil, newFault(Null, "shape at %#x or strides at %#x lies below address %d", t.Shape, t.Strides, Lowest)
 		}
 		shape = unsafe.Slice((*int64)(Pointer(t.Shape)), t.NDim)
 		if t.Strides != 0 {
@@ -72,12 +72,12 @@ func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (
 		return nil, nil, f
 	}
 	if e.Count > 0 && t.Data == 0 {
-		return nil, nil, fault(Null, "data is NULL with %d elements", e.Count)
+		return nil, nil, newFault(Null, "data is NULL with %d elements", e.Count)
 	}
 	if e.Count > 0 && hostReadable {
 		start, carry := bits.Add64(uint64(t.Data), t.ByteOffset, 0)
 		if carry != 0 || !InAddressSpace(start, e.Low, e.High) {
-			return nil, nil, fault(Overflow, "data = %#x with byte_offset = %d leads outside the address space", t.Data, t.ByteOffset)
+			return nil, nil, newFault(Overflow, "data = %#x with byte_offset = %d leads outside the address space", t.Data, t.ByteOffset)
 		}
 	}
 	return shape, strides, nil
@@ -141,10 +141,10 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	}
 	count, axis := extent.Count(shape)
 	if axis >= 0 && shape[axis] < 0 {
-		return fault(BadLayout, "shape[%d] = %d", axis, shape[axis])
+		return newFault(BadLayout, "shape[%d] = %d", axis, shape[axis])
 	}
 	if axis >= 0 {
-		return fault(Overflow, "shape has more than 2^63-1 elements from axis %d on", axis)
+		return newFault(Overflow, "shape has more than 2^63-1 elements from axis %d on", axis)
 	}
 	*e = Extent{Count: count, RowMajor: count == 0 || strides == nil || extent.IsRowMajor(shape, strides)}
 
@@ -155,11 +155,11 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	if packed {
 		total, ok := extent.Mul(e.Count, width)
 		if !ok || total > math.MaxInt64-7 {
-			return fault(Overflow, "%d elements of %d bits overflow", e.Count, width)
+			return newFault(Overflow, "%d elements of %d bits overflow", e.Count, width)
 		}
 		e.NumBytes = (total + 7) / 8
 	} else if e.NumBytes, ok = extent.Mul(e.Count, item); !ok {
-		return fault(Overflow, "%d elements of %d bytes overflow", e.Count, item)
+		return newFault(Overflow, "%d elements of %d bytes overflow", e.Count, item)
 	}
 	if count == 0 {
 		return nil
@@ -168,12 +168,12 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	low, high := int64(0), count-1
 	if strides != nil {
 		if low, high, axis = extent.Reach(shape, strides); axis >= 0 {
-			return fault(Overflow, "strides[%d] = %d over shape[%d] = %d overflows", axis, strides[axis], axis, shape[axis])
+			return newFault(Overflow, "strides[%d] = %d over shape[%d] = %d overflows", axis, strides[axis], axis, shape[axis])
 		}
 	}
 	if packed {
 		if !e.RowMajor {
-			return fault(BadLayout, "packed elements of %d bits must be row-major without gaps", width)
+			return newFault(BadLayout, "packed elements of %d bits must be row-major without gaps", width)
 		}
 		e.High = e.NumBytes
 		return nil
@@ -183,7 +183,7 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	high, fits[1] = extent.Add(high, 1)
 	e.High, fits[2] = extent.Mul(high, item)
 	if fits != [3]bool{true, true, true} || e.High > math.MaxInt64+e.Low { // e.Low <= 0, so the sum cannot overflow
-		return fault(Overflow, "strides reach over more than 2^63-1 bytes")
+		return newFault(Overflow, "strides reach over more than 2^63-1 bytes")
 	}
 	return nil
 }
