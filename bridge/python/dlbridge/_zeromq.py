@@ -17,9 +17,9 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from . import tens
 from ._core import empty, from_buffer, require_library
 from ._elements import LIMIT, limit_of
+from ._messages import Message, decode, decode_frames, encode, encode_frames
 
 if TYPE_CHECKING:
     from typing import TypeAlias, Unpack
@@ -181,13 +181,13 @@ def send(
     Errors: those of `encode`, and those of the socket, such as zmq.Again, after which nothing is sent.
     """
     state = _state(socket, "send")
-    frames: list[Any] = tens.encode(
+    frames: list[Any] = encode(
         tensors,
         metadata=metadata, tensor_metadata=tensor_metadata, form=form, level=level, label=label,
         origin=origin, granule=granule, seqno=seqno, spread=spread,
     )  # fmt: skip
     if packed:
-        frames = [tens.encode_frames(frames)]
+        frames = [encode_frames(frames)]
     if routing:
         frames = [*map(_routing_frame, routing), *frames]
     flags = int(flags)
@@ -215,7 +215,7 @@ def recv(
     join: bool = ...,
     limit: int = ...,
     flags: int = ...,
-) -> Awaitable[tens.Message]: ...
+) -> Awaitable[Message]: ...
 @overload
 def recv(
     socket: Socket,
@@ -226,7 +226,7 @@ def recv(
     join: bool = ...,
     limit: int = ...,
     flags: int = ...,
-) -> tens.Message: ...
+) -> Message: ...
 def recv(
     socket: Any,
     *,
@@ -285,7 +285,7 @@ def recv(
         return _decode(received, first, aligned, writable, message_only, join, limit)
     take = functools.partial(state.zmq.Socket.recv, socket)
 
-    def step() -> tens.Message:
+    def step() -> Message:
         received = _receive(socket, take, state, flags | _DONTWAIT)
         return _decode(received, first, aligned, writable, message_only, join, limit)
 
@@ -625,14 +625,14 @@ def _own(part: memoryview, aligned: bool, writable: bool) -> Any:
 
 def _decode(
     received: list[Any], first: int, aligned: bool, writable: bool, message_only: bool, join: bool, limit: int
-) -> tens.Message:
+) -> Message:
     frames = [memoryview(frame) for frame in received]
     start = _routing(frames, first)
     routing, frames = [bytes(frame) for frame in frames[:start]], frames[start:]
     if len(frames) == 1:
-        frames = tens.decode_frames(frames[0])
+        frames = decode_frames(frames[0])
     parts = [_own(part, aligned, writable) for part in frames[2:]]
     heads = [bytes(frame) for frame in frames[:2]]
-    message = tens.decode([*heads, *parts], message_only=message_only, join=join, limit=limit)
+    message = decode([*heads, *parts], message_only=message_only, join=join, limit=limit)
     message.routing = routing
     return message

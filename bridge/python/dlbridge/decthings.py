@@ -18,7 +18,7 @@ from typing import Any, Literal
 from . import _core
 from ._core import Tensor
 from ._elements import Buffer, Elements, copied, only_elements, only_tensor
-from .tens import _json
+from ._json import dumps
 
 __all__ = ["Elements", "check", "decode", "decode_all", "decode_elements", "decode_tensor", "encode"]
 
@@ -114,4 +114,4 @@ def check(rules: Mapping[str, Any], x: Any) -> None:
 
         >>> dlbridge.decthings.check({"shape": [-1], "allowedTypes": ["f64"]}, np.ones(2))
     """
-    _core.decthings_check(_json(rules, "rules"), x, Elements)
+    _core.decthings_check(dumps(rules, "rules"), x, Elements)

@@ -23,7 +23,7 @@ import tvm_ffi
 from conftest import ROOT, Entry, count_ours, resident, settled, vectors
 
 import dlbridge
-from dlbridge import _core, tens
+from dlbridge import _core, _json, tens
 
 
 class Vector:
@@ -1085,12 +1085,12 @@ NOT_READ = [
 @pytest.mark.parametrize("text", READ + NOT_READ)
 def test_what_is_read_without_recursion_is_what_json_reads(text):
     def strictly():
-        return json.loads(text, object_pairs_hook=tens._no_duplicates, parse_constant=tens._no_constant)
+        return json.loads(text, object_pairs_hook=_json._no_duplicates, parse_constant=_json._no_constant)
 
     if text in READ:
-        assert repr(tens._read_value(text)) == repr(strictly())
+        assert repr(_json._read_value(text)) == repr(strictly())
     else:
-        for read in (strictly, lambda: tens._read_value(text)):
+        for read in (strictly, lambda: _json._read_value(text)):
             with pytest.raises(ValueError):
                 read()
 
@@ -1108,14 +1108,14 @@ def test_random_json_is_read_alike_without_recursion():
 
     for _ in range(300):
         text = json.dumps(value(0), ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 1]))
-        assert repr(tens._read_value(text)) == repr(json.loads(text))
+        assert repr(_json._read_value(text)) == repr(json.loads(text))
         cut = text[: chance.randrange(len(text))] + chance.choice(["", "]", "}", ",", '"', "1"])
         try:
-            want = repr(json.loads(cut, object_pairs_hook=tens._no_duplicates, parse_constant=tens._no_constant))
+            want = repr(json.loads(cut, object_pairs_hook=_json._no_duplicates, parse_constant=_json._no_constant))
         except ValueError:
             want = None
         try:
-            got = repr(tens._read_value(cut))
+            got = repr(_json._read_value(cut))
         except ValueError:
             got = None
         assert got == want, cut

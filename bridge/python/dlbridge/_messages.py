@@ -1,0 +1,350 @@
+"""TENS messages as frames: what `tens` has but for `send` and `recv`."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pickle import PickleBuffer
+from typing import Any, SupportsIndex
+
+from . import _core
+from ._core import Tensor
+from ._elements import LIMIT, Buffer, limit_of
+from ._json import dumps, loads, object_of, read
+
+_UNREAD: Any = object()
+
+
+class Message:
+    """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata` or `tensor_metadata`.
+
+    Attributes:
+        level: 0 to 8.
+        form: four bytes, such as b"TENS". A shorter form is padded with spaces.
+        label: the label as a dict. It is None if the label is not a JSON object, or has an integer with more digits
+            than Python converts (sys.get_int_max_str_digits). A label that is nested more than 256 levels deep raises
+            ValueError.
+        label_bytes: the label as it is in the message.
+        origin, granule, seqno: unsigned 64-bit integers.
+        parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
+        routing: the frames that `recv` has received before the message, such as a routing id, as a list of bytes.
+        tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
+            when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
+            defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing.
+            The list is empty for a message that was made from its fields, or was decoded with message_only=True.
+        metadata: the attribute `metadata` of TENS, or None.
+        tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
+            many digits.
+
+    Decoding the label and the metadata needs little stack, however deep they are nested. If even that is not left,
+    accessing them raises ValueError.
+
+        >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros(3)], metadata={"run": 7}))
+        >>> message.metadata, message.tensors[0].shape
+        ({'run': 7}, (3,))
+    """
+
+    __slots__ = (
+        "_join",
+        "_label",
+        "_metadata",
+        "_metadata_bytes",
+        "_tensor_metadata",
+        "_tensor_metadata_bytes",
+        "form",
+        "granule",
+        "label_bytes",
+        "level",
+        "origin",
+        "parts",
+        "routing",
+        "seqno",
+        "tensors",
+    )
+
+    level: int
+    form: bytes
+    label_bytes: bytes
+    origin: int
+    granule: int
+    seqno: int
+    parts: list[memoryview]
+    routing: list[bytes]
+    tensors: list[Tensor]
+    _join: bool
+    _label: Any
+    _metadata: Any
+    _metadata_bytes: bytes | None
+    _tensor_metadata: Any
+    _tensor_metadata_bytes: list[bytes | None]
+
+    def __init__(
+        self,
+        level: int = 0,
+        form: bytes | str = b"TENS",
+        label: bytes | str | Mapping[str, Any] = b"",
+        origin: int = 0,
+        granule: int = 0,
+        seqno: int = 0,
+        parts: Sequence[Any] = (),
+    ) -> None:
+        self.level = _field("level", level, 8)
+        self.form = _form(form)
+        self.label_bytes = _label(label)
+        self.origin = _field("origin", origin)
+        self.granule = _field("granule", granule)
+        self.seqno = _field("seqno", seqno)
+        if isinstance(parts, (str, bytes, bytearray, memoryview)) or not isinstance(parts, Iterable):
+            raise TypeError(f"dlbridge: Message: parts must be a sequence of bytes-like objects, not {type(parts)!r}")
+        self.parts = [_bytes_view(part) for part in parts]
+        self.routing = []
+        self.tensors = []
+        self._join = False
+        self._label = _UNREAD
+        self._metadata = None
+        self._tensor_metadata = []
+
+    @property
+    def label(self) -> dict[str, Any] | None:
+        if self._label is _UNREAD:
+            self._label = read("label", lambda: object_of(self.label_bytes, bool(self.tensors)))
+        label: dict[str, Any] | None = self._label
+        return label
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        if self._metadata is _UNREAD:
+            self._metadata = read("metadata", lambda: loads(self._metadata_bytes))
+        metadata: dict[str, Any] | None = self._metadata
+        return metadata
+
+    @property
+    def tensor_metadata(self) -> list[dict[str, Any] | None]:
+        if self._tensor_metadata is _UNREAD:
+            self._tensor_metadata = read("tensor_metadata", lambda: list(map(loads, self._tensor_metadata_bytes)))
+        tensor_metadata: list[dict[str, Any] | None] = self._tensor_metadata
+        return tensor_metadata
+
+    def frames(self) -> list[memoryview]:
+        """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied.
+
+            >>> message = dlbridge.tens.Message(form="TEXT", label="a label", parts=[b"payload"])
+            >>> [bytes(frame) for frame in message.frames()][2:]
+            [b'payload']
+        """
+        header = self.level, _form(self.form), self.label_bytes, self.origin, self.granule, self.seqno
+        return _core.tens_encode_parts(header, self.parts)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        """Returns what pickle writes: the frames, which protocol 5 can send without a copy."""
+        frames: list[Any] = []
+        for frame in self.frames():
+            if operator.index(protocol) >= 5:
+                frames.append(PickleBuffer(frame))
+            else:
+                frames.append(bytes(frame) if frame.readonly else bytearray(frame))
+        return _of_frames, (frames, not self.tensors, self._join, self.routing)
+
+    def __repr__(self) -> str:
+        other = sum(tensor is None for tensor in self.tensors)
+        return (
+            f"<dlbridge.tens.Message, level {self.level}, form {self.form!r}, seqno {self.seqno}, "
+            f"{len(self.parts)} parts, {len(self.tensors)} tensors{f', {other} of them None: their packing is unknown' if other else ''}>"
+        )
+
+
+def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int = LIMIT) -> Message:
+    """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
+
+    A message of the form TENS must have a label that describes tensors. A message of another form whose label does
+    not describe tensors has none. With `message_only` the label is not decoded, and the message has no tensors.
+
+    A tensor that lies in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts,
+    so that `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is
+    row-major, writable and aligned to 256 bytes.
+
+        >>> frames = dlbridge.tens.encode([np.arange(5, dtype=np.int8)], spread=2)
+        >>> [tensor.tolist() for tensor in dlbridge.tens.decode(frames).tensors]
+        [[0, 1], [2, 3], [4]]
+        >>> dlbridge.tens.decode(frames, join=True).tensors[0].tolist()
+        [0, 1, 2, 3, 4]
+
+    The call takes at most 64 times the size of the frames, 2816 bytes for each frame, and `limit` bytes. Only the pieces and copies of
+    tensors in several parts can need more than that: a piece counts as 1600 bytes, and 64 for each dimension.
+
+        >>> dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)])).tensors[0].tolist()
+        [1.0, 1.0, 1.0]
+
+    Ownership: the buffers of the frames are held until the parts and tensors, and everything exported from them, are
+    gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that would take
+    more memory; after an error no buffer is held.
+    """
+    message = _message(_core.tens_decode(frames, message_only, join, limit_of(limit)))
+    message._join = join
+    return message
+
+
+def encode(
+    tensors: Iterable[Any],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
+    form: bytes | str = "TENS",
+    level: int = 0,
+    label: bytes | str | Mapping[str, Any] | None = None,
+    origin: int = 0,
+    granule: int = 0,
+    seqno: int = 0,
+    spread: int | None = None,
+) -> list[memoryview]:
+    """Encodes tensors as a message, and returns its frames as memoryviews of format B.
+
+    `tensors` are any DLPack producers. A tensor without gaps that is row-major, permuted or reversed is not copied:
+    its memory becomes the payload part. Any other tensor is copied into a compact part. `metadata`, and each item of
+    `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata` must be scalars; lists
+    and mappings belong in `metadata`. `label` is a JSON object with further attributes
+    of the label. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
+    pieces of at most that size (but of at least one index), each in a part of its own. Only dlbridge reads tensors in several
+    parts; other readers find a part that is too small, if they compare sizes.
+
+        >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
+        4
+
+    Ownership: the memory of a tensor is held while a frame on it is in use. Errors: BufferError for a tensor that the
+    host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent.
+    """
+    if hasattr(tensors, "__dlpack__"):
+        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: put it in a list")
+    if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
+        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
+    producers = tuple(tensors)
+    each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
+    four = _form(form)
+    text = None if label is None else _label(label)
+    header = (
+        _field("level", level, 8), four, text, _field("origin", origin), _field("granule", granule), _field("seqno", seqno)
+    )
+    whole = None if metadata is None else dumps(metadata, "metadata")
+    size = 0 if spread is None else operator.index(spread)
+    if size < 0 or spread == 0:
+        raise ValueError(f"dlbridge: encode: spread must be at least 1 byte, not {spread}")
+    texts = tuple(None if item is None else dumps(item, f"tensor_metadata[{i}]") for i, item in enumerate(each))
+    frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
+    if four == bytes(4):  # in C this form means "TENS"
+        frames[0][4:8] = four
+    return frames
+
+
+def encode_frames(frames: Sequence[Buffer]) -> bytes:
+    """Returns the single-part form of the frames of a message.
+
+        >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
+        >>> len(dlbridge.tens.decode_frames(data))
+        3
+
+    Errors: ValueError if they are not a message, and for a part that begins as the prefix of a message does (see `decode_all`).
+    """
+    return _core.tens_encode_frames(frames)
+
+
+def decode_frames(data: Buffer) -> list[memoryview]:
+    """Returns the frames of a message in single-part form. They alias `data`, a bytes-like object.
+
+    All empty frames are the same memoryview. Errors: ValueError if `data` is not a message, or if another message follows it
+    (`decode_all` reads several).
+
+        >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
+        >>> dlbridge.tens.decode(dlbridge.tens.decode_frames(data)).tensors[0].shape
+        (3,)
+    """
+    return _core.tens_decode_frames(data)
+
+
+def decode_all(
+    data: Buffer, *, message_only: bool = False, join: bool = False, limit: int = LIMIT
+) -> Iterator[Message]:
+    """Returns an iterator that decodes the consecutive messages in `data`, a bytes-like object, each in single-part form.
+
+        >>> data = b"".join(dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(n)])) for n in (2, 3))
+        >>> [message.tensors[0].shape for message in dlbridge.tens.decode_all(data)]
+        [(2,), (3,)]
+
+    The single-part form does not say where a message ends: a frame behind the first two that begins with `ZIO` and a digit from 0
+    to 8, and has at least 8 bytes, is the prefix of the next message.
+
+    Ownership, limit and errors of each message are those of `decode`. A message that is malformed, or exceeds the limit, raises its error
+    after all messages before it have been returned.
+    """
+    return _iterate(memoryview(data), message_only, join, limit_of(limit))
+
+
+def _iterate(data: memoryview, message_only: bool, join: bool, limit: int) -> Iterator[Message]:
+    frames, offset = _core.tens_decode_next(data, 0)
+    while frames:
+        yield decode(frames, message_only=message_only, join=join, limit=limit)
+        frames, offset = _core.tens_decode_next(data, offset)
+
+
+# Pickles name this function.
+def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool, routing: Sequence[bytes] = ()) -> Message:
+    """Returns a message that was pickled."""
+    message = decode(frames, message_only=message_only, join=join)
+    message.routing = list(routing)
+    return message
+
+
+def _message(read: tuple[Any, ...]) -> Message:
+    message = Message.__new__(Message)
+    (
+        message.level,
+        message.form,
+        message.label_bytes,
+        message.origin,
+        message.granule,
+        message.seqno,
+        message.parts,
+        message.tensors,
+        message._metadata_bytes,
+        message._tensor_metadata_bytes,
+    ) = read
+    message.routing = []
+    message._label = message._metadata = message._tensor_metadata = _UNREAD
+    return message
+
+
+def _form(form: bytes | str) -> bytes:
+    if isinstance(form, str):
+        form = form.encode()
+    if not isinstance(form, bytes):
+        raise TypeError(f"dlbridge: form must be bytes or str, not {type(form)!r}")
+    if len(form) > 4:
+        raise ValueError(f"dlbridge: form {form!r} has more than four bytes")
+    return form.ljust(4)
+
+
+def _field(name: str, value: SupportsIndex, most: int = 2**64 - 1) -> int:
+    """Checks the field `name` of a header, a number from 0 to `most`, and returns it as an int."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"dlbridge: {name} must be an int, not {value!r}")
+    number = operator.index(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"dlbridge: {name} {number} is not in 0..{'8' if most == 8 else '2**64-1'}")
+    return number
+
+
+def _label(label: bytes | str | Mapping[str, Any]) -> bytes:
+    if isinstance(label, str):
+        return label.encode()
+    if isinstance(label, Mapping):
+        return dumps(label, "label")
+    if isinstance(label, (bytes, bytearray, memoryview)):
+        return bytes(label)
+    raise TypeError(f"dlbridge: label must be bytes, str or a mapping, not {type(label)!r}")
+
+
+def _bytes_view(part: Any) -> memoryview:
+    view = memoryview(part)
+    if view.format == "B" and view.ndim == 1:
+        return view
+    return view.cast("B") if view.nbytes > 0 else memoryview(b"")  # cast refuses a shape with zeros
