@@ -54,6 +54,8 @@
 //     these ids up from a number of rand() of C, which [NewContext] seeds from the randomness of the system. A peer can still try ids, at a
 //     chance of 1 in 2^32 for each that it holds and each peer that then connects. It need not guess if the program calls srand itself, or
 //     tells a peer the id of another.
+//   - A REP sends one answer to nobody, the answer to the next request, after a peer has sent a message without the envelope of a REQ and has
+//     gone before Recv. The client of that request waits; give its Recv a deadline, and let it ask again on a new socket.
 //   - A peer of a PUB may subscribe to prefixes of any length, which the PUB keeps. [MaxFrame] limits them.
 //   - If the peer of a PUSH or PUB goes while Send hands the frames of a long message over, libzmq may never release those that it has taken.
 //     The memory of their tensors then stays until the process ends, and the counter of exports does not fall.

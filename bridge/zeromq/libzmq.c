@@ -34,12 +34,12 @@ static int ready(void *socket, int event) {
 }
 
 /* Sends a frame without waiting. Returns 0 or an errno; after an error the message is still the caller's. It tries again after EINTR,
- * because Go's signals interrupt calls of libzmq. */
-static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
+ * because Go's signals interrupt calls of libzmq, and with `look` once if libzmq is ready after all. */
+static int send_frame(void *socket, zmq_msg_t *message, bool look, int more) {
   for (int tries = 0;; tries++) {
     if (zmq_msg_send(message, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0) return 0;
     int error = errno;
-    if (error == EINTR || (error == EAGAIN && first && tries == 0 && ready(socket, ZMQ_POLLOUT))) continue;
+    if (error == EINTR || (error == EAGAIN && look && tries == 0 && ready(socket, ZMQ_POLLOUT))) continue;
     return error;
   }
 }
@@ -47,7 +47,7 @@ static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
 int zeromq_send_empty(void *socket) {
   zmq_msg_t last;
   zmq_msg_init(&last);
-  int error = send_frame(socket, &last, 0, 0);
+  int error = send_frame(socket, &last, false, 0);
   zmq_msg_close(&last);
   return error;
 }
@@ -113,7 +113,7 @@ static outgoing *make_all(const zeromq_frame *frames, size_t count, const char *
   return out;
 }
 
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_progress *p, int *cut) {
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_progress *p, int *cut, bool look) {
   outgoing *out = p->made != 0 ? (outgoing *)p->made : make_all(frames, count, small);
   int error = 0;
   p->taken = 0;
@@ -122,7 +122,7 @@ int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const ch
   if (cut != NULL && *cut == CUT_OPEN) error = end_request(socket, cut);
   while (p->taken < count && error == 0) {
     int more = p->taken + 1 < count;
-    error = send_frame(socket, &out[p->taken].message, p->taken == 0, more);
+    error = send_frame(socket, &out[p->taken].message, look && p->taken == 0, more);
     if (error == EAGAIN && p->taken > 0) {
       if (cut != NULL) {
         *cut = CUT_OPEN;

@@ -3,6 +3,7 @@
 #define DLBRIDGE_ZEROMQ_H
 
 #include <dlpack/dlpack.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zmq.h>
@@ -37,8 +38,9 @@ typedef struct {
 /* Sends a message without waiting. Returns 0 or an errno. libzmq releases the managed tensors of the frames that it has taken, and
    those of the others stay the caller's. After EAGAIN nothing of the message is sent, also if frames were taken: the peer has gone in the
    middle of the message, and the caller sends the whole message again. `cut` is NULL, or for a REQ socket a number that is 0 at first:
-   afterwards it is not 0 if the last request was cut, so that there is none to which an answer can come. */
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_progress *p, int *cut);
+   afterwards it is not 0 if the last request was cut, so that there is none to which an answer can come. `look` allows it to ask libzmq what
+   the socket is ready for. */
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, zeromq_progress *p, int *cut, bool look);
 
 /* Sends an empty last frame without waiting. Returns 0 or an errno. */
 int zeromq_send_empty(void *socket);

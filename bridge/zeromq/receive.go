@@ -94,7 +94,7 @@ func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	switch {
 	case s.cut != 0:
 		code = C.EFSM
-	case len(s.early) > 0:
+	case s.early:
 		code = s.takeEarly(r)
 	default:
 		code = C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, frameOverhead, C.int64_t(r.limit))
@@ -118,10 +118,9 @@ func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	return frames, owners, err
 }
 
-// takeEarly puts the first message of s.early into the inbox, and returns what zeromq_receive returns.
+// takeEarly takes the early message, and returns what zeromq_receive returns.
 func (s *Socket) takeEarly(r *receiving) C.int {
-	C.zeromq_trim(&s.inbox, 0)
-	s.inbox, s.early = s.early[0], s.early[1:]
+	s.early = false
 	size := int64(0)
 	for _, frame := range unsafe.Slice(s.inbox.frames, s.inbox.count) {
 		size += int64(frame.size) + frameOverhead

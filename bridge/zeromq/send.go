@@ -114,12 +114,15 @@ func (out *outbox) fill(frames [][]byte, lists ...[]*dlpack.Tensor) error {
 
 // try sends the message if the socket is ready. The caller holds s.mu.
 func (out *outbox) try(s *Socket) (done bool, err error) {
+	if s.early && s.kind == Rep { // libzmq would take an answer to the request that no call has received
+		return false, inTurn("send", C.EFSM)
+	}
 	small := (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small)))
 	var cut *C.int
 	if s.kind == Req {
 		cut = &s.cut
 	}
-	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, out.progress, cut)
+	code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(out.frames)), small, out.progress, cut, C.bool(!s.early))
 	taken := int(out.progress.taken)
 	for i := range out.frames[:taken] {
 		out.frames[i].owner = 0

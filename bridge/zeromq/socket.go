@@ -49,9 +49,9 @@ type Socket struct {
 	inproc   bool           // received memory may be that of the sender
 	attached bool           // after Bind or Connect
 	inbox    C.zeromq_inbox
-	cut      C.int            // not 0 if the last request of a REQ did not reach its peer (see zeromq_send)
-	early    []C.zeromq_inbox // messages that receiveEarly has received, for the next calls that receive
-	refused  bool             // a REP owes an answer to a request that Recv has refused
+	early    bool  // the inbox has a message that receiveEarly has received, for the next call that receives
+	cut      C.int // not 0 if the last request of a REQ did not reach its peer (see zeromq_send)
+	refused  bool  // a REP owes an answer to a request that Recv has refused
 	waits    waiters
 }
 
@@ -202,7 +202,7 @@ func (s *Socket) Unbind(endpoint string) error {
 }
 
 // Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the connection that wait to
-// be received, except one that [Poll] may have seen, which the next call receives.
+// be received, except one, which [Poll] may have seen and the next call receives.
 func (s *Socket) Disconnect(endpoint string) error {
 	_, err := s.endpoint("disconnect", endpoint)
 	return err
@@ -277,17 +277,18 @@ func (s *Socket) lastEndpoint(size int) (string, error) {
 
 // receiveEarly receives a message before a connection ends, for the next call that receives. SUB, ROUTER and REP fetch the first frame of
 // a message when they are asked whether there is one. If the connection of that message ended then, the other frames would be lost, and
-// libzmq would take the frames of another peer for them, or abort the process. The caller holds s.mu.
+// libzmq would take the frames of another peer for them, or abort the process. As long as there is an early message, libzmq is not asked,
+// and fetches no other. The caller holds s.mu.
 func (s *Socket) receiveEarly() {
-	if s.kind != Sub && s.kind != Router && s.kind != Rep {
+	if s.early || s.kind != Sub && s.kind != Router && s.kind != Rep {
 		return
 	}
-	var inbox C.zeromq_inbox
-	if C.zeromq_receive(s.ptr, &inbox, receiveThreshold, 0, -1) != 0 {
-		C.zeromq_trim(&inbox, 0) // there is no message
-		return
+	switch C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, 0, -1) {
+	case 0:
+		s.early = true
+	case C.ENOMEM:
+		s.refuse()
 	}
-	s.early = append(s.early, inbox)
 }
 
 // call runs a function of libzmq that does not wait, on the open socket. It runs it again after EINTR, because Go's signals interrupt
@@ -319,12 +320,10 @@ func (s *Socket) Close() error {
 	s.ptr = nil
 	if ptr != nil {
 		C.zmq_close(ptr)
-		C.zeromq_trim(&s.inbox, 0)
-		for i := range s.early {
-			C.zeromq_clear(&s.early[i])
-			C.zeromq_trim(&s.early[i], 0)
+		if s.early {
+			C.zeromq_clear(&s.inbox)
 		}
-		s.early = nil
+		C.zeromq_trim(&s.inbox, 0)
 	}
 	s.wake(nil)
 	s.mu.Unlock()

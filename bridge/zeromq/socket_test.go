@@ -1093,6 +1093,96 @@ func TestAMessageThatPollHasSeenIsReceivedAfterDisconnect(t *testing.T) {
 	}
 }
 
+// Each Disconnect used to take one more message into memory, also if there was nothing to disconnect.
+func TestDisconnectHoldsOneMessage(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for name, kind := range map[string]zeromq.Type{"SUB": zeromq.Sub, "ROUTER": zeromq.Router} {
+		t.Run(name, func(t *testing.T) {
+			s, peers, addresses := connected(t, kind, 1)
+			const messages = 20
+			for range messages {
+				require.NoError(t, peers[0].SendFrames(deadline(t), [][]byte{[]byte("1"), []byte("2")}))
+			}
+			for range messages {
+				_, err := zeromq.Poll(deadline(t), s)
+				require.NoError(t, err)
+				require.ErrorIs(t, s.Disconnect("tcp://127.0.0.1:1"), syscall.ENOENT)
+				require.ErrorIs(t, s.Unbind("tcp://127.0.0.1:1"), syscall.ENOENT)
+			}
+			require.NoError(t, s.Disconnect(addresses[0]))
+			require.True(t, received(s))
+			require.False(t, received(s))
+		})
+	}
+}
+
+// As long as a socket holds a message, libzmq must not fetch the first frame of another one, whose connection may end then.
+func TestARouterThatHoldsAMessageSendsAndFetchesNoOther(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	router := newSocket(t, c, zeromq.Router, zeromq.Mandatory(), zeromq.SendHighWater(1), zeromq.Linger(0))
+	peers := map[string]*zeromq.Socket{}
+	for _, id := range []string{"A", "B"} {
+		peers[id] = newSocket(t, c, zeromq.Dealer, zeromq.RoutingID([]byte(id)), zeromq.ReceiveHighWater(1), zeromq.Linger(0))
+		_, err := peers[id].Bind("inproc://holds" + id)
+		require.NoError(t, err)
+		require.NoError(t, router.Connect("inproc://holds"+id))
+	}
+	message := [][]byte{[]byte("1"), []byte("2")}
+	require.NoError(t, peers["A"].SendFrames(deadline(t), message))
+	_, err := zeromq.Poll(deadline(t), router)
+	require.NoError(t, err)
+	require.ErrorIs(t, router.Disconnect("inproc://none"), syscall.ENOENT)
+	require.NoError(t, peers["B"].SendFrames(deadline(t), message))
+	sent := 0
+	for ; err == nil; sent++ { // until A is full
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		err = router.SendFrames(ctx, [][]byte{[]byte("A"), nil})
+		cancel()
+	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	const more = 300
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for range more {
+			assert.NoError(t, router.SendFrames(deadline(t), [][]byte{[]byte("A"), nil}))
+		}
+	})
+	untilItWaits()
+	for range sent - 1 + more { // the last one did not fit
+		_, err := peers["A"].RecvFrames(deadline(t))
+		require.NoError(t, err)
+	}
+	sending.Wait()
+	require.NoError(t, router.Disconnect("inproc://holdsB"))
+	frames, err := router.RecvFrames(deadline(t))
+	require.NoError(t, err)
+	require.Equal(t, slices.Concat([][]byte{[]byte("A")}, message), frames)
+	require.False(t, received(router))
+}
+
+// libzmq would take the answer, because Disconnect has received the request, and the next request would be an error.
+func TestAREPDoesNotAnswerARequestThatNobodyHasReceived(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	rep, clients, _ := connected(t, zeromq.Rep, 1)
+	require.NoError(t, clients[0].SendFrames(deadline(t), [][]byte{[]byte("request")}))
+	_, err := zeromq.Poll(deadline(t), rep)
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorIs(t, rep.Disconnect("tcp://127.0.0.1:1"), syscall.ENOENT)
+		require.ErrorContains(t, rep.SendFrames(deadline(t), [][]byte{[]byte("early")}), "zeromq: send: REQ and REP send and receive in turns: ")
+		_, err = zeromq.Poll(deadline(t), rep)
+		require.NoError(t, err)
+	}
+	frames, err := rep.RecvFrames(deadline(t))
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("request")}, frames)
+	require.NoError(t, rep.SendFrames(deadline(t), [][]byte{[]byte("answer")}))
+	frames, err = clients[0].RecvFrames(deadline(t))
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("answer")}, frames)
+}
+
 // What was received before Disconnect, and by nobody, is freed by Close.
 func TestCloseFreesAMessageThatNobodyHasReceived(t *testing.T) {
 	dlpacktest.CheckLeaks(t)

@@ -55,10 +55,10 @@ func (s *Socket) otherWaits(but *waiter) bool {
 func (s *Socket) wake(but *waiter) (events C.int, err error) {
 	if s.ptr == nil {
 		events, err = ^0, fmt.Errorf("the socket is %w", ErrClosed)
+	} else if s.early { // see receiveEarly; Send finds out by itself
+		events = pollIn | pollOut
 	} else if code := C.zeromq_events(s.ptr, &events); code != 0 {
 		events, err = ^0, Errno(code)
-	} else if len(s.early) > 0 {
-		events |= pollIn
 	}
 	for _, w := range s.waits.calls {
 		if w != but && w.event&events != 0 {
@@ -132,7 +132,7 @@ func (s *Socket) do(ctx context.Context, what string, event C.int, try func() (d
 			err = fmt.Errorf("zeromq: %s: the socket is %w", what, ErrClosed)
 		} else {
 			done, err = try()
-			if s.otherWaits(w) {
+			if s.early || s.otherWaits(w) {
 				events, _ := s.wake(w)
 				ready = events&event != 0
 			}
