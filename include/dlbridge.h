@@ -397,7 +397,8 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
  * *out is 0; after DLB_ERROR_ROOM *out is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the
  * connection, also in the middle of a message; DLB_ERROR_SYSTEM, also when the time is over; DLB_ERROR_FORMAT as soon as the first
  * bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a message that is not as dlb_shm_send
- * writes it, and the first of them also as for dlb_shm_send. After an error other than DLB_ERROR_ROOM, close the socket. */
+ * writes it, and the first of them also as for dlb_shm_send; DLB_ERROR_MEMORY also if the segments of other processes would take more
+ * than a quarter of the address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM, close the socket. */
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
                              int64_t timeout_ms, dlb_error *error);
 

@@ -73,7 +73,7 @@ func receivingWith(options []RecvOption) (r receiving) {
 // Send sends tensors, which lie in segments, to another process, which calls Recv. The elements are not copied, so the time
 // does not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view,
 // except a broadcast of more bytes than its segment. The receiver gets the descriptor of its segment, and with it access to
-// all of the segment; Recv maps the part with the tensors of the message, once for each segment. Without [Writable] the
+// all of the segment; Recv maps at least the part with the tensors of the message. Without [Writable] the
 // receiver cannot write, and all later writable mappings of the segments are forbidden. The first hand-over of a segment decides: later
 // ones must say the same (see the package documentation).
 //
@@ -152,11 +152,12 @@ func CopyUnsealed(bytes int64) RecvOption {
 
 // Recv receives the tensors of one Send. They are read-only unless the sender has said [Writable].
 //
-// Ownership: the tensors are the caller's, who closes them. The mapping of a segment ends with the last of its tensors.
+// Ownership: the tensors are the caller's, who closes them. A mapping ends with the last of its tensors.
 //
 // Errors: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
 // [dlpack.ErrValue], as soon as the first bytes are not those of a message, [dlpack.ErrLayout], [dlpack.ErrOverflow] and
-// [dlpack.ErrReadOnly] for a message that is not as Send writes it; those of the socket; EMFILE if the process has no descriptor
+// [dlpack.ErrReadOnly] for a message that is not as Send writes it; [dlpack.ErrMemory] if the process may not map so much; those of the
+// socket; EMFILE if the process has no descriptor
 // left. After an error nothing is mapped and no descriptor is open; close conn, because a part of the message may be unread.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	ts, err := receivingWith(options).recv(ctx, conn)

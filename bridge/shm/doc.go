@@ -46,8 +46,10 @@
 // the file smaller. [CopyUnsealed] lets it copy from other files, and from those of huge pages, for whose holes the machine may have no
 // page left. It checks all offsets and sizes against the size that the
 // kernel reports. A writable segment is memory that both sides change at any time: a program that checks elements and then
-// relies on them copies them first. An offer is given once, to a process of the same user that knows a secret of 128 bits.
+// relies on them copies them first. The segments of other processes take at most a quarter of the address space of this one (RLIMIT_AS,
+// or 47 bits): further ones are [dlpack.ErrMemory]. An offer is given once, to a process of the same user that knows a secret of 128 bits.
 //
-// The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds. Send and Recv of one
+// The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds, and few mappings, which all
+// tensors of the segment share. Send and Recv of one
 // connection may run at the same time; two Sends, or two Recvs, may not.
 package shm

@@ -159,6 +159,73 @@ func TestViewsOfOneSegmentAreOneMapping(t *testing.T) {
 	}
 }
 
+// However many parts of a segment a process fetches, the mappings are few.
+func TestPartsOfOneSegmentShareItsMappings(t *testing.T) {
+	const rows, columns = 16, 2048 // a row is two pages
+	offering(t)
+	for _, options := range [][]shm.SendOption{nil, {shm.Writable()}} {
+		x := numbers(t, rows, columns)
+		before := shm.Mappings()
+		var held []*dlpack.Tensor
+		for i := range int64(rows) {
+			row, err := x.Narrow(0, i, 1)
+			require.NoError(t, err)
+			held = append(held, row)
+			h, err := shm.Offer(row, time.Minute, options...)
+			require.NoError(t, err)
+			got, err := shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{columns}})
+			require.NoError(t, err)
+			only, err := shm.ReadOnly(row)
+			require.NoError(t, err)
+			held = append(held, got, only)
+			for _, y := range []*dlpack.Tensor{got, only} {
+				v, err := y.Reshape(columns)
+				require.NoError(t, err)
+				held = append(held, v)
+				last, err := v.At(columns - 1)
+				require.NoError(t, err)
+				require.Equal(t, float32((i+1)*columns-1), last)
+			}
+			require.Equal(t, len(options) == 0, got.ReadOnly())
+			require.True(t, only.ReadOnly())
+		}
+		assert.LessOrEqual(t, shm.Mappings(), before+2)
+		for _, y := range held {
+			y.Close()
+		}
+		assert.Equal(t, before, shm.Mappings())
+		x.Close()
+	}
+}
+
+// A sparse file takes no memory. Those of others must not fill the address space.
+func TestSegmentsOfOthersTakeAtMostAQuarterOfTheAddressSpace(t *testing.T) {
+	leavesNothing(t)
+	const size = 12 << 40
+	receive := func() ([]*dlpack.Tensor, error) {
+		a, b := pair(t)
+		file := sealedFile(t, 0, size)
+		defer syscall.Close(file)
+		_, _, err := a.WriteMsgUnix(message(set(44, size/4, 8)), syscall.UnixRights(file), nil)
+		require.NoError(t, err)
+		return shm.Recv(t.Context(), b)
+	}
+	var held []*dlpack.Tensor
+	for range 2 {
+		got, err := receive()
+		require.NoError(t, err)
+		held = append(held, got...)
+	}
+	_, err := receive()
+	require.ErrorIs(t, err, dlpack.ErrMemory)
+	require.ErrorContains(t, err, "the segments of other processes would take more than a quarter of the address space")
+	held[0].Close()
+	got, err := receive()
+	require.NoError(t, err)
+	got[0].Close()
+	held[1].Close()
+}
+
 func TestAllDataTypesCanBeSent(t *testing.T) {
 	leavesNothing(t)
 	for _, name := range []string{"bool", "int4", "uint2", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"} {
@@ -476,17 +543,22 @@ func unsealed(t *testing.T) int {
 	return file
 }
 
+const hugetlb = 4 // MFD_HUGETLB
+
 // hugePages returns a descriptor of a sealed file of huge pages, of which the machine may have none.
-func hugePages(t *testing.T) int {
-	const cloexec, sealing, hugetlb, addSeals, shrinkAndGrow = 1, 2, 4, 1024 + 9, 2 | 4
+func hugePages(t *testing.T) int { return sealedFile(t, hugetlb, 1<<30) } // of whole pages, whatever their size is
+
+// sealedFile returns a descriptor of a new file (memfd_create) of so many bytes, which takes no memory.
+func sealedFile(t *testing.T, flags uintptr, size int64) int {
+	const cloexec, sealing, addSeals, shrinkAndGrow = 1, 2, 1024 + 9, 2 | 4
 	name, err := syscall.BytePtrFromString("dlbridge")
 	require.NoError(t, err)
 	call := map[string]uintptr{"amd64": 319, "arm64": 279}[runtime.GOARCH] // memfd_create
-	file, _, errno := syscall.Syscall(call, uintptr(unsafe.Pointer(name)), cloexec|sealing|hugetlb, 0)
+	file, _, errno := syscall.Syscall(call, uintptr(unsafe.Pointer(name)), cloexec|sealing|flags, 0)
 	if errno != 0 {
-		t.Skip("this kernel has no files of huge pages: ", errno)
+		t.Skip("this kernel has no such files: ", errno)
 	}
-	require.NoError(t, syscall.Ftruncate(int(file), 1<<30)) // of whole pages, whatever their size is
+	require.NoError(t, syscall.Ftruncate(int(file), size))
 	_, _, errno = syscall.Syscall(syscall.SYS_FCNTL, file, addSeals, shrinkAndGrow)
 	require.Zero(t, errno)
 	return int(file)

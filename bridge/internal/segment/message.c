@@ -40,7 +40,8 @@ static const uint32_t no_segment = UINT32_MAX;
 core_status segment_status(int code) {
   switch (code) {
   case 0: return CORE_OK;
-  case ENOMEM: return CORE_ERR_MEMORY;
+  case ENOMEM:
+  case EOVERFLOW: return CORE_ERR_MEMORY;
   case EROFS: return CORE_ERR_READONLY;
   case EINVAL: /* a file that cannot have seals */
   case ENODEV: /* a file that cannot be mapped */
@@ -53,7 +54,10 @@ core_status segment_status(int code) {
 }
 
 core_status segment_fail(int code, const char *what, char *text, size_t text_size) {
-  core_status status = FAIL(segment_status(code), "%s: %s", what, strerror(code));
+  core_status status = FAIL(segment_status(code), "%s: %s", what,
+                            code == EOVERFLOW ? "the segments of other processes would take more than a quarter of the address space of this "
+                                                "process (RLIMIT_AS, or 47 bits); release some, or receive less at once"
+                                              : strerror(code));
   errno = code;
   return status;
 }
@@ -301,23 +305,33 @@ static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, 
   return check_place(t, flags, t->mapping < 0 ? NULL : &needs[number], text, text_size);
 }
 
+/* Returns the error for bytes that must be neither mapped nor copied. */
+static core_status check_need(const need *n, const char *what, uint64_t size, uint64_t copied, char *text, size_t text_size) {
+  if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
+  if (n->fixed && !n->read_only && !n->writable)
+    return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
+  if (n->fixed || size <= copied) return CORE_OK;
+  return FAIL(CORE_ERR_ARGUMENT,
+              "%s: another process can make it smaller at any time, so that its %" PRIu64
+              " bytes must be copied, which the caller must allow (CopyUnsealed in Go, copy_unsealed= in Python); %" PRIu64 " are allowed",
+              what, size, copied);
+}
+
 /* Maps those bytes of segment `number` of a message that its tensors need; the number is -1 for the only file. If the file can become
- * smaller, copies them instead; *copied is the number of bytes that may still be copied. Takes over the descriptor unless there is an
+ * smaller, copies them instead; *copied is the number of bytes that may still be copied. Takes over the descriptor, also after an
  * error. */
 static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copied, char *text, size_t text_size) {
   char what[64] = "its file";
   if (number >= 0) snprintf(what, sizeof what, "segment %d", number);
-  if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
-  if (n->fixed && !n->read_only && !n->writable) return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
-  uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
+  const uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
+  const core_status status = check_need(n, what, size, *copied, text, text_size);
+  if (status != CORE_OK) {
+    close(file);
+    return status;
+  }
   int code;
   if (n->fixed) {
     code = segment_map(out, file, start, size, n->read_only);
-  } else if (size > *copied) {
-    return FAIL(CORE_ERR_ARGUMENT,
-                "%s: another process can make it smaller at any time, so that its %" PRIu64
-                " bytes must be copied, which the caller must allow (CopyUnsealed in Go, copy_unsealed= in Python); %" PRIu64 " are allowed",
-                what, size, *copied);
   } else {
     *copied -= size;
     code = segment_copy(out, file, start, size);
@@ -340,12 +354,12 @@ static core_status inbox_room(segment_inbox *out, size_t tensors, size_t mapping
  * mapping fails, it frees everything, closes all descriptors and returns the error. */
 static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copied, core_status status,
                            char *text, size_t text_size) {
-  int given = 0; /* descriptors that mappings have taken over */
-  while ((size_t)given < count && status == CORE_OK) {
-    status = map_one(&out->mappings[given], files[given], &needs[given], count == 1 ? -1 : given, &copied, text, text_size);
+  int given = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (status != CORE_OK) close(files[i]);
+    else status = map_one(&out->mappings[i], files[i], &needs[i], count == 1 ? -1 : (int)i, &copied, text, text_size);
     if (status == CORE_OK) given++;
   }
-  for (size_t i = (size_t)given; i < count; i++) close(files[i]);
   out->mapping_count = given;
   if (status != CORE_OK) {
     const int before = errno; /* of segment_fail */

@@ -39,10 +39,21 @@ enum { WITH_CLOEXEC = 1, WITH_SEALING = 2 }; /* MFD_CLOEXEC, MFD_ALLOW_SEALING *
  *
  * known.all is sorted by descending addresses: Linux puts each new mapping below the others, so that it usually comes last. */
 
+struct segment_mapping {
+  char *base;
+  size_t size;
+  uint64_t start;     /* the offset of base in the file */
+  segment_file *file; /* NULL for a copy, and for memory that other code has mapped */
+  int read_only;
+  size_t holders;
+  segment_mapping *next; /* of the same file */
+};
+
 static struct {
   pthread_mutex_t mutex;
-  segment **all;
+  segment_mapping **all;
   size_t count, room;
+  uint64_t of_others; /* bytes that are mapped of segments that this process has not made */
   void *files; /* a tree of tsearch, of all segment_files */
   struct {
     int fd; /* of /proc/self/maps; -1 if it is not open */
@@ -93,6 +104,8 @@ struct segment_file {
   dev_t device;
   ino_t number;
   size_t size; /* of the file; it is set at once */
+  int own;     /* segment_create has made it */
+  segment_mapping *mappings;
 };
 
 static int compare_files(const void *left, const void *right) {
@@ -131,15 +144,7 @@ static int still_open(const segment_file *file) {
   return fstat(file->fd, &status) == 0 && status.st_ino == file->number && status.st_dev == file->device;
 }
 
-/* Takes over the descriptor of a file that is new. */
-static int begin(segment_file **out, int fd) {
-  *out = malloc(sizeof **out);
-  if (*out == NULL) return ENOMEM;
-  **out = (segment_file){.fd = fd, .holders = 1};
-  return 0;
-}
-
-/* Does the work of segment_file_take. The caller has locked the mutex. */
+/* Does the work of segment_file_take, except that the caller closes `fd` if it is not the file's. The caller has locked the mutex. */
 static int take(segment_file **out, int fd) {
   segment_file key = {.fd = fd, .holders = 1};
   int failed = identify(&key);
@@ -150,7 +155,6 @@ static int take(segment_file **out, int fd) {
     if (still_open(*out)) {
       (*out)->holders++;
       (*out)->size = key.size; /* a file that is not sealed may have grown */
-      close(fd);
       return 0;
     }
     (*out)->listed = 0;
@@ -164,25 +168,32 @@ static int take(segment_file **out, int fd) {
   return failed;
 }
 
-/* Does the work of segment_file_end. The caller has locked the mutex. */
-static void end(segment_file *file) {
-  if (--file->holders > 0) return;
-  if (file->listed) tdelete(file, &known.files, compare_files);
-  close(file->fd);
-  free(file);
-}
-
 int segment_file_take(segment_file **out, int fd) {
   lock();
   const int failed = take(out, fd);
   unlock();
+  if (!failed && (*out)->fd != fd) close(fd);
   return failed;
+}
+
+/* Gives a file up. Returns 1 if that was its last holder: the caller calls close_file after it has unlocked the mutex, because to close a
+ * file may take long, and then others would wait. */
+static int leave(segment_file *file) {
+  if (--file->holders > 0) return 0;
+  if (file->listed) tdelete(file, &known.files, compare_files);
+  return 1;
+}
+
+static void close_file(segment_file *file) {
+  close(file->fd);
+  free(file);
 }
 
 void segment_file_end(segment_file *file) {
   lock();
-  end(file);
+  const int last = leave(file);
   unlock();
+  if (last) close_file(file);
 }
 
 int segment_file_descriptor(const segment_file *file) { return file->fd; }
@@ -198,33 +209,64 @@ static size_t above(uintptr_t address) {
   return low;
 }
 
-/* Adds a mapping. Its file is set by hold(&s->file, fd), unless hold is NULL. */
-static int remember(segment *s, int fd, int (*hold)(segment_file **out, int fd)) {
+/* Reports whether this process may have so many bytes mapped of segments that others have made. Their files take no memory as long as
+ * they are empty, so that a peer could fill the address space with them. */
+static int is_too_much(uint64_t bytes) {
+  struct rlimit limit;
+  const uint64_t most = UINT64_C(1) << 47;
+  return bytes > (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < most ? limit.rlim_cur : most) / 4;
+}
+
+/* Adds a mapping to those that are known. It takes over the caller's hold on m->file. */
+static int remember(segment_mapping *m) {
   int failed = 0;
+  const uint64_t of_others = m->file != NULL && !m->file->own ? m->size : 0;
   lock();
-  if (known.count == known.room) {
+  if (of_others > 0 && is_too_much(known.of_others + of_others)) failed = EOVERFLOW;
+  if (!failed && known.count == known.room) {
     size_t room = known.room == 0 ? 16 : 2 * known.room;
-    segment **all = realloc(known.all, room * sizeof *all);
+    segment_mapping **all = realloc(known.all, room * sizeof *all);
     if (all == NULL) failed = ENOMEM;
     else known.all = all, known.room = room;
   }
-  if (!failed && hold != NULL) failed = hold(&s->file, fd);
   if (!failed) {
-    size_t at = above((uintptr_t)s->base);
+    size_t at = above((uintptr_t)m->base);
     memmove(known.all + at + 1, known.all + at, (known.count - at) * sizeof *known.all);
-    known.all[at] = s;
+    known.all[at] = m;
     known.count++;
+    known.of_others += of_others;
+    if (m->file != NULL) {
+      m->next = m->file->mappings;
+      m->file->mappings = m;
+    }
   }
   unlock();
   return failed;
 }
 
-static void forget(const segment *s) {
+/* Gives a mapping up. The last of its holders ends it: it is forgotten before munmap, after which a new mapping may get the same address,
+ * and freed when the mutex is unlocked, since that may take long. */
+static void drop(segment_mapping *m) {
   lock();
-  size_t at = above((uintptr_t)s->base);
+  if (--m->holders > 0) {
+    unlock();
+    return;
+  }
+  size_t at = above((uintptr_t)m->base);
   known.count--;
   memmove(known.all + at, known.all + at + 1, (known.count - at) * sizeof *known.all);
+  int last = 0;
+  if (m->file != NULL) {
+    segment_mapping **link = &m->file->mappings;
+    while (*link != m) link = &(*link)->next;
+    *link = m->next;
+    if (!m->file->own) known.of_others -= m->size;
+    last = leave(m->file);
+  }
   unlock();
+  munmap(m->base, m->size);
+  if (last) close_file(m->file);
+  free(m);
 }
 
 int64_t segment_count(void) {
@@ -242,12 +284,12 @@ static int fixed_by(int seals) { return seals >= 0 && (seals & F_SEAL_SHRINK); }
 enum { READ_ONLY_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE };
 
 /* Returns the mapping in which this memory lies, or NULL. The caller has locked the mutex. */
-static const segment *with_memory(uintptr_t address, size_t size) {
+static const segment_mapping *with_memory(uintptr_t address, size_t size) {
   size_t first = above(address);
   if (first == known.count) return NULL;
-  const segment *s = known.all[first];
-  size_t at = address - (uintptr_t)s->base;
-  return at <= s->size && size <= s->size - at ? s : NULL;
+  const segment_mapping *m = known.all[first];
+  size_t at = address - (uintptr_t)m->base;
+  return at <= m->size && size <= m->size - at ? m : NULL;
 }
 
 /* ---- mappings of other libraries ----------------------------------------------------------------
@@ -436,27 +478,27 @@ static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
 int segment_find(uintptr_t address, size_t size, segment_place *out) {
   int failed = ENOENT;
   lock();
-  const segment *s = with_memory(address, size);
-  if (s != NULL && s->file != NULL) {
-    out->read_only = s->read_only;
-    out->offset = s->start + (address - (uintptr_t)s->base);
-    out->size = s->file->size;
-    failed = s->file->listed ? 0 : list(s->file);
-    if (!failed) out->file = segment_duplicate(s->file->fd);
+  const segment_mapping *m = with_memory(address, size);
+  if (m != NULL && m->file != NULL) {
+    out->read_only = m->read_only;
+    out->offset = m->start + (address - (uintptr_t)m->base);
+    out->size = m->file->size;
+    failed = m->file->listed ? 0 : list(m->file);
+    if (!failed) out->file = segment_duplicate(m->file->fd);
     if (!failed && out->file < 0) failed = errno;
   }
   unlock();
-  return s != NULL ? failed : find_of_others(address, size, out);
+  return m != NULL ? failed : find_of_others(address, size, out);
 }
 
 int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
   segment_place place;
   lock();
-  const segment *s = with_memory(address, size);
-  int fixed = s != NULL && s->file != NULL && fixed_by(fcntl(s->file->fd, F_GET_SEALS));
-  *whole = fixed ? s->file->size : 0;
+  const segment_mapping *m = with_memory(address, size);
+  int fixed = m != NULL && m->file != NULL && fixed_by(fcntl(m->file->fd, F_GET_SEALS));
+  *whole = fixed ? m->file->size : 0;
   unlock();
-  const int failed = s != NULL ? ENOENT : find_of_others(address, size, &place);
+  const int failed = m != NULL ? ENOENT : find_of_others(address, size, &place);
   if (failed == 0) close(place.file);
   if (failed == 0 || (failed == EMFILE && place.size > 0)) {
     *whole = place.size;
@@ -470,35 +512,59 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
 /* Returns the errno of a call that has not mapped memory. ENOMEM also stands for EAGAIN: the process may lock no more (mlockall). */
 static int not_mapped(void) { return errno == EAGAIN ? ENOMEM : errno; }
 
-/* Maps a file without adding the mapping to those that are known. Returns NULL with errno. */
-static segment *map(int fd, uint64_t start, size_t size, int read_only) {
-  segment *s = malloc(sizeof *s);
-  if (s == NULL) return NULL;
-  *s = (segment){.size = size, .start = start, .read_only = read_only};
-  s->base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
-  if (s->base != MAP_FAILED) return s;
-  const int failed = not_mapped();
-  free(s);
-  errno = !read_only && (failed == EPERM || failed == EACCES) ? EROFS : failed; /* sealed, or opened read-only */
-  return NULL;
+/* Maps a part of a file anew, and takes over the caller's hold on the file. After an error the hold stays the caller's. */
+static int map(segment_mapping **out, segment_file *file, uint64_t start, size_t size, int read_only) {
+  segment_mapping *m = malloc(sizeof *m);
+  if (m == NULL) return ENOMEM;
+  *m = (segment_mapping){.size = size, .start = start, .file = file, .read_only = read_only, .holders = 1};
+  m->base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)start);
+  int failed = m->base == MAP_FAILED ? not_mapped() : 0;
+  if (!read_only && (failed == EPERM || failed == EACCES)) failed = EROFS; /* it is sealed, or was opened read-only */
+  if (!failed && (failed = remember(m)) != 0) munmap(m->base, size);
+  if (failed) free(m);
+  else *out = m;
+  return failed;
 }
 
-/* Adds a mapping, whose file is that of `fd` by `take` or `begin`, which take the descriptor over. After an error the mapping has
- * ended. */
-static int keep(segment **out, segment *s, int fd, int (*hold)(segment_file **out, int fd)) {
-  const int failed = remember(s, fd, hold);
-  if (failed) {
-    munmap(s->base, s->size);
-    free(s);
-  } else {
-    *out = s;
+/* Returns a part of a mapping as a segment. It takes over the caller's hold on the mapping, also after an error. */
+static int part_of(segment **out, segment_mapping *m, uint64_t start, size_t size) {
+  segment *s = malloc(sizeof *s);
+  if (s == NULL) {
+    drop(m);
+    return ENOMEM;
   }
+  *s = (segment){.base = m->base + (start - m->start), .size = size, .start = start, .read_only = m->read_only, .mapping = m};
+  *out = s;
+  return 0;
+}
+
+/* Maps a part of a file, unless there is a mapping that has it. It takes over the caller's hold on the file, also after an error. The
+ * second mapping of a file is one of all of it, so that it has few, however many parts are asked for. */
+static int map_part(segment **out, segment_file *file, uint64_t start, size_t size, int read_only) {
+  int failed = -1;
+  lock();
+  segment_mapping *m = file->mappings, *other = NULL;
+  for (; m != NULL; m = m->next) {
+    if (m->read_only != read_only) continue;
+    if (m->start <= start && start - m->start <= m->size && size <= m->size - (start - m->start)) break;
+    other = m;
+  }
+  if (m != NULL) m->holders++;
+  const size_t whole = other != NULL && start <= file->size && size <= file->size - start ? file->size : 0;
+  unlock();
+  if (m != NULL) segment_file_end(file);
+  else if (whole > 0) failed = map(&m, file, 0, whole, read_only);
+  if (m == NULL && failed) failed = map(&m, file, start, size, read_only);
+  if (m != NULL) return part_of(out, m, start, size);
+  segment_file_end(file);
   return failed;
 }
 
 int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
-  segment *s = map(fd, start, size, read_only);
-  return s == NULL ? errno : keep(out, s, fd, take);
+  segment_file *file;
+  const int failed = segment_file_take(&file, fd);
+  if (failed) close(fd);
+  return failed ? failed : map_part(out, file, start, size, read_only);
 }
 
 /* Reports by an errno that this process cannot have a segment of `size` bytes. Linux itself makes a memfd of any size, whose pages it
@@ -520,19 +586,30 @@ int segment_create(segment **out, size_t size) {
   if (failed) return failed;
   int fd = segment_above_standard((int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING));
   if (fd < 0) return errno;
-  failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
-  if (!failed) {
-    segment *s = map(fd, 0, size, 0);
-    failed = s == NULL ? errno : keep(out, s, fd, begin);
-    if (!failed) s->file->size = size;
+  segment_file *file = malloc(sizeof *file);
+  if (file == NULL) failed = ENOMEM;
+  else if (ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) failed = errno;
+  if (failed) {
+    free(file);
+    close(fd);
+    return failed;
   }
-  if (failed) close(fd);
+  *file = (segment_file){.fd = fd, .holders = 1, .size = size, .own = 1};
+  return map_part(out, file, 0, size, 0);
+}
+
+/* Returns memory that has no file as a segment. After an error the memory is unmapped. */
+static int without_file(segment **out, char *base, uint64_t start, size_t size, int read_only) {
+  segment_mapping *m = malloc(sizeof *m);
+  if (m != NULL) *m = (segment_mapping){.base = base, .size = size, .start = start, .read_only = read_only, .holders = 1};
+  const int failed = m == NULL ? ENOMEM : remember(m);
+  if (!failed) return part_of(out, m, start, size);
+  munmap(base, size);
+  free(m);
   return failed;
 }
 
 int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
-  segment *s = malloc(sizeof *s);
-  if (s == NULL) return ENOMEM;
   char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int failed = base == MAP_FAILED ? not_mapped() : 0;
   for (size_t done = 0; !failed && done < size;) {
@@ -541,40 +618,18 @@ int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
     else if (n == 0) failed = EINVAL;
     else if (errno != EINTR) failed = errno;
   }
-  if (!failed) {
-    *s = (segment){.base = base, .size = size, .start = start};
-    failed = remember(s, -1, NULL);
-  }
-  if (failed) {
-    if (base != MAP_FAILED) munmap(base, size);
-    free(s);
-  } else {
-    close(fd);
-    *out = s;
-  }
+  close(fd);
+  if (!failed) return without_file(out, base, start, size, 0);
+  if (base != MAP_FAILED) munmap(base, size);
   return failed;
 }
 
 void segment_release(void *ctx) {
   SEGMENT_WITHOUT_CANCELLATION;
   segment *s = ctx;
-  forget(s); /* before munmap, after which a new mapping may get the same address */
-  munmap(s->base, s->size);
-  if (s->file != NULL) segment_file_end(s->file);
+  drop(s->mapping);
   if (s->done != NULL) s->done(s->ctx);
   free(s);
-}
-
-/* Maps a part of a file read-only, and takes the file over. */
-static int alias_of_file(segment **out, segment_file *file, uint64_t start, size_t size) {
-  segment *s = map(file->fd, start, size, 1);
-  int failed = s == NULL ? errno : 0;
-  if (s != NULL) {
-    s->file = file;
-    failed = keep(out, s, -1, NULL);
-  }
-  if (failed) segment_file_end(file);
-  return failed;
 }
 
 int segment_alias(segment **out, uintptr_t address, size_t size) {
@@ -582,41 +637,26 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
   uint64_t start = 0;
   uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
   lock();
-  const segment *found = with_memory(address, size);
+  const segment_mapping *found = with_memory(address, size);
   if (found != NULL && found->file != NULL) {
     file = found->file;
     file->holders++;
     start = found->start + (address - (uintptr_t)found->base) - within;
   }
   unlock();
-  if (file != NULL) return alias_of_file(out, file, start, size + within);
+  if (file != NULL) return map_part(out, file, start, size + within, 1);
   segment_place place;
   mapping m;
   int failed = find_of_others(address, size, &place);
-  if (failed == 0) {
-    failed = segment_map(out, place.file, place.offset - within, size + within, 1);
-    if (failed) close(place.file);
-    return failed;
-  }
+  if (failed == 0) return segment_map(out, place.file, place.offset - within, size + within, 1);
   failed = mapping_at(&m, address);
   if (failed == ENOENT || (!failed && size > m.end - address)) return EINVAL;
   if (failed) return failed;
-  segment *s = malloc(sizeof *s);
-  if (s == NULL) return ENOMEM;
   void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* size 0 keeps the old mapping */
-  if (base == MAP_FAILED) {
-    failed = not_mapped();
-    free(s);
-    return failed;
-  }
-  *s = (segment){.base = base, .size = size + within, .read_only = 1};
-  failed = mprotect(base, s->size, PROT_READ) != 0 ? errno : remember(s, -1, NULL);
-  if (failed) {
-    munmap(base, s->size);
-    free(s);
-  } else {
-    *out = s;
-  }
+  if (base == MAP_FAILED) return not_mapped();
+  if (mprotect(base, size + within, PROT_READ) == 0) return without_file(out, base, 0, size + within, 1);
+  failed = errno;
+  munmap(base, size + within);
   return failed;
 }
 

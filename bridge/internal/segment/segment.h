@@ -22,14 +22,17 @@ static inline void segment_restore_cancellation(const int *before) { pthread_set
 /* A file of a segment that this process has open. All mappings and offers of one segment share its descriptor. */
 typedef struct segment_file segment_file;
 
-/* A mapping of a segment, or of a part of one, in this process. It ends with segment_release. */
+/* A mapping in this process, of a segment or of other memory. Those who need parts of one segment share its mappings. */
+typedef struct segment_mapping segment_mapping;
+
+/* A segment, or a part of one, that is mapped in this process until segment_release. */
 typedef struct {
   char *base;
   size_t size;
   uint64_t start; /* the offset of base in the segment */
-  segment_file *file; /* NULL for a copy, and for memory that other code has mapped */
   int read_only;
-  void (*done)(void *ctx); /* called after the mapping has ended; may be NULL */
+  segment_mapping *mapping;
+  void (*done)(void *ctx); /* called by segment_release, as its last step; may be NULL */
   void *ctx;
 } segment;
 
@@ -64,19 +67,20 @@ CORE_API void segment_file_end(segment_file *file);
  * system would not give the process so much other memory either; EFBIG: it is more than RLIMIT_FSIZE. */
 CORE_API int segment_create(segment **out, size_t size);
 
-/* Maps `size` bytes of a segment from `start` on, a multiple of the page size, and takes over the descriptor. After an error the
- * descriptor stays the caller's. */
+/* Maps `size` bytes of a segment from `start` on, a multiple of the page size, by a mapping that there is already if it has these bytes.
+ * Takes over the descriptor, also after an error. EOVERFLOW: the segments that this process has not made would take more than a quarter
+ * of its address space. EROFS: it cannot be mapped writable. */
 CORE_API int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only);
 
-/* Reads `size` bytes of a file from `start` on into new private memory, which segment_release frees, and closes the descriptor.
- * After an error the descriptor stays the caller's. EINVAL: the file is shorter. */
+/* Reads `size` bytes of a file from `start` on into new private memory, which segment_release frees, and closes the descriptor,
+ * also after an error. EINVAL: the file is shorter. */
 CORE_API int segment_copy(segment **out, int fd, uint64_t start, size_t size);
 
 /* Opens a file that other programs share by its name, such as an object of shm_open, without following links. EINVAL: the name is
  * not one of a file in the directory itself, or one of a directory or a socket. */
 CORE_API int segment_open_named(int *fd, const char *directory, const char *name, int writable);
 
-/* Ends a mapping, gives up its file and calls `done`. ctx is the segment. Any thread may call it. */
+/* Gives up a segment, the last one of its mapping ends that, and calls `done`. ctx is the segment. Any thread may call it. */
 CORE_API void segment_release(void *ctx);
 
 /* Finds the mapping of a file in which `size` bytes of memory at an address lie. It was made by one of these functions, in this library
@@ -110,7 +114,7 @@ CORE_API int segment_may_hand_over(int fd, int writable);
  * EBADF: it is not a regular file. */
 CORE_API int segment_check(int fd, uint64_t *size, int *fixed, int *writable);
 
-/* Returns the number of mappings of this process that segment_release has not ended. */
+/* Returns the number of mappings of this process that have not ended. */
 CORE_API int64_t segment_count(void);
 
 #endif
