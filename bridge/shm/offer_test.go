@@ -4,6 +4,7 @@ package shm_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -163,6 +164,31 @@ func TestG90StrangersAtTheSocketDisturbNobody(t *testing.T) {
 	}
 }
 
+// A process on a busy machine may take long between its connection and the last byte of its token.
+func TestATokenMayComeSlowly(t *testing.T) {
+	offering(t)
+	h := offered(t, time.Minute)
+	token, err := hex.DecodeString(h.Token)
+	require.NoError(t, err)
+	conn, err := net.Dial("unix", "@"+h.Socket)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write(token[:8])
+	require.NoError(t, err)
+	time.Sleep(1200 * time.Millisecond)
+	_, err = conn.Write(token[8:])
+	require.NoError(t, err)
+	answer, control := make([]byte, 1), make([]byte, 64)
+	n, m, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(answer, control)
+	require.NoError(t, err)
+	require.Equal(t, []byte{1}, answer[:n])
+	messages, err := syscall.ParseSocketControlMessage(control[:m])
+	require.NoError(t, err)
+	files, err := syscall.ParseUnixRights(&messages[0])
+	require.NoError(t, err)
+	syscall.Close(files[0])
+}
+
 // poll refuses more descriptors than RLIMIT_NOFILE, which a process may lower after it has opened them.
 func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 	offering(t)
@@ -186,9 +212,9 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 	for _, conn := range visitors[:2] { // poll may have begun before the first
 		_, err = conn.Write(make([]byte, 15)) // the rest of a token of no offer
 		require.NoError(t, err)
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 		_, err = conn.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF) // before its second is over, after which all are dismissed
+		require.ErrorIs(t, err, io.EOF)
 	}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 	x, err = shm.Fetch(t.Context(), h, four)

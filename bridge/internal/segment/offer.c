@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +20,20 @@
 #include <unistd.h>
 
 enum {
-  TOKEN = 16,         /* bytes */
-  VISITORS = 64,      /* the most connections that are answered at once; a further one ends the oldest */
-  ANSWER_TIME = 1000, /* milliseconds in which a process that has connected must send its token */
-  RETRY_TIME = 10,    /* milliseconds until the next connection is accepted, after one could not be */
-  IDLE_TIME = 100     /* milliseconds after which the thread ends, if nothing is offered */
+  TOKEN = 16,       /* bytes */
+  VISITORS = 64,    /* the most connections that wait for the rest of their token at once; a further one ends the oldest */
+  RETRY_TIME = 10,  /* milliseconds until the next connection is accepted, after one could not be */
+  IDLE_TIME = 100   /* milliseconds after which the thread ends, if nothing is offered */
 };
 static const char prefix[] = "dlbridge-shm-";
 
 /* A file that waits to be fetched, until `end` on the clock of segment_now. */
-typedef struct {
-  unsigned char token[TOKEN];
+typedef struct offer {
+  unsigned char token[TOKEN]; /* by which here.by_token is ordered */
   segment_file *file;
   int64_t end;
+  size_t index;       /* in here.all */
+  struct offer *next; /* in here.withdrawn */
 } offer;
 
 /* A process that has connected, and the part of its token that has come. */
@@ -39,16 +41,18 @@ typedef struct {
   unsigned char token[TOKEN];
   size_t done;
   int conn;
-  int64_t end;
 } visitor;
 
 /* The offers of this process. The thread `serve` holds the mutex except while it waits, so that a forked child can close all
  * that it has inherited. */
 static struct {
   pthread_mutex_t mutex;
-  offer *all;
+  offer **all;
   size_t count, room;
-  visitor visitors[VISITORS];
+  void *by_token;     /* a tree of tsearch, of all offers */
+  int64_t first_end;  /* no offer ends before */
+  offer *withdrawn;   /* offers that `unlock` will free */
+  visitor visitors[VISITORS]; /* in the order in which they came */
   size_t visitor_count;
   pthread_t thread;
   int running, ending; /* whether there is a thread that answers, and whether it shall end */
@@ -56,7 +60,7 @@ static struct {
   int listener, wake;  /* its socket, and an eventfd that wakes it */
   int64_t deaf_until;  /* no connection is accepted before, because the last one could not be */
   char socket[sizeof ((segment_handle *)0)->socket];
-} here = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} here = {.mutex = PTHREAD_MUTEX_INITIALIZER, .first_end = INT64_MAX};
 
 /* ---- names and tokens -------------------------------------------------------------------------- */
 
@@ -115,19 +119,37 @@ static int of_this_user(int conn) {
 
 /* ---- the thread that answers ------------------------------------------------------------------- */
 
-static void withdraw(size_t i) {
-  segment_file_end(here.all[i].file);
-  here.all[i] = here.all[--here.count];
+static int compare_tokens(const void *left, const void *right) { return memcmp(left, right, TOKEN); }
+
+/* Unlocks the mutex, and frees what was withdrawn. It does so while the mutex is unlocked, because to free a segment may take long, and
+ * one after the other, so that a child that is forked meanwhile can free the rest. */
+static void unlock(void) {
+  for (offer *o; (o = here.withdrawn) != NULL; pthread_mutex_lock(&here.mutex)) {
+    here.withdrawn = o->next;
+    pthread_mutex_unlock(&here.mutex);
+    segment_file_end(o->file);
+    free(o);
+  }
+  pthread_mutex_unlock(&here.mutex);
+}
+
+static void withdraw(offer *o) {
+  tdelete(o, &here.by_token, compare_tokens);
+  here.all[o->index] = here.all[--here.count];
+  here.all[o->index]->index = o->index;
+  o->next = here.withdrawn;
+  here.withdrawn = o;
 }
 
 static void dismiss(size_t i) {
   close(here.visitors[i].conn);
-  here.visitors[i] = here.visitors[--here.visitor_count];
+  here.visitor_count--;
+  memmove(here.visitors + i, here.visitors + i + 1, (here.visitor_count - i) * sizeof *here.visitors);
 }
 
 /* Ends all offers and connections, and closes the socket. */
 static void close_all(void) {
-  while (here.count > 0) withdraw(here.count - 1);
+  while (here.count > 0) withdraw(here.all[0]);
   while (here.visitor_count > 0) dismiss(here.visitor_count - 1);
   if (here.running) {
     close(here.listener);
@@ -143,17 +165,15 @@ static int answer(visitor *v) {
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   v->done += (size_t)n;
   if (n == 0 || v->done < TOKEN) return n > 0;
-  for (size_t i = 0; i < here.count; i++) {
-    if (memcmp(here.all[i].token, v->token, TOKEN) != 0) continue;
-    /* If the other process has left, another one can still fetch the descriptor. */
-    const int fd = segment_file_descriptor(here.all[i].file);
-    if (segment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) {
-      withdraw(i);
-    } else {
-      const char why = (char)errno;
-      segment_rights_send(v->conn, &why, 1, NULL, 0);
-    }
-    break;
+  offer **found = tfind(v->token, &here.by_token, compare_tokens);
+  if (found == NULL) return 0;
+  /* If the other process has left, another one can still fetch the descriptor. */
+  const int fd = segment_file_descriptor((*found)->file);
+  if (segment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) {
+    withdraw(*found);
+  } else {
+    const char why = (char)errno;
+    segment_rights_send(v->conn, &why, 1, NULL, 0);
   }
   return 0;
 }
@@ -165,37 +185,28 @@ static void welcome(int64_t now) {
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) here.deaf_until = now + RETRY_TIME;
     return;
   }
-  visitor v = {.conn = conn, .end = now + ANSWER_TIME};
+  visitor v = {.conn = conn};
   if (!of_this_user(conn) || !answer(&v)) {
     close(conn);
     return;
   }
-  if (here.visitor_count == VISITORS) {
-    size_t oldest = 0;
-    for (size_t i = 1; i < VISITORS; i++) {
-      if (here.visitors[i].end < here.visitors[oldest].end) oldest = i;
-    }
-    dismiss(oldest);
-  }
+  if (here.visitor_count == VISITORS) dismiss(0);
   here.visitors[here.visitor_count++] = v;
 }
 
-/* Drops the offers and the visitors whose time is over. Returns the time at which the next one's is. */
+/* Drops the offers whose time is over, and the visitors if nothing is offered any more. Returns when to look again. */
 static int64_t expire(int64_t now) {
-  int64_t next = INT64_MAX;
-  for (size_t i = here.count; i-- > 0;) {
-    if (here.all[i].end <= now) withdraw(i);
-    else if (here.all[i].end < next) next = here.all[i].end;
+  if (here.first_end <= now) {
+    here.first_end = INT64_MAX;
+    for (size_t i = here.count; i-- > 0;) {
+      if (here.all[i]->end <= now) withdraw(here.all[i]);
+      else if (here.all[i]->end < here.first_end) here.first_end = here.all[i]->end;
+    }
   }
-  for (size_t i = here.visitor_count; i-- > 0;) {
-    if (here.visitors[i].end <= now) dismiss(i);
-    else if (here.visitors[i].end < next) next = here.visitors[i].end;
-  }
-  if (here.deaf_until > now && here.deaf_until < next) next = here.deaf_until;
-  return next;
+  while (here.count == 0 && here.visitor_count > 0) dismiss(here.visitor_count - 1);
+  const int64_t next = here.count == 0 ? now + IDLE_TIME : here.first_end;
+  return here.deaf_until > now && here.deaf_until < next ? here.deaf_until : next;
 }
-
-static int idle(void) { return here.count == 0 && here.visitor_count == 0; }
 
 /* Does what poll does. poll refuses more descriptors than RLIMIT_NOFILE, which may have become lower after they were opened: then each
  * is looked at alone, every RETRY_TIME. */
@@ -214,18 +225,19 @@ static int poll_all(struct pollfd *polled, size_t count, int wait) {
 /* Waits for the next event and handles all that have come. The caller holds the mutex. Reports whether something has come. */
 static int serve_once(void) {
   struct pollfd polled[2 + VISITORS] = {{.fd = here.wake, .events = POLLIN}, {.fd = here.listener, .events = POLLIN}};
-  int64_t now = segment_now(), next = expire(now);
+  const int64_t now = segment_now(), next = expire(now);
   const size_t visitors = here.visitor_count;
   if (here.deaf_until > now) polled[1].fd = -1;
-  if (idle()) next = now + IDLE_TIME;
   for (size_t i = 0; i < visitors; i++) polled[2 + i] = (struct pollfd){.fd = here.visitors[i].conn, .events = POLLIN};
   const int wait = next == INT64_MAX ? -1 : next - now > INT32_MAX ? INT32_MAX : (int)(next - now);
-  pthread_mutex_unlock(&here.mutex);
+  unlock();
   const int ready = poll_all(polled, 2 + visitors, wait);
   pthread_mutex_lock(&here.mutex);
   if (ready <= 0) return ready < 0;
   if ((polled[0].revents | polled[1].revents) & POLLNVAL) {
     /* The program has closed all its descriptors, and their numbers may have others by now. */
+    tdestroy(here.by_token, free);
+    here.by_token = NULL;
     here.count = here.visitor_count = 0;
     here.running = 0;
     here.ending = 1;
@@ -242,9 +254,9 @@ static int serve_once(void) {
 
 static void *serve(void *unused) {
   pthread_mutex_lock(&here.mutex);
-  while (!here.ending && (serve_once() || !idle())) continue;
+  while (!here.ending && (serve_once() || here.count > 0)) continue;
   close_all();
-  pthread_mutex_unlock(&here.mutex);
+  unlock();
   return unused;
 }
 
@@ -270,10 +282,15 @@ static int listen_on_new_name(void) {
 /* Starts the thread, unless it is running. The caller holds the mutex. */
 static int start(void) {
   sigset_t all, before;
+  while (here.joinable && !here.running) { /* it needs the mutex for the last offers that were withdrawn */
+    const pthread_t thread = here.thread;
+    here.joinable = 0;
+    pthread_mutex_unlock(&here.mutex);
+    pthread_join(thread, NULL);
+    pthread_mutex_lock(&here.mutex);
+  }
   /* Those who fetch see the user who has called listen last. */
   if (here.running) return listen(here.listener, SOMAXCONN) == 0 ? 0 : errno;
-  if (here.joinable) pthread_join(here.thread, NULL); /* it has nothing left to do */
-  here.joinable = 0;
   here.wake = segment_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (here.wake < 0) return errno;
   int failed = listen_on_new_name();
@@ -294,14 +311,26 @@ static int start(void) {
   return 0;
 }
 
-/* Makes room for one more offer. The caller holds the mutex. */
-static int make_room(void) {
-  if (here.count < here.room) return 0;
-  const size_t room = here.room == 0 ? 16 : 2 * here.room;
-  offer *all = realloc(here.all, room * sizeof *all);
-  if (all == NULL) return ENOMEM;
-  here.all = all;
-  here.room = room;
+/* Makes a new offer, which takes over the caller's hold on the file, but not after an error. The caller holds the mutex. */
+static int add(offer **out, segment_file *file, int64_t milliseconds) {
+  if (here.count == here.room) {
+    const size_t room = here.room == 0 ? 16 : 2 * here.room;
+    offer **all = realloc(here.all, room * sizeof *all);
+    if (all == NULL) return ENOMEM;
+    here.all = all;
+    here.room = room;
+  }
+  offer *o = malloc(sizeof *o);
+  if (o == NULL) return ENOMEM;
+  *o = (offer){.file = file, .end = segment_after(milliseconds), .index = here.count};
+  const int failed = fill_random(o->token);
+  if (failed || tsearch(o, &here.by_token, compare_tokens) == NULL) {
+    free(o);
+    return failed ? failed : ENOMEM;
+  }
+  here.all[here.count++] = o;
+  if (o->end < here.first_end) here.first_end = o->end;
+  *out = o;
   return 0;
 }
 
@@ -311,25 +340,25 @@ static void wake_thread(void) {
 }
 
 core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size) {
-  offer made = {.end = segment_after(milliseconds)};
-  core_status status = CORE_OK;
+  segment_file *file = NULL;
+  offer *made = NULL;
   pthread_mutex_lock(&here.mutex);
-  int failed = fill_random(made.token);
-  if (!failed) failed = start();
-  if (!failed) failed = make_room();
-  if (!failed) failed = segment_file_take(&made.file, fd);
-  if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);
-  else status = segment_decide(segment_file_descriptor(made.file), writable, text, text_size); /* for ever, so this is the last step */
+  int failed = start();
+  if (!failed) failed = segment_file_take(&file, fd);
+  if (!failed) failed = add(&made, file, milliseconds);
+  core_status status = failed ? segment_fail(failed, "the segment cannot be offered", text, text_size)
+                              : segment_decide(segment_file_descriptor(file), writable, text, text_size); /* for ever, so it is the last step */
+  const int before = errno; /* of segment_fail */
   if (status == CORE_OK) {
-    here.all[here.count++] = made;
-    write_hex(out->token, made.token);
+    write_hex(out->token, made->token);
     memcpy(out->socket, here.socket, sizeof out->socket);
     wake_thread(); /* its wait may be too long for the new offer */
+  } else if (made != NULL) {
+    withdraw(made);
   }
-  pthread_mutex_unlock(&here.mutex);
-  const int before = errno; /* of segment_fail */
-  if (failed) close(fd);
-  else if (status != CORE_OK) segment_file_end(made.file);
+  unlock();
+  if (file == NULL) close(fd);
+  else if (made == NULL) segment_file_end(file);
   errno = before;
   return status;
 }
@@ -372,7 +401,6 @@ __attribute__((destructor)) static void end_thread(void) { segment_offers_end();
  * parent goes on answering: its offers do not end. */
 
 static void lock(void) { pthread_mutex_lock(&here.mutex); }
-static void unlock(void) { pthread_mutex_unlock(&here.mutex); }
 static void close_in_child(void) {
   close_all();
   here.joinable = 0;
