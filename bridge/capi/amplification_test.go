@@ -13,8 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge/decthings/decthingstest"
-	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens/tenstest"
@@ -73,25 +72,12 @@ func (m *measurer) require(t testing.TB, op string, options uint64, data []byte,
 
 const frameSize = 40 // the size of a dlb_frame, which the caller allocates for each frame
 
-// tensorflow measures a TensorProto, with a limit.
-func (m *measurer) tensorflow(t testing.TB, data []byte, limit uint64) {
-	for options := range uint64(4) {
-		m.require(t, "tensorflow", options|limit<<16, data, len(data), amplification.Variable, max(limit, 64<<20*boolean(limit == 0)))
-	}
-}
-
-func boolean(x bool) uint64 {
-	if x {
-		return 1
-	}
-	return 0
-}
-
-// decthings measures a tensor of Decthings.
-func (m *measurer) decthings(t testing.TB, data []byte) {
-	for dialect := range uint64(3) {
-		m.require(t, "decthings", dialect, data, len(data), amplification.Variable, 0)
-		m.require(t, "consume", dialect, data, len(data), amplification.Variable, 0)
+// value measures a message of a format, without those commands that may take much memory if long is false.
+func (m *measurer) value(t testing.TB, f *formats.Format, data []byte, long bool) {
+	for _, c := range f.InC.Commands {
+		if long || c.Limit < 1<<20 {
+			m.require(t, c.Op, c.Options, data, len(data), amplification.Variable, c.Limit)
+		}
 	}
 }
 
@@ -127,56 +113,47 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 		m.message(t, tenstest.Pack(tenstest.Frames(label)), amplification.Label)
 	})
 	each(tenstest.Packed(), func(t testing.TB, packed []byte) { m.message(t, packed, amplification.Variable) })
-	each(decthingstest.Tensors(), m.decthings)
-	each(tensorflowtest.TensorProtos(), func(t testing.TB, data []byte) {
-		if !testing.Short() {
-			m.tensorflow(t, data, 0)
-		}
-		m.tensorflow(t, data, 1<<16)
-	})
-	fixed := map[string][]byte{
-		"floats that are not aligned": tensorflowtest.TensorProto(1, 100_000, tensorflowtest.Field(5, make([]byte, 400_000))),
-		"floats that repeat":          tensorflowtest.TensorProto(1, 16<<20, tensorflowtest.Field(5, make([]byte, 400_000))),
-		"int32 varints":               tensorflowtest.TensorProto(3, 100_000, tensorflowtest.Field(7, make([]byte, 100_000))),
+	for _, f := range valueFormats() {
+		each(f.Hostile(), func(t testing.TB, data []byte) { m.value(t, f, data, !testing.Short()) })
+		each(f.InC.Fixed, func(t testing.TB, data []byte) {
+			plain := f.InC.Commands[0]
+			m.require(t, plain.Op, plain.Options, data, len(data), amplification.Fixed, plain.Limit)
+		})
 	}
-	for name, data := range fixed {
-		t.Run(name, func(t *testing.T) { m.require(t, "tensorflow", 0, data, len(data), amplification.Fixed, 64<<20) })
-	}
-	numbers := decthingstest.Long(2, 100_000, "12345678")
-	m.require(t, "decthings", 0, numbers, len(numbers), amplification.Fixed, 0)
+}
+
+// valueFormats returns the formats whose messages are values, in a fixed order.
+func valueFormats() []*formats.Format {
+	return slices.DeleteFunc(slices.Clone(formats.All), func(f *formats.Format) bool { return f.InC == nil })
 }
 
 // FuzzAmplification checks that decoding any frame takes at most a multiple of its size and the limit.
 func FuzzAmplification(f *testing.F) {
 	testmode.SkipLong(f)
 	m := startMeasurer(f)
-	for op, inputs := range []map[string][]byte{tenstest.Labels(), tenstest.Packed(), decthingstest.Tensors(), tensorflowtest.TensorProtos()} {
-		for _, data := range inputs {
+	values := valueFormats()
+	inputs := []map[string][]byte{tenstest.Labels(), tenstest.Packed()}
+	for _, format := range values {
+		format.InC.Seeds(func(data []byte, at, size, times uint16) { f.Add(byte(len(inputs)), data, at, size, times) })
+		inputs = append(inputs, format.Hostile())
+	}
+	for op, named := range inputs {
+		for _, data := range named {
 			f.Add(byte(op), data[:min(len(data), 2000)], uint16(0), uint16(0), uint16(0))
 			f.Add(byte(op), data[:min(len(data), 2000)], uint16(10), uint16(20), uint16(2000))
 		}
 	}
 	f.Add(byte(0), []byte(`{"TENS":{"tensors":[`+tenstest.Scalar+`,`+tenstest.Scalar+`]}}`),
 		uint16(20+len(tenstest.Scalar)), uint16(len(tenstest.Scalar)+1), uint16(2000))
-	for dtype := range byte(33) {
-		f.Add(byte(3), tensorflowtest.TensorProto(dtype, 60_000, tensorflowtest.Field(8, nil)), uint16(11), uint16(2), uint16(60_000))
-		f.Add(byte(3), tensorflowtest.TensorProto(dtype, 60_000, tensorflowtest.Field(7, []byte("\x01"))), uint16(11), uint16(3), uint16(20_000))
-	}
-	for kind := range byte(17) {
-		f.Add(byte(2), decthingstest.Long(kind, 20_000, "\x01x"), uint16(0), uint16(0), uint16(0))
-		f.Add(byte(2), decthingstest.Sectioned(kind, 20_000, "\x00"), uint16(0), uint16(0), uint16(0))
-	}
 	f.Fuzz(func(t *testing.T, op byte, data []byte, at, size, times uint16) {
 		data = amplification.Repeat(data, at, size, times)
-		switch op % 4 {
+		switch op := int(op) % len(inputs); op {
 		case 0:
 			m.message(t, tenstest.Pack(tenstest.Frames(data)), amplification.Label)
 		case 1:
 			m.message(t, data, amplification.Label)
-		case 2:
-			m.decthings(t, data)
 		default:
-			m.tensorflow(t, data, 1<<16)
+			m.value(t, values[op-2], data, false)
 		}
 	})
 }

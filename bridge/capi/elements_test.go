@@ -3,9 +3,7 @@ package capi_test
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
-	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 )
 
 // A session has the input of elements_vectors.c and the expected output. The output is that of the Go packages, which have
@@ -32,11 +28,10 @@ func (s *session) expect(name, format string, args ...any) {
 	s.want = append(s.want, fmt.Sprintf(format, args...))
 }
 
-func (s *session) run(t *testing.T, least int) {
+func (s *session) run(t *testing.T) {
 	program := compile(t, "cc", "elements_vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	out := run(t, sanitized, s.script.Bytes(), program)
 	got := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	require.GreaterOrEqual(t, len(s.want), least)
 	require.Len(t, got, len(s.want))
 	for i, want := range s.want {
 		if want == "refused" {
@@ -114,146 +109,63 @@ func placeIn(data []byte) func([]byte) int {
 	}
 }
 
-func decthingsLine(v *decthings.View, data []byte, size int) string {
+// lineOf returns what elements_vectors.c prints for a value of size bytes in data.
+func lineOf(v *formats.View, data []byte, size int) string {
 	if v.Elements != nil {
 		return elementsLine(v.Elements, placeIn(data), size)
 	}
-	return tensorLine(v.Type.DataType(), v.Shape, v.Data, placeIn(data)(v.Data), size)
+	at := -1
+	if v.Aliases {
+		at = placeIn(data)(v.Data)
+	}
+	return tensorLine(v.DType, v.Shape, v.Data, at, size)
 }
 
-func TestDecthingsVectorsInC(t *testing.T) {
-	type manifest struct {
-		vectors.Folder
-		Tensors []struct {
-			ID    string
-			Files map[string]string
-			Flags []string
-		}
-		Streams []struct {
-			ID, Dialect, File string
-			EndsAt            []int `json:"ends_at"`
-		}
-		Malformed []struct {
-			ID, Expect, File string
-			Dialects         []string
-			Value            struct{ Consumed int }
-		}
-		Ambiguous []struct {
-			ID, File string
-			Readings map[string]json.RawMessage
-		}
-	}
-	for _, m := range vectors.Read[manifest](t, "decthings") {
-		var s session
-		one := func(name, file, dialect string) {
-			d, err := decthings.ParseDialect(dialect)
-			require.NoError(t, err)
-			path := filepath.Join(m.Dir(), file)
-			fmt.Fprintf(&s.script, "decthings %d %s\n", d, path)
-			data := read(t, path)
-			v, err := decthings.DecodeView(data, d)
-			if err != nil {
-				s.expect(name, "refused format %v", err)
-				return
-			}
-			s.expect(name, "%s", decthingsLine(&v, data, len(data)))
-			s.expect(name, "written %x", data)
-		}
-		for _, v := range m.Tensors {
-			for dialect, file := range v.Files {
-				one(v.ID, file, dialect)
-				assert.Equal(t, slices.Contains(v.Flags, "dim_over_int64"), strings.HasPrefix(s.want[len(s.want)-1], "refused"), v.ID)
-			}
-		}
-		for _, v := range m.Ambiguous {
-			for dialect := range v.Readings {
-				one(v.ID, v.File, dialect)
-				assert.Contains(t, s.want[len(s.want)-1], "written", v.ID)
-			}
-		}
-		stream := func(name, file, dialect string, count int, ends []int) {
-			d, err := decthings.ParseDialect(dialect)
-			require.NoError(t, err)
-			path := filepath.Join(m.Dir(), file)
-			fmt.Fprintf(&s.script, "stream %d %d %s\n", d, count, path)
-			data, at := read(t, path), 0
-			for _, end := range ends {
-				var v decthings.View
-				n, err := v.DecodeFirst(data[at:], d)
-				require.NoError(t, err)
-				s.expect(name, "%s", decthingsLine(&v, data, n))
-				at += n
-				require.Equal(t, end, at)
-			}
-			if at < len(data) {
-				s.expect(name, "refused")
-			}
-		}
-		for _, v := range m.Malformed {
-			for _, dialect := range v.Dialects {
-				one(v.ID, v.File, dialect)
-				assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
-				if v.Expect == "trailing" {
-					stream(v.ID, v.File, dialect, 1, []int{v.Value.Consumed})
+func TestVectorsOfFormatsInC(t *testing.T) {
+	for _, f := range valueFormats() {
+		t.Run(f.Name(), func(t *testing.T) {
+			var s session
+			all := f.InC.Vectors(t)
+			for _, v := range all {
+				data := read(t, v.File)
+				if v.Counts == nil {
+					s.one(t, f, &v, data)
+				}
+				for _, count := range v.Counts {
+					s.stream(t, f, &v, data, count)
 				}
 			}
-		}
-		for _, v := range m.Streams {
-			for _, count := range []int{1, 2, 1000} {
-				stream(v.ID, v.File, v.Dialect, count, v.EndsAt)
-			}
-		}
-		s.run(t, len(m.Tensors))
+			require.Greater(t, len(s.want), len(all), "most vectors are written again")
+			s.run(t)
+		})
 	}
 }
 
-func TestTensorFlowVectorsInC(t *testing.T) {
-	type manifest struct {
-		vectors.Folder
-		Tensors []struct {
-			ID, File string
-			Writers  map[string]string
-		}
-		Malformed []struct{ ID, File string }
+func (s *session) one(t *testing.T, f *formats.Format, v *formats.Vector, data []byte) {
+	fmt.Fprintf(&s.script, "%s %d %s\n", f.Name(), v.Options, v.File)
+	view, err := f.InC.DecodeView(data, v.Options)
+	assert.Equal(t, v.Refused, err != nil, v.Name)
+	if err != nil {
+		s.expect(v.Name, "refused format %v", err)
+		return
 	}
-	for _, m := range vectors.Read[manifest](t, "tensorflow") {
-		var s session
-		one := func(name, file string, how int, content, fields string) {
-			path := filepath.Join(m.Dir(), file)
-			fmt.Fprintf(&s.script, "tensorflow %d %s\n", how, path)
-			data := read(t, path)
-			var options []tensorflow.DecodeOption
-			if how == 1 {
-				options = append(options, tensorflow.Lenient())
-			}
-			v, err := tensorflow.DecodeView(data, options...)
-			if err != nil {
-				s.expect(name, "refused format %v", err)
-				return
-			}
-			dt := v.DType.DataType()
-			if how == 2 {
-				dt = v.DType.Storage()
-			}
-			if dt == 0 {
-				s.expect(name, "%s", elementsLine(v.AsElements(), placeIn(data), len(data)))
-			} else {
-				at := -1
-				if v.Aliases {
-					at = placeIn(data)(v.Data)
-				}
-				s.expect(name, "%s", tensorLine(dt, v.Shape, v.Data, at, len(data)))
-			}
-			s.expect(name, "written %s", content)
-			s.expect(name, "written %s", fields)
-		}
-		for _, v := range m.Tensors {
-			one(v.ID, v.File, 0, v.Writers["AsProtoTensorContent_hex"], v.Writers["AsProtoField_hex"])
-		}
-		for _, v := range m.Malformed {
-			one(v.ID, v.File, 0, "", "")
-			assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
-		}
-		s.run(t, 3*len(m.Tensors)+len(m.Malformed))
+	s.expect(v.Name, "%s", lineOf(&view, data, len(data)))
+	for _, written := range v.Written {
+		s.expect(v.Name, "written %s", written)
+	}
+}
+
+func (s *session) stream(t *testing.T, f *formats.Format, v *formats.Vector, data []byte, count int) {
+	fmt.Fprintf(&s.script, "stream %d %d %s\n", v.Options, count, v.File)
+	at := 0
+	for _, end := range v.Ends {
+		view, n, err := f.InC.DecodeFirst(data[at:], v.Options)
+		require.NoError(t, err)
+		s.expect(v.Name, "%s", lineOf(&view, data, n))
+		at += n
+		require.Equal(t, end, at)
+	}
+	if at < len(data) {
+		s.expect(v.Name, "refused")
 	}
 }

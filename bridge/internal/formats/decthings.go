@@ -4,6 +4,10 @@ package formats
 
 import (
 	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 )
 
 // Decthings is the row of package decthings.
@@ -72,6 +77,90 @@ var Decthings = Format{
 	},
 	Hostile: decthingstest.Tensors,
 	Measure: measureDecthings,
+	InC: &InC{
+		Commands: []Command{
+			{"decthings", 0, 0}, {"decthings", 1, 0}, {"decthings", 2, 0},
+			{"consume", 0, 0}, {"consume", 1, 0}, {"consume", 2, 0},
+		},
+		Seeds: func(f func(data []byte, at, size, times uint16)) {
+			for kind := range byte(17) {
+				f(decthingstest.Long(kind, 20_000, "\x01x"), 0, 0, 0)
+				f(decthingstest.Sectioned(kind, 20_000, "\x00"), 0, 0, 0)
+			}
+		},
+		Fixed:   map[string][]byte{"numbers of 8 bytes that are not aligned": decthingstest.Long(byte(decthings.F64), 100_000, "12345678")},
+		Vectors: decthingsVectors,
+		DecodeView: func(data []byte, options uint64) (View, error) {
+			v, err := decthings.DecodeView(data, decthings.Dialect(options))
+			return viewOfDecthings(&v), err
+		},
+		DecodeFirst: func(data []byte, options uint64) (View, int, error) {
+			var v decthings.View
+			n, err := v.DecodeFirst(data, decthings.Dialect(options))
+			return viewOfDecthings(&v), n, err
+		},
+	},
+}
+
+func viewOfDecthings(v *decthings.View) View {
+	return View{v.Type.DataType(), v.Shape, v.Data, true, v.Elements}
+}
+
+func decthingsVectors(t testing.TB) (all []Vector) {
+	type manifest struct {
+		vectors.Folder
+		Tensors []struct {
+			ID    string
+			Files map[string]string
+			Flags []string
+		}
+		Streams []struct {
+			ID, Dialect, File string
+			EndsAt            []int `json:"ends_at"`
+		}
+		Malformed []struct {
+			ID, Expect, File string
+			Dialects         []string
+			Value            struct{ Consumed int }
+		}
+		Ambiguous []struct {
+			ID, File string
+			Readings map[string]json.RawMessage
+		}
+	}
+	for _, m := range vectors.Read[manifest](t, "decthings") {
+		add := func(id, file, dialect string, v Vector) {
+			d, err := decthings.ParseDialect(dialect)
+			require.NoError(t, err)
+			v.Name, v.File, v.Options = id+" "+dialect, filepath.Join(m.Dir(), file), uint64(d)
+			if !v.Refused && v.Counts == nil {
+				v.Written = []string{hex.EncodeToString(m.File(t, file))}
+			}
+			all = append(all, v)
+		}
+		for _, v := range m.Tensors {
+			for dialect, file := range v.Files {
+				add(v.ID, file, dialect, Vector{Refused: slices.Contains(v.Flags, "dim_over_int64")})
+			}
+		}
+		for _, v := range m.Ambiguous {
+			for dialect := range v.Readings {
+				add(v.ID, v.File, dialect, Vector{})
+			}
+		}
+		for _, v := range m.Malformed {
+			for _, dialect := range v.Dialects {
+				add(v.ID, v.File, dialect, Vector{Refused: true})
+				if v.Expect == "trailing" {
+					add(v.ID, v.File, dialect, Vector{Counts: []int{1}, Ends: []int{v.Value.Consumed}})
+				}
+			}
+		}
+		for _, v := range m.Streams {
+			add(v.ID, v.File, v.Dialect, Vector{Counts: []int{1, 2, 1000}, Ends: v.EndsAt})
+		}
+	}
+	return all
 }
 
 func alignDecthings(n int) decthings.DecodeOption {

@@ -57,6 +57,51 @@ type Format struct {
 	// such an input takes memory in proportion to it. long says that the test may take seconds.
 	Hostile func() map[string][]byte
 	Measure func(t testing.TB, data []byte, long bool)
+
+	// InC is what its C functions need in the tests of bridge/capi; nil for TENS, which has tests of its own there.
+	InC *InC
+}
+
+// InC is the part of a row for the C functions.
+type InC struct {
+	// Commands are those of amplification.c that decode a message; the first is the plain one.
+	Commands []Command
+	// Seeds passes messages to f, with the part that is to be repeated, as [amplification.Repeat] does.
+	Seeds func(f func(data []byte, at, size, times uint16))
+	// Fixed are messages of elements of a fixed size, by name.
+	Fixed map[string][]byte
+
+	// Vectors returns messages that other programs have written. DecodeView decodes one as C does with the same options, and
+	// DecodeFirst the first one of a stream; nil for a format without streams.
+	Vectors     func(t testing.TB) []Vector
+	DecodeView  func(data []byte, options uint64) (View, error)
+	DecodeFirst func(data []byte, options uint64) (View, int, error)
+}
+
+// A Command is one of amplification.c, with its options, and how many bytes the call may take whatever the size of the message.
+type Command struct {
+	Op      string
+	Options uint64
+	Limit   uint64
+}
+
+// A Vector is a message in a file, and the options with which C decodes it.
+type Vector struct {
+	Name, File string
+	Options    uint64
+	Written    []string // what C encodes its value to, in hexadecimal: in each form
+	Refused    bool
+	Counts     []int // of a stream, which is read by calls for so many messages each
+	Ends       []int // of the messages of the stream that are not refused
+}
+
+// A View is a decoded message. Aliases says that Data lies in the message.
+type View struct {
+	DType    dlpack.DataType
+	Shape    []int64
+	Data     []byte
+	Aliases  bool
+	Elements *elements.Elements
 }
 
 // Name is the name of the package, with which its errors begin.

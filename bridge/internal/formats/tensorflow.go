@@ -4,6 +4,7 @@ package formats
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 )
 
 // TensorFlow is the row of package tensorflow.
@@ -93,6 +95,52 @@ var TensorFlow = Format{
 			measureBoth(t, data, 64<<20, nil)
 		}
 	},
+	InC: &InC{
+		Commands: []Command{
+			{"tensorflow", 0, 64 << 20}, {"tensorflow", 1, 64 << 20}, {"tensorflow", 2, 64 << 20}, {"tensorflow", 3, 64 << 20},
+			{"tensorflow", 1<<32 | 0, 1 << 16}, {"tensorflow", 1<<32 | 1, 1 << 16}, {"tensorflow", 1<<32 | 2, 1 << 16}, {"tensorflow", 1<<32 | 3, 1 << 16},
+		},
+		Seeds: func(f func(data []byte, at, size, times uint16)) {
+			for dtype := range byte(33) {
+				f(tensorflowtest.TensorProto(dtype, 60_000, tensorflowtest.Field(8, nil)), 11, 2, 60_000)
+				f(tensorflowtest.TensorProto(dtype, 60_000, tensorflowtest.Field(7, []byte("\x01"))), 11, 3, 20_000)
+			}
+		},
+		Fixed: map[string][]byte{
+			"floats that are not aligned": tensorflowtest.TensorProto(1, 100_000, tensorflowtest.Field(5, make([]byte, 400_000))),
+			"floats that repeat":          tensorflowtest.TensorProto(1, 16<<20, tensorflowtest.Field(5, make([]byte, 400_000))),
+			"int32 varints":               tensorflowtest.TensorProto(3, 100_000, tensorflowtest.Field(7, make([]byte, 100_000))),
+		},
+		Vectors: tensorflowVectors,
+		DecodeView: func(data []byte, _ uint64) (View, error) {
+			v, err := tensorflow.DecodeView(data)
+			if err == nil && v.DType.DataType() == 0 {
+				return View{Elements: v.AsElements()}, nil
+			}
+			return View{v.DType.DataType(), v.Shape, v.Data, v.Aliases, nil}, err
+		},
+	},
+}
+
+func tensorflowVectors(t testing.TB) (all []Vector) {
+	type manifest struct {
+		vectors.Folder
+		Tensors []struct {
+			ID, File string
+			Writers  map[string]string
+		}
+		Malformed []struct{ ID, File string }
+	}
+	for _, m := range vectors.Read[manifest](t, "tensorflow") {
+		for _, v := range m.Tensors {
+			written := []string{v.Writers["AsProtoTensorContent_hex"], v.Writers["AsProtoField_hex"]}
+			all = append(all, Vector{Name: v.ID, File: filepath.Join(m.Dir(), v.File), Written: written})
+		}
+		for _, v := range m.Malformed {
+			all = append(all, Vector{Name: v.ID, File: filepath.Join(m.Dir(), v.File), Refused: true})
+		}
+	}
+	return all
 }
 
 func writeTensorProto(name string, option tensorflow.EncodeOption) Writer {
