@@ -24,6 +24,9 @@ import (
 // return [ErrClosed]. The description does not change and can be read after Close. A nil *Tensor and the zero Tensor are
 // closed and describe nothing; methods without an error result, except String, return a zero value for them.
 //
+// Methods that return views, such as [Tensor.Slice] and [Tensor.Transpose], copy no elements. Ownership: each view shares the memory
+// and is closed by itself. Lifetime: until its Close. Threads: any. On error: as [Tensor.Apply]; what differs stands at the method.
+//
 // A Tensor must not be copied, as in u := *t: the copy does not learn that t is closed, and closing both gives the
 // memory back twice. go vet reports such copies. [Tensor.Share] and [Tensor.View] make another Tensor of the same memory.
 type Tensor struct {

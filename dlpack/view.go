@@ -183,24 +183,18 @@ func newLayoutError(op string, err error) error {
 
 // Index selects the elements with these first indices, and removes as many dimensions: see [layout.Layout.Index].
 // TensorFlow calls it Tensor::SubSlice.
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Index(index...))
 }
 
 // Slice selects a part of each dimension by Python's rules: see [layout.Layout.Slice].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Slice(index...))
 }
 
 // Narrow selects size indices of dimension d from start on, which may count from the end: see [layout.Layout.Narrow].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Narrow(d, start, size))
@@ -209,8 +203,7 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 // Split divides dimension d into views of these sizes, whose sum must be the size of the dimension. It allocates four times,
 // and once more for each view up to rank 8. Each view takes up to 256 bytes, and 36 more for each dimension.
 //
-// Ownership: each view shares the memory and is closed by itself. Lifetime, Threads, On error: as
-// [Tensor.Apply], and [ErrMemory].
+// On error: also [ErrMemory].
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	const op = "view"
 	if t.isClosed() {
@@ -238,8 +231,6 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 }
 
 // Transpose reorders the dimensions: see [layout.Layout.Transpose].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Transpose(order...))
@@ -247,24 +238,18 @@ func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 
 // Reshape gives the elements, in row-major order of their indices, another shape: see
 // [layout.Layout.Reshape]. It never copies; [Tensor.Contiguous] makes a copy that can be reshaped.
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Reshape(shape...))
 }
 
 // FlatInner merges the slowest dimensions until rank dimensions are left: see [layout.Layout.FlatInner].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.FlatInner(rank))
 }
 
 // FlatOuter merges the fastest dimensions until rank dimensions are left: see [layout.Layout.FlatOuter].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.FlatOuter(rank))
@@ -272,8 +257,6 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 
 // FlatInnerOuter keeps rank dimensions from dimension begin on, and merges those before and after them into the first and the
 // last: see [layout.Layout.FlatInnerOuter].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.FlatInnerOuter(begin, rank))
@@ -281,16 +264,12 @@ func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
 
 // Squeeze removes the dimensions axes, whose size must be 1, or without axes all dimensions of size 1: see
 // [layout.Layout.Squeeze].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Squeeze(axes...))
 }
 
 // Expand inserts dimensions of size 1 at these places of the view: see [layout.Layout.Expand].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Expand(axes...))
@@ -298,16 +277,12 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 
 // Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. The view is read-only if elements
 // are repeated.
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
 	l := t.draft()
 	return readOnlyIfOverlapping(t.derive(l, l.Broadcast(shape...)))
 }
 
 // Flip reverses these dimensions, or all of them: see [layout.Layout.Flip].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Flip(axes...))
@@ -315,16 +290,12 @@ func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 
 // Diagonal selects the elements whose index along dimension b is k more than that along dimension a: see
 // [layout.Layout.Diagonal].
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive(l, l.Diagonal(k, a, b))
 }
 
 // Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. The view is read-only if the windows overlap.
-//
-// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 	l := t.draft()
 	return readOnlyIfOverlapping(t.derive(l, l.Windows(d, size, step, dilation)))
@@ -333,7 +304,7 @@ func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 // Bitcast reads the same bytes as elements of another type. If the types have different sizes, the last dimension
 // changes its size, and must be without gaps: see [layout.Layout.Bitcast]. Padded elements stay padded.
 //
-// Ownership, Lifetime, Threads: as [Tensor.Apply]. On error: also [ErrDType].
+// On error: also [ErrDType].
 func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
 	if t.isClosed() {
 		return nil, t.errClosed("view")
