@@ -18,8 +18,9 @@ PEERS := $(BUILD)/venv-peers
 HEAVY_EXAMPLES := examples/libtorch examples/ray examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Packages that build without cgo, completely or in part.
-PURE := ./tens/... ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/elements ./bridge/nervana ./bridge/tensorflow
+# Where packages are that build without cgo, completely or in part, and these packages.
+PURE := ./tens/... ./dlpack/... ./bridge/...
+WITHOUT_CGO = CGO_ENABLED=0 $(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PURE)
 # Tells the tests of bridge/tvmffi where libtvm_ffi is; it is installed with the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
@@ -57,12 +58,12 @@ test: needs ## the tests of all three languages, and the demo
 # Package dlpack comes first because its tests take longest, so that those of the others run beside them.
 test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, under the race detector and without cgo
 	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
-	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $(PURE)
+	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $$($(WITHOUT_CGO))
 
 race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter or leaves out, in full, under the race detector and without cgo
 	$(PYTHON) .ci/long.py > $(BUILD)/long.txt
 	while read -r package tests; do $(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/long.txt
-	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) -run "$$(cut -d ' ' -f 2 $(BUILD)/long.txt | paste -s -d '|')" $(PURE)
+	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) -run "$$(cut -d ' ' -f 2 $(BUILD)/long.txt | paste -s -d '|')" $$($(WITHOUT_CGO))
 
 test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
@@ -92,14 +93,15 @@ vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has 
 	$(GO) mod tidy -diff
 	$(PYTHON) .ci/mutants/run.py
 	$(GO) vet ./...
-	CGO_ENABLED=0 $(GO) vet $(PURE)
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $(PURE)
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet $(PURE)
+	CGO_ENABLED=0 $(GO) vet $$($(WITHOUT_CGO))
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $$($(WITHOUT_CGO))
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet $$($(WITHOUT_CGO))
 	cd examples/bench && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/gorgonia-graph && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/libtorch && $(GO) mod tidy -diff
 
-layers: ## check that each Go package imports only packages of lower layers
+layers: ## check that Go packages import only lower ones, that no files use each other in a circle, and who includes core.h
+	$(PYTHON) .ci/layers/check_test.py
 	$(PYTHON) .ci/layers/check.py
 
 staticcheck: ## staticcheck, at a pinned version

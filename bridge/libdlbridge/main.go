@@ -1,3 +1,5 @@
+//go:build cgo
+
 // Command libdlbridge is the C shared library: package capi, linked as a shared library.
 //
 // build.sh builds it for installation: with a SONAME, with only dlb_* exported, and with the C half in a library of its own,

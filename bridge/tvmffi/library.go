@@ -3,7 +3,7 @@
 package tvmffi
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include
 #cgo linux LDFLAGS: -ldl -Wl,--wrap=_cgo_wait_runtime_init_done -Wl,--wrap=crosscall2
 #include <stdlib.h>
 #include "tvmffi.h"
