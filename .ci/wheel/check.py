@@ -43,11 +43,12 @@ frames = dlbridge.tens.encode([tensor, array.T], metadata={"run": 7})
 message = dlbridge.tens.decode(dlbridge.tens.decode_frames(dlbridge.tens.encode_frames(frames)))
 assert message.metadata == {"run": 7}
 assert [x.tolist() for x in message.tensors] == [array.tolist(), array.T.tolist()]
-words = dlbridge.Elements("string", (2,), ["hello", "world"])
-for codec in dlbridge.decthings, dlbridge.tensorflow:
-    assert codec.decode(codec.encode(tensor)).tolist() == array.tolist(), codec
-assert dlbridge.decthings.decode(dlbridge.decthings.encode(words)).values == ["hello", "world"]
-assert dlbridge.tensorflow.decode(dlbridge.tensorflow.encode(dlbridge.Elements("string", (1,), [b"hello"]))).values == [b"hello"]
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "bridge" / "python" / "tests"))
+from formats import FORMATS  # noqa: E402
+
+for format in FORMATS:
+    assert format.decode(format.encode(tensor)).tolist() == array.tolist(), format
+    assert all(format.decode(format.encode(elements)) == elements for elements in format.elements), format
 assert mapped() == {str(package / "_lib" / "libdlbridge.so")}, mapped()
 assert threads() > before
 

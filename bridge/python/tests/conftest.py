@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import textwrap
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -258,6 +258,22 @@ class Producer:
 
     def __dlpack_device__(self):
         return self.device
+
+
+class Lazy(Mapping):
+    """A mapping that makes its values on request."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        return iter(["gain"])
+
+    def __getitem__(self, key):
+        return self.make()
 
 
 def exporter(contents: Iterable[bytes]) -> object:

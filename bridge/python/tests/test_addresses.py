@@ -7,6 +7,7 @@ import json
 
 import pytest
 from conftest import ROOT
+from formats import READERS
 
 import dlbridge
 
@@ -53,18 +54,7 @@ def test_a_buffer_lies_where_memory_can_be(address, size):
 
 
 @pytest.mark.parametrize(("address", "size"), WILD)
-@pytest.mark.parametrize(
-    "decode",
-    [
-        lambda frame: dlbridge.tens.decode([frame]),
-        lambda frame: dlbridge.tens.decode_frames(frame),
-        lambda frame: list(dlbridge.tens.decode_all(frame)),
-        lambda frame: dlbridge.decthings.decode(frame),
-        lambda frame: list(dlbridge.decthings.decode_all(frame)),
-        lambda frame: dlbridge.tensorflow.decode(frame),
-    ],
-    ids="tens unpack messages decthings stream tensorflow".split(),
-)
+@pytest.mark.parametrize("decode", [lambda frame: dlbridge.tens.decode([frame]), *READERS.values()], ids=["frame", *READERS])
 def test_a_frame_lies_where_memory_can_be(decode, address, size):
     with pytest.raises(ValueError, match="outside the address space"):
         decode(bytes_at(address, size))

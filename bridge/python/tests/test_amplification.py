@@ -6,6 +6,7 @@ allocates. A process of its own measures it, with a malloc that counts and a Go 
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import random
@@ -14,14 +15,17 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, elements_of, vectors
+from conftest import HERE, ROOT, elements_of, vectors
+from formats import READERS, VALUES, Format
 
 import dlbridge
-from dlbridge import Elements, _core, decthings, tens, tensorflow
+from dlbridge import _core, tens
 
 MEASURE = """
 import ctypes, gc, json, pathlib, sys, dlbridge, zmq
-from dlbridge import decthings, shm, tens, tensorflow
+from dlbridge import shm, tens
+sys.path.append(sys.argv[3])
+from formats import READERS
 count, go = ctypes.CDLL(None), ctypes.PyDLL(sys.argv[1])
 count.count_most.restype = count.count_used.restype = ctypes.c_int64
 go.capiAllocated.restype = ctypes.c_uint64
@@ -30,9 +34,7 @@ context = zmq.Context()
 push, pull = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
 push.bind("inproc://x"), pull.connect("inproc://x")
 decoders = {
-    "decthings": lambda data, options: decthings.decode(data, **options),
-    "iter": lambda data, options: next(decthings.decode_all(data, **options)),
-    "tensorflow": lambda data, options: tensorflow.decode(data, **options),
+    **{name: lambda data, options, read=read: read(data, **options) for name, read in READERS.items()},
     "unpack": lambda data, options: tens.decode_frames(data, **options),
     "message": lambda data, options: tens.decode(data, **options),
     "all": lambda data, options: next(tens.decode_all(data, **options)),
@@ -99,7 +101,7 @@ class Measurer:
         )  # fmt: skip
         self.input = folder / "input"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", MEASURE, library, self.input],
+            [sys.executable, "-c", MEASURE, library, self.input, HERE],
             env={**os.environ, "LD_PRELOAD": str(count), "PYTHONMALLOC": "malloc"},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -131,31 +133,6 @@ def measurer(tmp_path_factory):
     assert process.returncode == 0
 
 
-def varint(n: int) -> bytes:
-    out = b""
-    while n > 0x7F:
-        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
-    return out + bytes([n])
-
-
-def field(number: int, value: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def proto(dtype: int, count: int, *fields: bytes) -> bytes:
-    return b"\x08" + varint(dtype) + field(2, field(2, b"\x08" + varint(count))) + b"".join(fields)
-
-
-def length(n: int) -> bytes:
-    """Returns a varint of Decthings in its canonical form."""
-    return bytes([n]) if n < 253 else struct.pack(">BH", 253, n) if n < 1 << 16 else struct.pack(">BI", 254, n)
-
-
-def tensor(kind: int, count: int, elements: bytes, section: bool = False) -> bytes:
-    """Returns a tensor of Decthings, in the dialect of the document, or with the length of the section."""
-    return bytes([kind, 1]) + length(count) + (length(len(elements)) if section else b"") + elements
-
-
 def packed(label: bytes, *parts: bytes) -> bytes:
     frames = [b"ZIO0TENS" + label, bytes(24), *parts]
     return b"".join(b"\xff" + struct.pack(">I", len(frame)) + frame for frame in frames)
@@ -172,41 +149,6 @@ def values(text: str) -> bytes:
 
 SCALAR = '{"part":0,"shape":[],"word":1,"dtype":"b"}'
 N = 30_000
-STRING, QINT8, QINT16, QINT32, INT64, RESOURCE, VARIANT = 7, 11, 15, 13, 9, 20, 21
-TEXT, BINARY, IMAGE, F64 = 11, 12, 14, 2
-
-PROTOS = {
-    "14 bytes": proto(QINT8, 64 << 20, field(7, b"\1")),
-    "a string that repeats": proto(STRING, 10_000, field(8, b"x" * 100_000)),
-    "empty strings that repeat": proto(STRING, 2_000_000),
-    "more than the limit": proto(STRING, 3_000_000),
-    "a quantised number that repeats": proto(QINT32, 2_000_000, field(7, b"\x80\x01")),
-    "a number that repeats": proto(INT64, 8 << 20, field(10, b"\1")),
-    "empty strings": proto(STRING, N, b"\x42\x00" * N),
-    "strings of two bytes": proto(STRING, N, b"".join(b"\x42\x02" + struct.pack("H", i % 65536) for i in range(N))),
-    "strings in content": proto(STRING, N, field(4, b"\2" * N + b"".join(struct.pack("H", i % 65536) for i in range(N)))),
-    "empty strings in content": proto(STRING, N, field(4, b"\0" * N)),
-    "quantised content": proto(QINT8, N, field(4, bytes(i % 256 for i in range(N)))),
-    "quantised content of two bytes": proto(QINT16, N, field(4, b"".join(struct.pack("H", i) for i in range(N)))),
-    "quantised varints": proto(QINT32, N, field(7, bytes(i % 128 for i in range(N)))),
-    "resources": proto(RESOURCE, N, b"\x72\x00" * N),
-    "variants in variants": proto(VARIANT, 1, field(15, field(3, proto(VARIANT, 1, field(15, b"\x1a\x00" * N))))),
-    "unknown fields": proto(1, 1, b"\xa0\x06\x01" * N, field(5, b"1234")),
-    "too many strings": proto(STRING, 1, b"\x42\x00" * N),
-}
-TENSORS = {
-    "empty strings": tensor(TEXT, N, b"\0" * N),
-    "empty binaries": tensor(BINARY, 10 * N, b"\0" * 10 * N),
-    "strings of two letters": tensor(TEXT, N, b"".join(b"\2%02d" % (i % 100) for i in range(N))),
-    "strings of two bytes": tensor(TEXT, N, b"".join(b"\2" + chr(256 + i % 1000).encode() for i in range(N))),
-    "strings of a wide letter": tensor(TEXT, N, b"".join(b"\7abc\xf0\x9f\x98" + bytes([128 + i % 64]) for i in range(N))),
-    "a string that repeats": tensor(TEXT, 1000, (b"\xfd\x01\x00" + b"x" * 256) * 1000),
-    "binaries of a byte": tensor(BINARY, N, b"\1x" * N),
-    "images without content": tensor(IMAGE, N, b"\3png" * N),
-    "images of a byte": tensor(IMAGE, N, b"\4pngx\4jpgy" * (N // 2)),
-    "images without format": tensor(IMAGE, N, b"\1\0" * N, section=True),
-    "images with and without format": tensor(IMAGE, N, b"\2\1x\1\0" * (N // 2), section=True),
-}
 MESSAGES = {
     "many tensors on one part": packed(label(",".join([SCALAR] * N)), b"\1"),
     "many tensors with a dimension": packed(label(",".join([SCALAR.replace("[]", "[1]")] * N)), b"\1"),
@@ -238,19 +180,18 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOS)
-@pytest.mark.parametrize("limit", [None, 1 << 16])
-def test_protos_take_memory_in_proportion(measurer, name, limit):
-    options = {} if limit is None else {"limit": limit}
-    measurer.check("tensorflow", PROTOS[name], limit=64 << 20 if limit is None else limit, options=options)
+def allowed(format: Format, options: dict) -> int:
+    """Returns how much a call may take beyond what is in proportion to its input."""
+    return options.get("limit", 64 << 20 if "limit" in inspect.signature(format.decode).parameters else 0)
 
 
-@pytest.mark.parametrize("name", TENSORS)
-def test_tensors_take_memory_in_proportion(measurer, name):
+@pytest.mark.parametrize(("format", "name"), [(format, name) for format in VALUES for name in format.hostile], ids=str)
+def test_values_take_memory_in_proportion(measurer, format, name):
+    decoders = [name for name in READERS if name.partition(",")[0] == format.name]
     statuses = [
-        measurer.check(decoder, TENSORS[name], options={"dialect": dialect})
-        for dialect in ["doc", "py004", "rs015"]
-        for decoder in ["decthings", "iter"]
+        measurer.check(decoder, format.hostile[name], allowed(format, options), options)
+        for options in format.options
+        for decoder in decoders
     ]
     assert "ok" in statuses
 
@@ -293,29 +234,20 @@ def test_small_frames_take_memory_in_proportion(measurer, frame):
         assert measurer.check("recv", data, options={"limit": 0, **options}) == "ok"
 
 
-def test_fixed_sizes_take_memory_in_proportion(measurer):
-    measurer.check("decthings", tensor(F64, N, b"12345678" * N))
-    measurer.check("tensorflow", proto(1, N, field(5, b"1234" * N)), options={"limit": 0})
-    measurer.check("tensorflow", proto(1, N, b"\x2d1234" * N), options={"limit": 0})
-    measurer.check("tensorflow", proto(3, N, field(7, b"\1" * N)), options={"limit": 0})
-    measurer.check("tensorflow", proto(INT64, N, field(10, b"\1" * N)), options={"limit": 0})  # each byte becomes eight
-
-
 @pytest.mark.long
 def test_mutations_take_memory_in_proportion(measurer):
     """Parts of the vectors are repeated and changed at random, with a constant seed."""
     random_ = random.Random(16)
-    inputs = []
-    inputs += [("tensorflow", v.read(v["file"]), {}) for v in vectors("tensorflow")["tensors"]]
-    for vector in vectors("decthings")["tensors"]:
-        inputs += [
-            ("decthings", vector.read(file), {"dialect": dialect})
-            for dialect, file in vector["files"].items()
-            if dialect in ("doc", "py004", "rs015")
-        ]
-    inputs += [("unpack", data, {}) for data in MESSAGES.values()]
+    inputs = [
+        (format.name, vector.read(file), options, allowed(format, options))
+        for format in VALUES
+        for vector in vectors(format.name)["tensors"]
+        for file in vector.get("files", {"": vector.get("file")}).values()
+        for options in format.options
+    ]
+    inputs += [("unpack", data, {}, 0) for data in MESSAGES.values()]
     for _ in range(400):
-        name, data, options = random_.choice(inputs)
+        name, data, options, limit = random_.choice(inputs)
         data = data[:2000]
         start = random_.randrange(len(data) + 1)
         piece = data[start : start + random_.choice([1, 2, 4, 8, 40, 200])]
@@ -323,27 +255,7 @@ def test_mutations_take_memory_in_proportion(measurer):
         mutable = bytearray(data)
         for _ in range(random_.randrange(3)):
             mutable[random_.randrange(len(mutable))] = random_.randrange(256)
-        if name == "tensorflow":
-            options = {**options, "limit": random_.choice([1 << 16, 1 << 20])}
-        measurer.check(name, bytes(mutable), limit=options.get("limit", 0), options=options)
-
-
-def test_equal_values_share_one_object():
-    repeated = tensorflow.decode(proto(STRING, 1000, field(8, b"x" * 1000))).values
-    assert len({id(v) for v in repeated}) == 1
-    assert repeated == [b"x" * 1000] * 1000
-    numbers = tensorflow.decode(proto(QINT32, 1000, field(7, b"\x80\x01"))).values
-    assert len({id(v) for v in numbers}) == 1
-    assert numbers == [b"\x80\0\0\0"] * 1000
-    texts = decthings.decode(decthings.encode(Elements("string", (4,), ["ab", "ab", "cd", "ab"]))).values
-    assert texts == ["ab", "ab", "cd", "ab"]
-    assert texts[0] is texts[1]
-    empties = decthings.decode(tensor(BINARY, 3, b"\0\1x\0")).values
-    assert [bytes(v) for v in empties] == [b"", b"x", b""]
-    assert empties[0] is empties[2]
-    images = decthings.decode(tensor(IMAGE, 3, b"\3png\3png\3jpg")).values
-    assert [(f, bytes(v)) for f, v in images] == [("png", b""), ("png", b""), ("jpg", b"")]
-    assert images[0] is images[1]
+        measurer.check(name, bytes(mutable), limit, options)
 
 
 def test_tensors_on_one_part_share_it(nothing_left_alive_in_go):
@@ -411,23 +323,8 @@ def test_tensors_on_any_part_share_it(nothing_left_alive_in_go, size, rank):
         part.append(1)
 
 
-def test_views_of_different_memory_are_not_shared():
-    data = bytearray(tensor(BINARY, 2, b"\1x\1x"))
-    values = decthings.decode(data).values
-    data[-1] = ord("y")
-    assert [bytes(v) for v in values] == [b"x", b"y"]
-
-
 def test_the_limit_says_how_to_go_on():
     frames = tens.decode_frames(packed(label(PIECES), *[b"\1"] * 1000))
     with pytest.raises(ValueError, match=r"several parts take .* bytes, where the limit leaves .* \(in Python, limit=\)"):
         tens.decode(frames, limit=0)
     assert len(tens.decode(frames, limit=10 << 20).tensors) == 5000
-    with pytest.raises(ValueError, match="more memory than is allowed"):
-        tensorflow.decode(proto(STRING, 1000), limit=23_999)
-    assert len(tensorflow.decode(proto(STRING, 1000), limit=24_000).values) == 1000
-    for decode in [lambda limit: tensorflow.decode(b"", limit=limit), lambda limit: tens.decode(frames, limit=limit)]:
-        with pytest.raises(ValueError, match="negative"):
-            decode(-1)
-        with pytest.raises(TypeError):
-            decode(1.5)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import ml_dtypes
 import numpy as np
 import pytest
 from conftest import run_python
+from formats import FORMATS, VALUES
 
 import dlbridge
-from dlbridge import decthings, shm, tens, tensorflow
+from dlbridge import shm, tens
+
+each_value = pytest.mark.parametrize("format", VALUES, ids=str)
 
 # ---- data types ------------------------------------------------------------------------------------
 
@@ -150,9 +155,7 @@ WAYS_IN = {
     "from_buffer with dtype": lambda x: dlbridge.from_buffer(x, "uint8"),
     "to_address": lambda x: dlbridge.from_address(dlbridge.to_address(x)),
     "shm.copy": shm.copy,
-    "tens.encode": lambda x: tens.decode(tens.encode([x])).tensors[0],
-    "decthings.encode": lambda x: decthings.decode(decthings.encode(x)),
-    "tensorflow.encode": lambda x: tensorflow.decode(tensorflow.encode(x)),
+    **{f"{format.name}.encode": lambda x, format=format: format.decode(format.encode(x)) for format in FORMATS},
 }
 
 
@@ -206,11 +209,10 @@ def test_an_attribute_of_another_meaning_is_no_mask():
         dlbridge.from_buffer(records, "uint8")
 
 
-def test_formats_take_numbers():
-    assert tens.decode(tens.encode([2.5, np.int8(3)])).tensors[1].item() == 3
-    assert decthings.decode(decthings.encode(np.float32(2.5))).item() == 2.5
-    assert tensorflow.decode(tensorflow.encode(3)).item() == 3
-    decthings.check({"shape": [], "allowedTypes": ["f64"]}, 2.5)
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+def test_formats_take_numbers(format):
+    for number in (2.5, 3, np.int8(3), np.float32(2.5)):
+        assert format.decode(format.encode(number)).item() == number
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, np.longdouble(1)], ids=repr)
@@ -295,63 +297,47 @@ def test_counters_have_all_fields_of_dlb_counters():
 
 # ---- decoders that return one kind -----------------------------------------------------------------
 
-TWO = [(decthings, ["hello"]), (tensorflow, [b"hello"])]
 
-
-@pytest.mark.parametrize(("format", "values"), TWO, ids=["decthings", "tensorflow"])
-def test_a_decoder_of_one_kind_refuses_the_other(format, values):
-    numbers, strings = format.encode(np.arange(3.0)), format.encode(dlbridge.Elements("string", (1,), ["hello"]))
-    assert np.from_dlpack(format.decode_tensor(numbers)).tolist() == [0, 1, 2]
-    assert format.decode_elements(strings) == dlbridge.Elements("string", (1,), values)
+@each_value
+def test_a_decoder_of_one_kind_refuses_the_other(format):
+    module = format.module
+    numbers, strings = format.encode(np.arange(3.0)), format.encode(format.elements[0])
+    assert np.from_dlpack(module.decode_tensor(numbers)).tolist() == [0, 1, 2]
+    assert module.decode_elements(strings) == format.elements[0]
     with pytest.raises(TypeError, match="decode_tensor: the data has elements of type string, .* decode_elements returns them"):
-        format.decode_tensor(strings)
+        module.decode_tensor(strings)
     with pytest.raises(TypeError, match="decode_elements: the data has a tensor of float64; decode_tensor returns it"):
-        format.decode_elements(numbers)
-    for decode in (format.decode_tensor, format.decode_elements):
+        module.decode_elements(numbers)
+    for decode in (module.decode_tensor, module.decode_elements):
         with pytest.raises(ValueError, match="dlbridge: "):
             decode(b"\xff")
 
 
-def test_tensorflow_decodes_quantised_numbers_as_integers():
-    data = tensorflow.encode(dlbridge.Elements("qint8", (2,), [b"\x01", b"\xff"]))
-    assert tensorflow.decode(data).type == "qint8"
-    for decode in (tensorflow.decode, tensorflow.decode_tensor):
-        t = decode(data, integers=True)
-        assert (t.dtype, t.tolist()) == ("int8", [1, -1])
-
-
-def test_tensorflow_is_as_lenient_as_its_own_reader():
-    scalar = bytes.fromhex("0801 1200 2a08 0000803f 00000040".replace(" ", ""))  # float_val has 2 values, the shape 1
-    with pytest.raises(ValueError, match="tensorflow"):
-        tensorflow.decode(scalar)
-    assert tensorflow.decode(scalar, lenient=True).item() == 1.0
-    assert tensorflow.decode_tensor(scalar, lenient=True).item() == 1.0
-
-
-def test_a_limit_is_a_number_of_bytes():
-    frames = tens.encode([np.ones(3)])
+@pytest.mark.parametrize("format", [f for f in FORMATS if "limit" in inspect.signature(f.module.decode).parameters], ids=str)
+def test_a_limit_is_a_number_of_bytes(format):
+    data = tens.encode([ARRAY]) if format.module is tens else format.encode(ARRAY)
+    decode = format.module.decode
     for limit in (0, 1 << 100):
-        assert tens.decode(frames, limit=limit).tensors[0].tolist() == [1.0, 1.0, 1.0]
+        decode(data, limit=limit)
     with pytest.raises(ValueError, match="limit = -1 is negative"):
-        tensorflow.decode(b"", limit=-1)
-    with pytest.raises(ValueError, match="limit = -1 is negative"):
-        tens.decode(frames, limit=-1)
-    with pytest.raises(TypeError):
-        tens.decode(frames, limit="1")
+        decode(data, limit=-1)
+    for wrong in ("1", 1.5):
+        with pytest.raises(TypeError):
+            decode(data, limit=wrong)
 
 
-@pytest.mark.parametrize("format", [dlbridge.decthings, dlbridge.tensorflow], ids=["decthings", "tensorflow"])
+@each_value
 def test_copy_says_whether_decoded_elements_may_be_a_copy(format):
     encoded = format.encode(np.arange(3.0))
     kinds = set()
     for start in range(8):  # the elements are aligned in one of these places
         memory = bytearray(start) + bytearray(encoded)
         data = memoryview(memory)[start:]
-        copy = format.decode_tensor(data, copy=True)
+        copy = format.module.decode_tensor(data, copy=True)
         copy.numpy()[:] = 7
         assert format.decode(data).tolist() == [0, 1, 2]
         try:
-            t = format.decode_tensor(data, copy=False)
+            t = format.module.decode_tensor(data, copy=False)
         except BufferError as error:
             assert "copy=None makes it" in str(error)
             kinds.add("copy")
@@ -362,7 +348,7 @@ def test_copy_says_whether_decoded_elements_may_be_a_copy(format):
     assert kinds == {"copy", "alias"}
     strings = format.encode(dlbridge.Elements("string", (1,), ["a"]))
     assert isinstance(format.decode(strings, copy=False), dlbridge.Elements)
-    assert format.decode_tensor(format.encode(np.zeros(0)), copy=False).size == 0
+    assert format.module.decode_tensor(format.encode(np.zeros(0)), copy=False).size == 0
 
 
 @pytest.mark.parametrize("name", "half single double float int uint byte short intc long longlong complex e f d F D b B h H i I l L q Q ?".split())
@@ -370,23 +356,12 @@ def test_names_of_numpy_are_data_types(name):
     assert dlbridge.empty(1, name).dtype == np.dtype(name).name
 
 
-def elements(*args):
-    return lambda: dlbridge.decthings.encode(dlbridge.Elements(*args), dialect="rs015")
-
-
 MISTAKES = {
     "dtype of Python": (lambda: dlbridge.empty(1, str), TypeError, "and float do, not <class 'str'>"),
     "no dtype": (lambda: dlbridge.empty(3), TypeError, "empty: dtype is missing"),
     "no shape": (lambda: dlbridge.empty(dtype="int8"), TypeError, "empty: shape is missing"),
     "size -1": (lambda: dlbridge.from_buffer(bytes(8), shape=(-1, 2)), ValueError, r"from_buffer: shape\[0\] = -1; only reshape takes"),
-    "media as str": (elements("image", (1,), ["a"]), TypeError, r"element 0 of type image must be a tuple \(format, bytes\)"),
-    "media as bytes": (elements("video", (1,), [b"a"]), TypeError, r"element 0 of type video must be a tuple \(format, bytes\)"),
-    "str of another type": (elements("strin", (1,), ["a"]), TypeError, "type strin must be bytes-like, .*; only elements of type string"),
-    "a number as str": (elements("string", (1,), [1]), TypeError, "type string must be a str or bytes-like, not <class 'int'>"),
     "bytes": (lambda: dlbridge.from_dlpack(b"abc"), AttributeError, "has no __dlpack__; from_buffer makes a tensor of a buffer"),
-    "a dialect without the format": (
-        lambda: dlbridge.decthings.encode(dlbridge.Elements("image", (1,), [("webp", b"")])), ValueError, "3 bytes, .*; only rs015",
-    ),
     "astype with copy": (lambda: dlbridge.empty(1, "int8").astype("int8", copy=False), TypeError, "astype: unexpected keyword"),
     "level": (lambda: setattr(m := tens.Message(), "level", 99) or m.frames(), ValueError, "level 99 is not in 0..8"),
     "form": (lambda: setattr(m := tens.Message(), "form", "TOOLONG") or m.frames(), ValueError, "form b'TOOLONG' has more than four"),
@@ -416,8 +391,32 @@ def test_numbers_are_taken_where_numpy_is_blocked():
 ARRAY = np.arange(6.0).reshape(2, 3)
 TENSOR = dlbridge.from_dlpack(ARRAY)
 FRAMES = [bytes(frame) for frame in tens.encode([TENSOR])]  # copies, which hold no export
-PACKED = tens.encode_frames(FRAMES)
-OF_DECTHINGS, OF_TENSORFLOW = decthings.encode(TENSOR), tensorflow.encode(TENSOR)
+
+
+def calls_of(name: str, function, argument=None) -> dict:
+    """Returns calls of a function with one argument: the first, which otherwise is `argument`, and each keyword that is no bool."""
+
+    def call(*arguments, **keywords):
+        result = function(*arguments, **keywords)
+        return list(result) if isinstance(result, Iterator) else result
+
+    first = () if argument is None else (argument,)
+    named = [p for p in inspect.signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY and type(p.default) is not bool]
+    return {name: call} | {f"{name} {p.name}": lambda x, key=p.name: call(*first, **{key: x}) for p in named}
+
+
+def calls_of_format(format) -> dict:
+    """Returns the calls of all functions of a format that encode or decode."""
+    if format.module is tens:
+        given = {"encode": [TENSOR], "encode_frames": FRAMES, "decode": FRAMES, "": tens.encode_frames(FRAMES)}
+    else:
+        given = {"encode": TENSOR, "decode_elements": format.encode(format.elements[0]), "": format.encode(TENSOR)}
+    calls = {f"{format.name}.{name}": call for name, call in format.more.items()}
+    for name in format.module.__all__:
+        if name.startswith(("encode", "decode")):
+            calls |= calls_of(f"{format.name}.{name}", getattr(format.module, name), given.get(name, given[""]))
+    return calls
+
 
 ARGUMENTS = {
     "from_dlpack device": lambda x: dlbridge.from_dlpack(TENSOR, device=x),
@@ -444,40 +443,14 @@ ARGUMENTS = {
     "__dlpack__ max_version": lambda x: TENSOR.__dlpack__(max_version=x),
     "__dlpack__ dl_device": lambda x: TENSOR.__dlpack__(dl_device=x),
     "__dlpack__ copy": lambda x: TENSOR.__dlpack__(copy=x),
-    "tens.encode": tens.encode,
-    **{
-        f"tens.encode {name}": lambda x, name=name: tens.encode([TENSOR], **{name: x})
-        for name in ("metadata", "tensor_metadata", "form", "level", "label", "origin", "granule", "seqno", "spread")
-    },
-    **{
-        f"tens.Message {name}": lambda x, name=name: tens.Message(**{name: x})
-        for name in ("level", "form", "label", "origin", "granule", "seqno", "parts")
-    },
-    "tens.decode": tens.decode,
-    "tens.decode limit": lambda x: tens.decode(FRAMES, limit=x),
-    "tens.encode_frames": tens.encode_frames,
-    "tens.decode_frames": tens.decode_frames,
-    "tens.decode_frames limit": lambda x: tens.decode_frames(PACKED, limit=x),
-    "tens.decode_all": lambda x: list(tens.decode_all(x)),
-    "tens.decode_all limit": lambda x: list(tens.decode_all(PACKED, limit=x)),
-    "decthings.decode": decthings.decode,
-    "decthings.decode dialect": lambda x: decthings.decode(OF_DECTHINGS, dialect=x),
-    "decthings.decode limit": lambda x: decthings.decode(OF_DECTHINGS, limit=x),
-    "decthings.decode copy": lambda x: decthings.decode(OF_DECTHINGS, copy=x),
-    "decthings.decode_all": lambda x: list(decthings.decode_all(x)),
-    "decthings.encode": decthings.encode,
-    "decthings.encode dialect": lambda x: decthings.encode(TENSOR, dialect=x),
-    "decthings.check rules": lambda x: decthings.check(x, TENSOR),
-    "decthings.check x": lambda x: decthings.check({"shape": [2, 3], "allowedTypes": ["f64"]}, x),
-    "tensorflow.decode": tensorflow.decode,
-    "tensorflow.decode limit": lambda x: tensorflow.decode(OF_TENSORFLOW, limit=x),
-    "tensorflow.decode copy": lambda x: tensorflow.decode(OF_TENSORFLOW, copy=x),
-    "tensorflow.encode": tensorflow.encode,
+    **{name: call for format in FORMATS for name, call in calls_of_format(format).items()},
+    **calls_of("tens.Message", tens.Message),
     "Elements type": lambda x: dlbridge.Elements(x, (1,), ["a"]),
     "Elements shape": lambda x: dlbridge.Elements("string", x, ["a"]),
     "Elements values": lambda x: dlbridge.Elements("string", (1,), x),
     "wrap": lambda x: dlbridge.wrap(x, args=[], returns=None),
 }
+TAKES_NUMBERS = {"to_address", *(f"{format.name}.{name}" for format in VALUES for name in ("encode", *format.more))}
 TAKES_TEXT = {"tens.encode form", "tens.Message form", "tens.Message label", "Elements type"}
 
 
@@ -485,7 +458,7 @@ TAKES_TEXT = {"tens.encode form", "tens.Message form", "tens.Message label", "El
 def test_an_argument_of_a_wrong_type_is_a_type_error(argument):
     call = ARGUMENTS[argument]
     for wrong in (object(), 1.5, len):
-        if wrong != 1.5 or argument not in ("to_address", "decthings.encode", "decthings.check x", "tensorflow.encode"):
+        if wrong != 1.5 or argument not in TAKES_NUMBERS:
             with pytest.raises(TypeError):
                 call(wrong)
     if argument not in TAKES_TEXT:
@@ -530,10 +503,9 @@ def test_astype_of_none_is_that_of_numpy():
         (lambda x: dlbridge.from_dlpack(TENSOR, copy=x), lambda x: np.from_dlpack(ARRAY, copy=x)),
         (lambda x: TENSOR.reshape(6, copy=x), lambda x: ARRAY.reshape(6, copy=x)),
         (lambda x: TENSOR.__array__(copy=x), lambda x: np.array(ARRAY, copy=x)),
-        (lambda x: tensorflow.decode(OF_TENSORFLOW, copy=x), lambda x: np.array(ARRAY, copy=x)),
-        (lambda x: decthings.decode(OF_DECTHINGS, copy=x), lambda x: np.array(ARRAY, copy=x)),
+        *[(lambda x, f=f: f.decode(f.encode(TENSOR), copy=x), lambda x: np.array(ARRAY, copy=x)) for f in VALUES],
     ],
-    ids=["__dlpack__", "from_dlpack", "reshape", "__array__", "tensorflow.decode", "decthings.decode"],
+    ids=["__dlpack__", "from_dlpack", "reshape", "__array__", *map(str, VALUES)],
 )
 def test_texts_for_copy_raise_the_exception_of_numpy(ours, numpys):
     for text in ("x", "", "no", "always"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import math
 import os
 import shutil
@@ -14,7 +15,8 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT, count_ours, elements_of, exporter, resident, run_python, vectors
+from conftest import ROOT, Lazy, count_ours, elements_of, exporter, resident, run_python, vectors
+from formats import BINARY, IMAGE, tensor
 
 import dlbridge
 from dlbridge import Elements, decthings
@@ -190,6 +192,10 @@ def test_rules_are_checked_on_any_producer():
         ({"shape": [1], "allowedTypes": [b"u8"]}, TypeError),
         ([], TypeError),
         ("{}", TypeError),
+        ("nope", TypeError),
+        (1.5, TypeError),
+        (len, TypeError),
+        (object(), TypeError),
         (None, TypeError),
     ],
 )
@@ -305,6 +311,25 @@ def test_elements_alias_their_buffer(dialect):
     held = decthings.decode(text, dialect=dialect)
     text.append(0)  # a str does not alias the data
     assert held.values == ["text"]
+
+
+def test_equal_values_share_one_object():
+    texts = decthings.decode(decthings.encode(Elements("string", (4,), ["ab", "ab", "cd", "ab"]))).values
+    assert texts == ["ab", "ab", "cd", "ab"]
+    assert texts[0] is texts[1]
+    empties = decthings.decode(tensor(BINARY, 3, b"\0\1x\0")).values
+    assert [bytes(v) for v in empties] == [b"", b"x", b""]
+    assert empties[0] is empties[2]
+    images = decthings.decode(tensor(IMAGE, 3, b"\3png\3png\3jpg")).values
+    assert [(f, bytes(v)) for f, v in images] == [("png", b""), ("png", b""), ("jpg", b"")]
+    assert images[0] is images[1]
+
+
+def test_views_of_different_memory_are_not_shared():
+    data = bytearray(tensor(BINARY, 2, b"\1x\1x"))
+    values = decthings.decode(data).values
+    data[-1] = ord("y")
+    assert [bytes(v) for v in values] == [b"x", b"y"]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, np.frombuffer])
@@ -427,6 +452,31 @@ STRING = Elements("string", (1,), ["x"])
 def test_g44_wrong_arguments_raise_the_right_error(call, error):
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize(
+    ("elements", "error", "text"),
+    [
+        (Elements("image", (1,), ["a"]), TypeError, r"element 0 of type image must be a tuple \(format, bytes\)"),
+        (Elements("video", (1,), [b"a"]), TypeError, r"element 0 of type video must be a tuple \(format, bytes\)"),
+        (Elements("strin", (1,), ["a"]), TypeError, "type strin must be bytes-like, .*; only elements of type string"),
+        (Elements("string", (1,), [1]), TypeError, "type string must be a str or bytes-like, not <class 'int'>"),
+        (Elements("image", (1,), [("webp", b"")]), ValueError, "3 bytes, .*; only rs015"),
+    ],
+)
+def test_mistakes_say_what_is_wrong(elements, error, text):
+    with pytest.raises(error, match=text):
+        decthings.encode(elements)
+
+
+def test_an_error_of_rules_is_a_value_error_and_its_cause():
+    for make in (lambda: json.loads("{"), lambda: b"\xff".decode(), lambda: "\ud800".encode()):
+        with pytest.raises(ValueError) as wrong:
+            make()
+        with pytest.raises(ValueError) as error:
+            decthings.check(Lazy(make), np.zeros(2))
+        assert str(error.value) == f"dlbridge: rules: {wrong.value}"
+        assert type(error.value.__cause__) is wrong.type
 
 
 def test_closed_tensors_are_refused():

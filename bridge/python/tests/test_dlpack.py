@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tvm_ffi
 from conftest import Producer, run_python
+from formats import VALUES
 
 import dlbridge
 
@@ -408,8 +409,7 @@ def test_g18_g45_copy_has_three_states(c):
         lambda t: dlbridge.from_dlpack(t.numpy(), copy=True),
         lambda t: dlbridge.from_buffer(t.tobytes(), "int32", 6),
         lambda t: dlbridge.shm.copy(t),
-        lambda t: dlbridge.decthings.decode(dlbridge.decthings.encode(t), copy=True),
-        lambda t: dlbridge.tensorflow.decode(dlbridge.tensorflow.encode(t), copy=True),
+        *[lambda t, format=format: format.decode(format.encode(t), copy=True) for format in VALUES],
         lambda t: dlbridge.tens.decode(dlbridge.tens.encode([t], spread=8), join=True).tensors[0],
     ],
 )

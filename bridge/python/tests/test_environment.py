@@ -10,13 +10,16 @@ import sys
 import textwrap
 
 import pytest
+from conftest import HERE
 
 # Every operation, in a function that keeps no object. `check` compares the counters of live objects.
 OPERATIONS = """
     import array, ctypes, gc, json, resource, sys, threading, weakref
     import numpy as np
     import dlbridge
-    from dlbridge import Elements, _core, decthings, load, tens, tensorflow
+    from dlbridge import _core, load, tens
+    sys.path.append(sys.argv[1])
+    from formats import FORMATS, VALUES
 
     numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
     data = bytearray(64)
@@ -24,12 +27,6 @@ OPERATIONS = """
     shape = (3, 4)
     frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
     packed = tens.encode_frames(frames)
-    text = Elements("string", (2,), ["one", "two"])
-    media = Elements("image", (1,), [("png", b"bytes")])
-    text_bytes, media_bytes, number_bytes = map(decthings.encode, (text, media, numbers))
-    strings = tensorflow.encode(Elements("string", (2,), [b"one", b"two"]))
-    proto = tensorflow.encode(numbers)
-    rules = {"shape": [3, 4], "allowedTypes": ["f32"]}
 
     operations = {
         "from_buffer": lambda: dlbridge.from_buffer(data),
@@ -59,17 +56,27 @@ OPERATIONS = """
         "tens.decode, message_only": lambda: tens.decode(frames, message_only=True).parts,
         "tens.encode_frames": lambda: tens.encode_frames(frames),
         "tens.decode_frames": lambda: tens.decode_frames(packed),
-        "decthings.encode": lambda: decthings.encode(numbers),
-        "decthings.encode of elements": lambda: (decthings.encode(text), decthings.encode(media)),
-        "decthings.decode": lambda: decthings.decode(number_bytes),
-        "decthings.decode of elements": lambda: (decthings.decode(text_bytes), decthings.decode(media_bytes)),
-        "decthings.decode_all": lambda: list(decthings.decode_all(number_bytes + text_bytes + number_bytes)),
-        "decthings.check": lambda: decthings.check(rules, numbers),
-        "tensorflow.encode": lambda: tensorflow.encode(numbers),
-        "tensorflow.decode": lambda: tensorflow.decode(proto),
-        "one kind": lambda: (tensorflow.decode_tensor(proto), decthings.decode_elements(text_bytes)),
-        "tensorflow.decode of elements": lambda: tensorflow.decode(strings),
     }
+
+    def add(format):
+        encoded, module = format.encode(numbers), format.module
+        operations[f"{format} encodes"] = lambda: format.encode(numbers)
+        operations[f"{format} decodes"] = lambda: format.decode(encoded)
+        if hasattr(module, "decode_tensor"):
+            operations[f"{format} decodes a tensor"] = lambda: module.decode_tensor(encoded)
+        for elements in format.elements:
+            def add_elements(elements, data):
+                operations[f"{format} encodes {elements.type}"] = lambda: format.encode(elements)
+                operations[f"{format} decodes {elements.type}"] = lambda: module.decode_elements(data)
+            add_elements(elements, format.encode(elements))
+        if format.first:
+            several = b"".join([encoded, *map(format.encode, format.elements), encoded])
+            operations[f"{format} decodes several"] = lambda: list(module.decode_all(several))
+        for name, call in format.more.items():
+            operations[f"{format}.{name}"] = lambda: call(numbers)
+
+    for format in FORMATS:
+        add(format)
 
     def alive():
         return dlbridge.counters(), _core.library_counters()
@@ -87,7 +94,7 @@ OPERATIONS = """
 
 def run_script(script: str, before: str = "", **environment: str) -> str:
     """Returns the output of the operations and a script. A shell runs `before` first."""
-    command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-c", textwrap.dedent(OPERATIONS) + textwrap.dedent(script)]
+    command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-c", textwrap.dedent(OPERATIONS) + textwrap.dedent(script), HERE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     return done.stdout

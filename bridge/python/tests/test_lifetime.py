@@ -19,6 +19,7 @@ import weakref
 import numpy as np
 import pytest
 from conftest import CORE, ROOT, Producer, resident, run_python, settled
+from formats import VALUES
 
 import dlbridge
 from dlbridge import _core
@@ -1054,24 +1055,26 @@ def test_the_extension_has_no_go_in_it():
     assert b"Go build ID" not in data and b".note.go.buildid" not in data
 
 
-@pytest.mark.parametrize(
-    ("make", "decode"),
-    [
-        ("decthings.encode(Elements('binary', (N,), [b'x'] * N))", "decthings.decode(data).values"),
-        ("decthings.encode(Elements('image', (N,), [('png', b'x')] * N))", "decthings.decode(data).values"),
-        ("decthings.encode(Elements('string', (1,), ['x'])) * N", "list(decthings.decode_all(data))"),
-        ("[np.zeros(3, np.float32)] * N", "tens.encode(data)"),
-        ("tens.encode([np.zeros(3, np.float32)] * N)", "tens.decode(data).tensors"),
-        ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "tens.decode_frames(data)"),
-        ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "next(tens.decode_all(data)).tensors"),
-    ],
-    ids=["decthings views", "decthings media", "decthings iter", "tens encode", "tens decode", "tens unpack", "tens iter"],
-)
+LISTS = {
+    "tens encode": ("[np.zeros(3, np.float32)] * N", "tens.encode(data)"),
+    "tens decode": ("tens.encode([np.zeros(3, np.float32)] * N)", "tens.decode(data).tensors"),
+    "tens unpack": ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "tens.decode_frames(data)"),
+    "tens iter": ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "next(tens.decode_all(data)).tensors"),
+    **{
+        f"{format} {e.type}": (f"{format}.encode(Elements('{e.type}', (N,), {e.values[:1]!r} * N))", f"{format}.decode(data).values")
+        for format in VALUES
+        for e in format.elements
+    },
+    **{f"{f} iter": (f"{f}.encode({f}.Elements('string', (1,), ['x'])) * N", f"list({f}.decode_all(data))") for f in VALUES if f.first},
+}
+
+
+@pytest.mark.parametrize(("make", "decode"), LISTS.values(), ids=LISTS)
 def test_no_list_is_seen_while_it_is_filled(make, decode):
     out = run_python(f"""
         import gc, sys
         import numpy as np
-        from dlbridge import Elements, decthings, tens
+        from dlbridge import *
 
         N, looks, calls = 61, 0, 0
         data = {make}
@@ -1099,6 +1102,9 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
     assert out == "True True True\n"
 
 
+OF_BYTES = [(format.name, next(e.type for e in format.elements if type(e.values[0]) is bytes)) for format in VALUES]
+
+
 @pytest.mark.parametrize("found", ["while the items are read", "while the sequence is listed"])
 @pytest.mark.parametrize(
     ("call", "first", "rest"),
@@ -1107,17 +1113,16 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
         ("tens.decode({}, message_only=True)", "frames[0]", "frames[1:]"),
         ("tens.encode_frames({})", "frames[0]", "frames[1:]"),
         ("_core.tens_encode_parts((0, b'TENS', b'', 0, 0, 0), {})", "b'part'", "[b'part'] * 9"),
-        ("decthings.encode(elements('binary', (9,), {}))", "b'abc'", "[b'abc'] * 8"),
-        ("decthings.encode(elements('binary', {}, [b'abc'] * 9))", "9", "[1, 1]"),
-        ("tensorflow.encode(elements('string', (9,), {}))", "b'abc'", "[b'abc'] * 8"),
+        *[(f"{name}.encode(elements({kind!r}, (9,), {{}}))", "b'abc'", "[b'abc'] * 8") for name, kind in OF_BYTES],
+        *[(f"{name}.encode(elements({kind!r}, {{}}, [b'abc'] * 9))", "9", "[1, 1]") for name, kind in OF_BYTES],
     ],
-    ids=["decode", "parse", "pack", "make", "elements", "shape", "TensorFlow"],
 )
 def test_no_code_of_an_item_can_shorten_the_sequence_that_is_read(call, first, rest, found):
     out = run_python(f"""
         import gc, sys
         import numpy as np
-        from dlbridge import Elements, _core, decthings, tens, tensorflow
+        from dlbridge import *
+        from dlbridge import _core
         sys.path.insert(0, {os.path.dirname(__file__)!r})
         from conftest import exporter
 

@@ -18,6 +18,7 @@ from multiprocessing import shared_memory
 import numpy as np
 import pytest
 from conftest import CORE, elements_of
+from formats import VALUES
 
 import dlbridge
 from dlbridge import _pickle
@@ -306,15 +307,13 @@ def test_processes_of_dask_exchange_tensors():
 def test_messages_and_elements_are_pickled_and_copied():
     a = np.arange(12.0)
     message = dlbridge.tens.decode(dlbridge.tens.encode([a, a[::2]], metadata={"run": 7}, seqno=5))
-    elements = dlbridge.decthings.decode(
-        dlbridge.decthings.encode(dlbridge.Elements("image", (2,), [("png", b"a"), ("png", b"b")]), dialect="rs015"), dialect="rs015"
-    )
+    decoded = [format.decode(format.encode(elements)) for format in VALUES for elements in format.elements]
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         back = pickle.loads(pickle.dumps(message, protocol))
         assert (back.seqno, back.metadata, [t.tolist() for t in back.tensors]) == (5, {"run": 7}, [a.tolist(), a[::2].tolist()])
-        assert pickle.loads(pickle.dumps(elements, protocol)) == elements
+        assert pickle.loads(pickle.dumps(decoded, protocol)) == decoded
     assert copy.deepcopy(message).tensors[0].data_ptr != message.tensors[0].data_ptr
-    assert copy.deepcopy(elements) == elements
+    assert copy.deepcopy(decoded) == decoded
     buffers = []
     data = pickle.dumps(message, 5, buffer_callback=buffers.append)
     assert pickle.loads(data, buffers=buffers).tensors[0].data_ptr == a.ctypes.data

@@ -8,6 +8,7 @@ import mmap
 import numpy as np
 import pytest
 import zmq
+from formats import FORMATS, READERS
 
 import dlbridge
 
@@ -108,11 +109,6 @@ def copied_of_buffer(x):
     return memoryview(dlbridge.from_dlpack(dlbridge.from_buffer(x), copy=True)).tobytes()
 
 
-def message(x):
-    frames = dlbridge.tens.encode([dlbridge.from_buffer(x)])
-    return [bytes(frame) for frame in frames[2:]]
-
-
 def sent(x):
     with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
         b.connect(f"tcp://127.0.0.1:{a.bind_to_random_port('tcp://127.0.0.1')}")
@@ -130,11 +126,12 @@ OPERATIONS = {
     "__dlpack__, a copy": lambda x: memoryview(
         dlbridge.from_dlpack(dlbridge.from_buffer(x).__dlpack__(max_version=(1, 3), copy=True))
     ).tobytes(),
-    "tens.encode": message,
     "tens.send": sent,
     "shm.copy": lambda x: dlbridge.shm.copy(dlbridge.from_buffer(x)).tobytes(),
-    "decthings.encode": lambda x: dlbridge.decthings.encode(dlbridge.from_buffer(x)) if x.dtype != "complex128" else None,
-    "tensorflow.encode": lambda x: dlbridge.tensorflow.encode(dlbridge.from_buffer(x)),
+    **{
+        f"{f.name}.encode": lambda x, f=f: f.encode(dlbridge.from_buffer(x)) if x.dtype.name not in f.lacks else None
+        for f in FORMATS
+    },
 }
 
 
@@ -157,15 +154,9 @@ def test_operations_do_not_care_where_memory_lies(operation, place):
 @pytest.mark.parametrize("place", PLACES)
 def test_frames_are_read_wherever_they_lie(place):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    formats = {
-        "tens": (dlbridge.tens.encode_frames(dlbridge.tens.encode([x])), lambda f: dlbridge.tens.decode(dlbridge.tens.decode_frames(f)).tensors[0]),
-        "tens, iter": (dlbridge.tens.encode_frames(dlbridge.tens.encode([x])), lambda f: next(dlbridge.tens.decode_all(f)).tensors[0]),
-        "decthings": (dlbridge.decthings.encode(x), dlbridge.decthings.decode),
-        "decthings, iter": (dlbridge.decthings.encode(x), lambda f: next(dlbridge.decthings.decode_all(f))),
-        "tensorflow": (dlbridge.tensorflow.encode(x), dlbridge.tensorflow.decode),
-    }
-    for name, (data, decode) in formats.items():
-        memory, guarded = PLACES[place](bytes(data))
+    encoded = {format.name: format.encode(x) for format in FORMATS}
+    for name, decode in READERS.items():
+        memory, guarded = PLACES[place](encoded[name.partition(",")[0]])
         t = decode(memory)
         assert memoryview(t).tobytes() == x.tobytes(), name
         del t, memory
@@ -187,20 +178,20 @@ def test_large_copies_do_not_care_where_memory_lies():
 
 # The other functions of the module: they allocate memory, or take no tensor.
 OTHERS = {
-    "Elements", "Tensor", "counters", "get_include", "decthings", "empty", "from_address", "load", "shm", "tens", "tensorflow",
-    "wrap",
-    "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
-    "decthings.decode_tensor", "decthings.decode_elements", "tensorflow.decode_tensor", "tensorflow.decode_elements",
-    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.decode_all", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout", "shm.empty",
-    "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.handle", "shm.attach", "shm.fetch", "shm.offer_parts", "shm.fetch_parts",
+    "Elements", "Tensor", "counters", "get_include", "empty", "from_address", "load", "shm", "wrap",
+    "tens.Message", "tens.encode_frames", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout",
+    "shm.empty", "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.handle", "shm.attach", "shm.fetch", "shm.offer_parts",
+    "shm.fetch_parts",
+    *(format.name for format in FORMATS),
+    *(f"{f.name}.{name}" for f in FORMATS for name in ("Elements", *f.more) if hasattr(f.module, name)),
+    *(f"{f.name}.{name}" for f in FORMATS for name in f.module.__all__ if name.startswith("decode")),
 }  # fmt: skip
 
 
 def test_the_table_of_operations_is_complete():
     known = {name.partition(",")[0] for name in OPERATIONS} | OTHERS
     public = set(dlbridge.__all__)
-    for module in (dlbridge.tens, dlbridge.decthings, dlbridge.tensorflow, dlbridge.shm):
-        prefix = module.__name__.rpartition(".")[2]
-        public |= {f"{prefix}.{name}" for name in module.__all__}
+    for module in (dlbridge.shm, *(format.module for format in FORMATS)):
+        public |= {f"{module.__name__}.{name}".removeprefix("dlbridge.") for name in module.__all__}
     assert public - known == set()
     assert OTHERS - public == set()

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import Entry, count_ours, elements_of, resident, vectors
+from formats import QINT32, STRING, of, proto
 
 import dlbridge
 from dlbridge import Elements, tensorflow
@@ -155,6 +156,35 @@ def test_values_that_are_put_together_lie_in_memory_of_their_own():
     assert tensor.data_ptr % 256 == 0 and not tensor.readonly
     assert np.from_dlpack(tensor).tolist() == [0, 1, 2, 3, 4]
     assert tensorflow.decode(bytes(room[:-1])).readonly
+
+
+def test_equal_values_share_one_object():
+    for data, want in [(proto(STRING, 1000, of(8, b"x" * 1000)), b"x" * 1000), (proto(QINT32, 1000, of(7, b"\x80\x01")), b"\x80\0\0\0")]:
+        values = tensorflow.decode(data).values
+        assert len(set(map(id, values))) == 1
+        assert values == [want] * 1000
+
+
+def test_the_limit_says_how_to_go_on():
+    with pytest.raises(ValueError, match="more memory than is allowed"):
+        tensorflow.decode(proto(STRING, 1000), limit=23_999)
+    assert len(tensorflow.decode(proto(STRING, 1000), limit=24_000).values) == 1000
+
+
+def test_quantised_numbers_are_decoded_as_integers():
+    data = tensorflow.encode(Elements("qint8", (2,), [b"\x01", b"\xff"]))
+    assert tensorflow.decode(data).type == "qint8"
+    for decode in (tensorflow.decode, tensorflow.decode_tensor):
+        t = decode(data, integers=True)
+        assert (t.dtype, t.tolist()) == ("int8", [1, -1])
+
+
+def test_lenient_is_as_lenient_as_tensorflows_own_reader():
+    scalar = bytes.fromhex("08011200 2a08 0000803f 00000040")  # float_val has 2 values, the shape 1
+    with pytest.raises(ValueError, match="tensorflow"):
+        tensorflow.decode(scalar)
+    assert tensorflow.decode(scalar, lenient=True).item() == 1.0
+    assert tensorflow.decode_tensor(scalar, lenient=True).item() == 1.0
 
 
 def test_small_elements_have_bytes_of_their_own():
