@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // An address is a case of addresses.json: where float32 elements lie. The tests of C and Python read the same.
@@ -28,18 +29,15 @@ type address struct {
 }
 
 func addresses(t *testing.T) (cases []address) {
-	data, err := os.ReadFile("testdata/addresses.json")
-	require.NoError(t, err)
+	data := must.Do(os.ReadFile("testdata/addresses.json"))(t)
 	require.NoError(t, json.Unmarshal(data, &cases))
 	require.NotEmpty(t, cases)
 	return cases
 }
 
 func (a *address) config(t *testing.T) dlpacktest.Config {
-	data, err := strconv.ParseUint(a.Data, 0, 64)
-	require.NoError(t, err)
-	offset, err := strconv.ParseUint(a.Offset, 0, 64)
-	require.NoError(t, err)
+	data := must.Do(strconv.ParseUint(a.Data, 0, 64))(t)
+	offset := must.Do(strconv.ParseUint(a.Offset, 0, 64))(t)
 	return dlpacktest.Config{Shape: a.Shape, Strides: a.Strides, DataAt: uintptr(data), ByteOffset: offset}
 }
 
@@ -88,8 +86,7 @@ func TestDataLiesWhereMemoryCanBe(t *testing.T) {
 			t.Run("on a device", func(t *testing.T) { // where an address is what the device calls one
 				config.Legacy, config.DeviceType = false, int32(dlpack.CUDA)
 				p := dlpacktest.Produce(t, config)
-				x, err := dlpack.Import(p.Managed())
-				require.NoError(t, err)
+				x := must.Do(dlpack.Import(p.Managed()))(t)
 				if x.NumElements() > 0 {
 					assert.Equal(t, config.DataAt, x.Data())
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // The address of element (0, ..., 0) is data plus byte_offset, wherever the memory lies.
@@ -18,8 +19,7 @@ func TestAlignmentOfDeviceMemoryCountsItsByteOffset(t *testing.T) {
 	p := dlpacktest.Produce(t, dlpacktest.Config{
 		Shape: []int64{4}, DeviceType: int32(dlpack.CUDA), ByteOffset: 4,
 	})
-	tensor, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Import(p.Managed()))(t)
 	defer tensor.Close()
 	require.Zero(t, tensor.Data()%256, "the data itself is aligned")
 	assert.Equal(t, 4, tensor.Alignment())

@@ -14,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // An arena is an allocator that checks its use: what it returns is full of ones, and must come back once, as it was.
@@ -69,14 +70,12 @@ func (a *arena) counts() (out, freed int) {
 func TestNewFromUsesTheMemoryOfTheAllocator(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	a := &arena{t: t}
-	tensor, err := dlpack.NewFrom(a, dlpack.Float32, 2, 3)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.NewFrom(a, dlpack.Float32, 2, 3))(t)
 	assert.Equal(t, []int{24}, a.sizes)
 	assert.Equal(t, []int64{2, 3}, tensor.Shape())
 	assert.True(t, tensor.IsContiguous())
 	assert.False(t, tensor.ReadOnly())
-	values, err := dlpack.Values[float32](tensor)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float32](tensor))(t)
 	assert.Contains(t, a.out, (*byte)(unsafe.Pointer(&values[0])))
 	assert.Equal(t, make([]float32, 6), values, "zero, whatever the allocator returned")
 
@@ -101,16 +100,14 @@ func TestNewFromGivesForgottenMemoryBack(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	a := &arena{t: t}
 	func() {
-		_, err := dlpack.NewFrom(a, dlpack.Int64, 1000)
-		require.NoError(t, err)
+		must.Do(dlpack.NewFrom(a, dlpack.Int64, 1000))(t)
 	}()
 	collectUntil(t, func() bool { out, _ := a.counts(); return out == 0 })
 }
 
 func TestNewFromWithoutElementsTakesNoMemory(t *testing.T) {
 	a := &arena{t: t}
-	tensor, err := dlpack.NewFrom(a, dlpack.Float32, 3, 0)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.NewFrom(a, dlpack.Float32, 3, 0))(t)
 	assert.Equal(t, []int64{3, 0}, tensor.Shape())
 	dlpack.Release(export(t, tensor))
 	tensor.Close()
@@ -164,8 +161,7 @@ func TestNewFromRefuses(t *testing.T) {
 func TestNewFromTakesTheAlignmentThatElementsNeed(t *testing.T) {
 	a := &arena{t: t, skew: 2}
 	for _, dtype := range []dlpack.DataType{dlpack.Uint8, dlpack.Bool, dlpack.Float16, dlpack.BFloat16} {
-		tensor, err := dlpack.NewFrom(a, dtype, 3)
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.NewFrom(a, dtype, 3))(t)
 		tensor.Close()
 	}
 	out, freed := a.counts()

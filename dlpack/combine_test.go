@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -26,23 +27,14 @@ func layoutsOf(t *testing.T, dt dlpack.DataType, shape ...int64) map[string]*dlp
 	padded := func(shape []int64) *dlpack.Tensor {
 		return fromBytes(t, make([]byte, 1<<12), dlpack.Spec{DType: dt, Shape: shape, Padded: dt.IsSubByte()})
 	}
-	plain, turned, gaps := padded(shape), must(t)(padded(reversed).Transpose(order...)), padded(wide)
+	plain, turned, gaps := padded(shape), must.Own(padded(reversed).Transpose(order...))(t), padded(wide)
 	cut := make([]layout.Index, n)
 	for d := range shape {
 		cut[d] = layout.Range(1, 2*shape[d]+1).By(2)
 	}
 	return map[string]*dlpack.Tensor{
-		"new": must(t)(dlpack.New(dt, shape...)), "row-major": plain, "transposed": turned, "with gaps": must(t)(gaps.Slice(cut...)),
-		"flipped": must(t)(plain.Flip()),
-	}
-}
-
-func must(t *testing.T) func(*dlpack.Tensor, error) *dlpack.Tensor {
-	return func(x *dlpack.Tensor, err error) *dlpack.Tensor {
-		t.Helper()
-		require.NoError(t, err)
-		t.Cleanup(func() { x.Close() })
-		return x
+		"new": must.Own(dlpack.New(dt, shape...))(t), "row-major": plain, "transposed": turned, "with gaps": must.Own(gaps.Slice(cut...))(t),
+		"flipped": must.Own(plain.Flip())(t),
 	}
 }
 
@@ -92,7 +84,7 @@ func TestConcatJoinsTensorsOfAnyLayout(t *testing.T) {
 					enumerate(t, a, 1)
 					enumerate(t, b, 4)
 					for _, ax := range []int{axis, axis - 2} {
-						c := must(t)(dlpack.Concat(ax, a, b, a))
+						c := must.Own(dlpack.Concat(ax, a, b, a))(t)
 						want := []int64{2, 4}
 						want[axis] = 2*shapes[0][axis] + shapes[1][axis]
 						require.Equal(t, want, c.Shape())
@@ -118,35 +110,32 @@ func TestConcatJoinsTensorsOfAnyLayout(t *testing.T) {
 
 func TestStackAddsADimension(t *testing.T) {
 	for _, dt := range joined {
-		a, b := fromBytes(t, make([]byte, 1024), dlpack.Spec{DType: dt, Shape: []int64{2, 4}}), must(t)(dlpack.New(dt, 2, 4))
+		a, b := fromBytes(t, make([]byte, 1024), dlpack.Spec{DType: dt, Shape: []int64{2, 4}}), must.Own(dlpack.New(dt, 2, 4))(t)
 		enumerate(t, a, 1)
 		enumerate(t, b, 3)
 		for _, axis := range []int{0, 1, 2, -1, -2, -3} {
-			c := must(t)(dlpack.Stack(axis, a, b))
+			c := must.Own(dlpack.Stack(axis, a, b))(t)
 			at := (axis + 3) % 3
 			require.EqualValues(t, 2, c.Dim(at))
 			for i, from := range []*dlpack.Tensor{a, b} {
-				part := must(t)(c.Narrow(at, int64(i), 1))
-				require.Equal(t, rawOf(t, must(t)(part.Copy())), rawOf(t, must(t)(dlpack.Concat(0, from))), "%v, axis %d", dt, axis)
+				part := must.Own(c.Narrow(at, int64(i), 1))(t)
+				require.Equal(t, rawOf(t, must.Own(part.Copy())(t)), rawOf(t, must.Own(dlpack.Concat(0, from))(t)), "%v, axis %d", dt, axis)
 			}
 		}
 	}
 }
 
 func rawOf(t *testing.T, x *dlpack.Tensor) []byte {
-	data, err := x.AppendBytes(nil)
-	require.NoError(t, err)
-	return data
+	return must.Do(x.AppendBytes(nil))(t)
 }
 
 func TestJoinsThatAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	a, b := fromSlice(t, make([]float32, 6), 2, 3), fromSlice(t, make([]float32, 6), 3, 2)
 	c, scalar, none := fromSlice(t, make([]int32, 6), 2, 3), fromSlice(t, []float32{1}, []int64{}...), (*dlpack.Tensor)(nil)
-	zero, err := scalar.Reshape()
-	require.NoError(t, err)
+	zero := must.Do(scalar.Reshape())(t)
 	defer zero.Close()
-	half := must(t)(fromSlice(t, []float32{1}, 1).Broadcast(1 << 60))
+	half := must.Own(fromSlice(t, []float32{1}, 1).Broadcast(1 << 60))(t)
 	defer half.Close()
 	for _, s := range []struct {
 		make  func(axis int, tensors ...*dlpack.Tensor) (*dlpack.Tensor, error)
@@ -175,10 +164,9 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		assert.ErrorIs(t, err, s.cause)
 		assert.EqualError(t, err, s.text)
 	}
-	huge, err := a.Broadcast(1<<40, 2, 3)
-	require.NoError(t, err)
+	huge := must.Do(a.Broadcast(1<<40, 2, 3))(t)
 	defer huge.Close()
-	_, err = dlpack.Concat(0, huge, huge)
+	_, err := dlpack.Concat(0, huge, huge)
 	assert.ErrorIs(t, err, dlpack.ErrMemory)
 	assert.ErrorContains(t, err, "dlpack: concat: no memory for ")
 }
@@ -194,11 +182,11 @@ func TestFillSetsEveryElementAndNothingElse(t *testing.T) {
 	}
 	data := make([]float32, 12)
 	whole := fromSlice(t, data, 3, 4)
-	part := must(t)(whole.Slice(layout.All(), layout.Range(1, 3)))
+	part := must.Own(whole.Slice(layout.All(), layout.Range(1, 3)))(t)
 	require.NoError(t, part.Fill(7.5))
 	assert.Equal(t, []float32{0, 7.5, 7.5, 0, 0, 7.5, 7.5, 0, 0, 7.5, 7.5, 0}, data)
 	require.NoError(t, fromSlice(t, []bool{false}).Fill(true))
-	require.NoError(t, must(t)(dlpack.New(dlpack.Float32, 0, 3)).Fill(1))
+	require.NoError(t, must.Own(dlpack.New(dlpack.Float32, 0, 3))(t).Fill(1))
 }
 
 // real128 returns the real part of a number.
@@ -218,8 +206,7 @@ func TestFillRefuses(t *testing.T) {
 	assert.ErrorIs(t, x.Fill(300), dlpack.ErrValue)
 	assert.EqualError(t, x.Fill("a"), "dlpack: fill: a string cannot be an element of int8")
 	assert.ErrorIs(t, x.Fill(nil), dlpack.ErrDType)
-	repeated, err := x.Broadcast(3, 2, 2)
-	require.NoError(t, err)
+	repeated := must.Do(x.Broadcast(3, 2, 2))(t)
 	defer repeated.Close()
 	assert.ErrorIs(t, repeated.Fill(1), dlpack.ErrReadOnly)
 	lanes := fromBytes(t, make([]byte, 16), dlpack.Spec{DType: dlpack.MakeDataType(dlpack.CodeFloat, 32, 2), Shape: []int64{2}})
@@ -231,9 +218,9 @@ func TestFillRefuses(t *testing.T) {
 func TestSharesMemory(t *testing.T) {
 	data := make([]float32, 12)
 	x, other := fromSlice(t, data, 3, 4), fromSlice(t, make([]float32, 12), 3, 4)
-	top, bottom := must(t)(x.Slice(layout.Range(0, 2))), must(t)(x.Slice(layout.From(2)))
-	even, odd := must(t)(x.Slice(layout.All(), layout.All().By(2))), must(t)(x.Slice(layout.All(), layout.From(1).By(2)))
-	empty := must(t)(x.Slice(layout.Range(0, 0)))
+	top, bottom := must.Own(x.Slice(layout.Range(0, 2)))(t), must.Own(x.Slice(layout.From(2)))(t)
+	even, odd := must.Own(x.Slice(layout.All(), layout.All().By(2)))(t), must.Own(x.Slice(layout.All(), layout.From(1).By(2)))(t)
+	empty := must.Own(x.Slice(layout.Range(0, 0)))(t)
 	for _, s := range []struct {
 		a, b *dlpack.Tensor
 		want bool
@@ -257,7 +244,7 @@ func TestSharesMemoryIsNeverFalselyFalse(t *testing.T) {
 			from := random.Int64N(8)
 			cut[d] = layout.Range(from, from+1+random.Int64N(8-from)).By(1 + random.Int64N(3))
 		}
-		return must(t)(x.Slice(cut[:]...))
+		return must.Own(x.Slice(cut[:]...))(t)
 	}
 	said := map[bool]int{}
 	for range 2000 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // A managed tensor has one owner: one that was taken over or released cannot be taken over again.
@@ -25,20 +26,16 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 		if legacy {
 			take, give, size = dlpack.ImportLegacy, dlpack.ReleaseLegacy, 64
 			exported = func(tensor *dlpack.Tensor) unsafe.Pointer {
-				m, err := tensor.ExportLegacy()
-				require.NoError(t, err)
-				return m
+				return must.Do(tensor.ExportLegacy())(t)
 			}
 		}
-		tensor, err := dlpack.New(dlpack.Float32, 8)
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.New(dlpack.Float32, 8))(t)
 		dlpack.Trim()
 		before := dlpack.ReadStats().DoubleDeletes
 
 		m := exported(tensor)
-		first, err := take(m)
-		require.NoError(t, err)
-		_, err = take(m)
+		first := must.Do(take(m))(t)
+		_, err := take(m)
 		require.ErrorIs(t, err, dlpack.ErrClosed)
 		assert.ErrorContains(t, err, "was taken over before")
 		give(m) // by the former holder, who has it no longer
@@ -59,8 +56,7 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 		assert.EqualValues(t, 1, dlpack.ReadStats().Exports)
 		give(m)
 
-		again, err := take(exported(tensor))
-		require.NoError(t, err)
+		again := must.Do(take(exported(tensor)))(t)
 		m = exported(again) // of memory that was taken over: a share counts it
 		require.NoError(t, again.Close())
 		assert.EqualValues(t, 2, dlpack.ReadStats().Exports)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -159,8 +160,7 @@ func TestG03NullDeleterIsNeverCalled(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
 		p, tensor, err := importConfig(t, dlpacktest.Config{Legacy: legacy, Shape: []int64{2}, NullDeleter: true})
 		require.NoError(t, err)
-		m, err := tensor.Export()
-		require.NoError(t, err)
+		m := must.Do(tensor.Export())(t)
 		assert.False(t, dlpacktest.Read(m).NullDeleter, "what we hand out has one")
 		require.NoError(t, tensor.Close())
 		dlpack.Release(m)
@@ -178,13 +178,11 @@ func TestReleaseOfWhatCodeInCExported(t *testing.T) {
 		dlpack.Release(m)
 		dlpack.ReleaseLegacy(l)
 		m, l = dlpacktest.ExportInC(false), dlpacktest.ExportInC(true)
-		tensor, err := dlpack.Import(m)
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.Import(m))(t)
 		again := export(t, tensor)
 		tensor.Close()
 		dlpack.Release(again)
-		tensor, err = dlpack.ImportLegacy(l)
-		require.NoError(t, err)
+		tensor = must.Do(dlpack.ImportLegacy(l))(t)
 		tensor.Close()
 		assert.Equal(t, before, dlpack.ReadStats().Exports)
 	}
@@ -196,18 +194,15 @@ func TestG04EmptyTensorsAreReleasedOnce(t *testing.T) {
 		for _, null := range []bool{false, true} {
 			p, tensor, err := importConfig(t, dlpacktest.Config{Shape: shape, NullData: null})
 			require.NoError(t, err)
-			m, err := tensor.Export()
-			require.NoError(t, err)
+			m := must.Do(tensor.Export())(t)
 			assert.Zero(t, dlpacktest.Read(m).Data, "G31")
 			require.NoError(t, tensor.Close())
 			assert.Zero(t, p.Deletes())
 			dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 			assert.Equal(t, 1, p.Deletes())
 		}
-		tensor, err := dlpack.FromSlice([]float32{}, shape...)
-		require.NoError(t, err)
-		m, err := tensor.Export()
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.FromSlice([]float32{}, shape...))(t)
+		m := must.Do(tensor.Export())(t)
 		assert.Zero(t, dlpacktest.Read(m).Data)
 		tensor.Close()
 		dlpack.Release(m)
@@ -218,8 +213,7 @@ func TestG05ViewsKeepTheImport(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{8}})
 	require.NoError(t, err)
-	view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{4, 1}, ByteOffset: 8})
-	require.NoError(t, err)
+	view := must.Do(tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{4, 1}, ByteOffset: 8}))(t)
 	require.NoError(t, tensor.Close())
 	tensor = nil
 	for range 5 {
@@ -227,8 +221,7 @@ func TestG05ViewsKeepTheImport(t *testing.T) {
 	}
 	assert.Zero(t, p.Deletes())
 	dlpacktest.Fill(p.Managed(), 3)
-	m, err := view.Export()
-	require.NoError(t, err)
+	m := must.Do(view.Export())(t)
 	assert.Equal(t, 12.0, dlpacktest.Sum(m))
 	require.NoError(t, view.Close())
 	assert.Zero(t, p.Deletes(), "the export holds it")
@@ -254,17 +247,14 @@ func TestG16ReadOnlyGivesNoMutableSlice(t *testing.T) {
 	assert.True(t, tensor.ReadOnly())
 	_, err = dlpack.Values[float32](tensor)
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
-	values, err := dlpack.UnsafeValues[float32](tensor)
-	require.NoError(t, err)
+	values := must.Do(dlpack.UnsafeValues[float32](tensor))(t)
 	assert.Len(t, values, 4)
 	_, err = tensor.ExportLegacy()
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
-	m, err := tensor.Export()
-	require.NoError(t, err)
+	m := must.Do(tensor.Export())(t)
 	assert.Equal(t, uint64(dlpack.ReadOnly), dlpacktest.Read(m).Flags)
 	dlpack.Release(m)
-	view, err := tensor.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{16}})
-	require.NoError(t, err)
+	view := must.Do(tensor.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{16}}))(t)
 	assert.True(t, view.ReadOnly(), "a view of read-only memory is read-only")
 	view.Close()
 }
@@ -276,8 +266,7 @@ func TestG16LegacyWritabilityIsUnstated(t *testing.T) {
 	assert.True(t, tensor.ReadOnly())
 	_, err = dlpack.Values[float32](tensor)
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
-	m, err := tensor.Export()
-	require.NoError(t, err)
+	m := must.Do(tensor.Export())(t)
 	assert.Equal(t, uint64(dlpack.ReadOnly), dlpacktest.Read(m).Flags)
 	dlpack.Release(m)
 	l, err := tensor.ExportLegacy()
@@ -298,8 +287,7 @@ func TestG19UnknownFlagsAndMinorsAreReadAndNotPassedOn(t *testing.T) {
 	require.NoError(t, err)
 	defer tensor.Close()
 	assert.Equal(t, dlpack.Flags(1<<40|2), tensor.Flags())
-	m, err := tensor.Export()
-	require.NoError(t, err)
+	m := must.Do(tensor.Export())(t)
 	defer dlpack.Release(m)
 	v := dlpacktest.Read(m)
 	assert.Zero(t, v.Flags)
@@ -314,8 +302,7 @@ func TestG24LanesAreCarriedExactly(t *testing.T) {
 	assert.Equal(t, int64(48), tensor.NumBytes())
 	_, err = dlpack.Values[float32](tensor)
 	assert.ErrorIs(t, err, dlpack.ErrDType)
-	m, err := tensor.Export()
-	require.NoError(t, err)
+	m := must.Do(tensor.Export())(t)
 	defer dlpack.Release(m)
 	assert.Equal(t, uint16(4), dlpacktest.Read(m).Lanes)
 }
@@ -330,8 +317,7 @@ func TestG21BytesThatAreNoBoolAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, dlpack.ErrValue)
 	assert.ErrorContains(t, err, "element 2 of a bool tensor is 2")
 	p.Data()[2] = 1
-	values, err := dlpack.Values[bool](tensor)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[bool](tensor))(t)
 	assert.Equal(t, []bool{false, false, true, false}, values)
 }
 
@@ -349,15 +335,12 @@ func TestG29NullStridesAreRowMajorAndNeverHandedOut(t *testing.T) {
 				read = dlpacktest.ReadLegacy
 			}
 			require.True(t, read(p.Managed()).NullStrides)
-			want, err := layout.AppendRowMajor(nil, shape)
-			require.NoError(t, err)
+			want := must.Do(layout.AppendRowMajor(nil, shape))(t)
 			assert.Equal(t, want, tensor.Strides())
-			m, err := tensor.Export()
-			require.NoError(t, err)
+			m := must.Do(tensor.Export())(t)
 			assert.Equal(t, want, dlpacktest.Read(m).Strides)
 			dlpack.Release(m)
-			l, err := tensor.ExportLegacy()
-			require.NoError(t, err)
+			l := must.Do(tensor.ExportLegacy())(t)
 			assert.Equal(t, want, dlpacktest.ReadLegacy(l).Strides)
 			dlpack.ReleaseLegacy(l)
 			tensor.Close()
@@ -375,33 +358,26 @@ func TestG30RankZero(t *testing.T) {
 		p.Data()[3] = 0x40 // 2.0
 		assert.Empty(t, tensor.Shape())
 		assert.Empty(t, tensor.Strides())
-		values, err := dlpack.Values[float32](tensor)
-		require.NoError(t, err)
+		values := must.Do(dlpack.Values[float32](tensor))(t)
 		assert.Equal(t, []float32{2}, values)
 		require.NoError(t, dlpack.SetAt[float32](tensor, 3))
-		value, err := tensor.At()
-		require.NoError(t, err)
+		value := must.Do(tensor.At())(t)
 		assert.Equal(t, float32(3), value)
 		for _, derive := range []func() (*dlpack.Tensor, error){
 			tensor.Copy, func() (*dlpack.Tensor, error) { return tensor.Convert(dlpack.Float64) },
 			func() (*dlpack.Tensor, error) { return tensor.Transpose() }, func() (*dlpack.Tensor, error) { return tensor.Reshape() },
 			func() (*dlpack.Tensor, error) { return tensor.Slice() }, func() (*dlpack.Tensor, error) { return tensor.Flip() },
 		} {
-			d, err := derive()
-			require.NoError(t, err)
-			m, err := d.Export()
-			require.NoError(t, err)
+			d := must.Do(derive())(t)
+			m := must.Do(d.Export())(t)
 			d.Close()
-			again, err := dlpack.Import(m)
-			require.NoError(t, err)
+			again := must.Do(dlpack.Import(m))(t)
 			assert.Zero(t, again.Rank())
-			value, err := again.At()
-			require.NoError(t, err)
+			value := must.Do(again.At())(t)
 			assert.EqualValues(t, 3, value)
 			again.Close()
 		}
-		m, err := tensor.Export()
-		require.NoError(t, err)
+		m := must.Do(tensor.Export())(t)
 		assert.Equal(t, 3.0, dlpacktest.Sum(m))
 		dlpack.Release(m)
 		tensor.Close()
@@ -415,8 +391,7 @@ func TestG32StridesOfSizeOneDimensionsPassThrough(t *testing.T) {
 	defer tensor.Close()
 	assert.True(t, tensor.IsContiguous())
 	assert.Equal(t, []int64{77, -5, 1}, tensor.Strides())
-	m, err := tensor.Export()
-	require.NoError(t, err)
+	m := must.Do(tensor.Export())(t)
 	defer dlpack.Release(m)
 	assert.Equal(t, []int64{77, -5, 1}, dlpacktest.Read(m).Strides)
 }
@@ -432,14 +407,11 @@ func TestG36ByteOffsetIsHonoured(t *testing.T) {
 	copy(numbers, []float32{1, 2, 3, 4, 5})
 	_, err = dlpack.Values[float32](tensor)
 	require.ErrorIs(t, err, dlpack.ErrLayout)
-	c, err := tensor.Copy()
-	require.NoError(t, err)
+	c := must.Do(tensor.Copy())(t)
 	defer c.Close()
-	values, err := dlpack.Values[float32](c)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float32](c))(t)
 	assert.Equal(t, []float32{4, 3, 2, 1}, values)
-	m, err := tensor.Export()
-	require.NoError(t, err)
+	m := must.Do(tensor.Export())(t)
 	defer dlpack.Release(m)
 	v := dlpacktest.Read(m)
 	assert.Zero(t, v.ByteOffset)
@@ -495,8 +467,7 @@ func TestG36FoldedAndUnfoldedOffsetsAreTheSame(t *testing.T) {
 		assert.Equal(t, read[0], read[1], name)
 	}
 	for k, x := range both {
-		value, err := x.At(1, 0)
-		require.NoError(t, err)
+		value := must.Do(x.At(1, 0))(t)
 		assert.Equal(t, float32(4), value)
 		require.NoError(t, both[1-k].CopyTo(x))
 		bytes, at, err := x.UnsafeBytes()
@@ -520,8 +491,7 @@ func TestG39DeviceMemoryIsCarriedAndNotTouched(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrDevice)
 		_, err = tensor.AppendBytes(nil)
 		assert.ErrorIs(t, err, dlpack.ErrDevice)
-		m, err := tensor.Export()
-		require.NoError(t, err)
+		m := must.Do(tensor.Export())(t)
 		v := dlpacktest.Read(m)
 		assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[0])), v.Data)
 		assert.Equal(t, uint64(64), v.ByteOffset, "G36: kept for devices whose data may be a handle")
@@ -580,15 +550,12 @@ func TestG57ClosedTensorsAnswerErrClosed(t *testing.T) {
 func TestBorrowedTensorIsNotExported(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	tensor, err := dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable)
-	require.NoError(t, err)
-	values, err := dlpack.Values[float32](tensor)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
+	values := must.Do(dlpack.Values[float32](tensor))(t)
 	values[3] = 5
-	_, err = tensor.Export()
+	_, err := tensor.Export()
 	assert.ErrorIs(t, err, dlpack.ErrBorrowed, "G11")
-	m, err := tensor.ExportCopy()
-	require.NoError(t, err)
+	m := must.Do(tensor.ExportCopy())(t)
 	assert.Equal(t, 5.0, dlpacktest.Sum(m))
 	dlpack.Release(m)
 	require.NoError(t, tensor.Close())
@@ -602,12 +569,9 @@ func TestG55ForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 	var values []float32
 	before := dlpack.ReadStats()
 	func() {
-		_, err := dlpack.Import(forgotten.Managed())
-		require.NoError(t, err)
-		tensor, err := dlpack.Import(sliced.Managed())
-		require.NoError(t, err)
-		values, err = dlpack.Values[float32](tensor)
-		require.NoError(t, err)
+		must.Do(dlpack.Import(forgotten.Managed()))(t)
+		tensor := must.Do(dlpack.Import(sliced.Managed()))(t)
+		values = must.Do(dlpack.Values[float32](tensor))(t)
 	}()
 	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten >= before.Forgotten+2 })
 	assert.Equal(t, before.Forgotten+2, dlpack.ReadStats().Forgotten)
@@ -626,14 +590,12 @@ func TestG55ForgottenImportIsReleasedAfterItsElementsWereRead(t *testing.T) {
 		"AppendBytes": func(x *dlpack.Tensor) error { _, err := x.AppendBytes(nil); return err },
 		"Format":      func(x *dlpack.Tensor) error { _ = fmt.Sprintf("%v %+v", x, x); return nil },
 		"CopyTo": func(x *dlpack.Tensor) error {
-			y, err := dlpack.New(dlpack.Float32, 4)
-			require.NoError(t, err)
+			y := must.Do(dlpack.New(dlpack.Float32, 4))(t)
 			defer y.Close()
 			return errors.Join(x.CopyTo(y), y.CopyTo(x))
 		},
 		"views": func(x *dlpack.Tensor) error {
-			y, err := x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}})
-			require.NoError(t, err)
+			y := must.Do(x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}}))(t)
 			return dlpack.Use(y, func(v []float32) error { v[0]++; return nil })
 		},
 	}
@@ -642,8 +604,7 @@ func TestG55ForgottenImportIsReleasedAfterItsElementsWereRead(t *testing.T) {
 			forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 			before := dlpack.ReadStats().Forgotten
 			func() {
-				x, err := dlpack.Import(forgotten.Managed())
-				require.NoError(t, err)
+				x := must.Do(dlpack.Import(forgotten.Managed()))(t)
 				require.NoError(t, read(x))
 			}()
 			collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten > before })
@@ -658,8 +619,7 @@ func TestG55NothingIsReleasedWhileUseRuns(t *testing.T) {
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	before := dlpack.ReadStats().Forgotten
 	func() {
-		x, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		x := must.Do(dlpack.Import(p.Managed()))(t)
 		require.NoError(t, dlpack.Use(x, func(v []float32) error {
 			x = nil
 			for range 5 {
@@ -683,8 +643,7 @@ func TestG55ClosedImportsAreNotCollected(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 1000 {
-		tensor, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.Import(p.Managed()))(t)
 		time.Sleep(100 * time.Microsecond)
 		require.NoError(t, tensor.Close())
 	}
@@ -698,8 +657,7 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	before := dlpack.ReadStats().Forgotten
 	for range 40 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{size / 4}, Bytes: 16, NullDeleter: true})
-		_, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		must.Do(dlpack.Import(p.Managed()))(t)
 	}
 	for deadline := time.Now().Add(30 * time.Second); dlpack.ReadStats().Forgotten == before && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
@@ -714,8 +672,7 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 18}, Bytes: 16, NullDeleter: true})
 	most := int64(0)
 	for range 2000 {
-		_, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		must.Do(dlpack.Import(p.Managed()))(t)
 		now := dlpack.ReadStats().ForeignBytes
 		most = max(most, now)
 		if time.Sleep(50 * time.Microsecond); now > 500<<20 { // as long as a producer takes to fill it
@@ -735,11 +692,9 @@ func TestForeignBytesOfOneMemoryAreBounded(t *testing.T) {
 	var tensors []*dlpack.Tensor
 	for range 3 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}, Strides: []int64{1 << 60}})
-		x, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		x := must.Do(dlpack.Import(p.Managed()))(t)
 		loan := dlpacktest.Lend(t, 1)
-		y, err := dlpack.Lend(loan.Data(), 1<<62, false, loan.Release(), loan.Context())
-		require.NoError(t, err)
+		y := must.Do(dlpack.Lend(loan.Data(), 1<<62, false, loan.Release(), loan.Context()))(t)
 		tensors = append(tensors, x, y)
 		assert.EqualValues(t, len(tensors)<<30, dlpack.ReadStats().ForeignBytes-before)
 	}

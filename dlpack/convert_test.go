@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -374,8 +375,7 @@ func inputsOf(dt dlpack.DataType) (inputs []float32) {
 // time, because they have gaps between them, give the same. With DLBRIDGE_STRESS, all float32 are tried for the most common types.
 func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 	testmode.SkipLong(t)
-	text, err := os.ReadFile("testdata/convert.json")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("testdata/convert.json"))(t)
 	var golden map[string]struct{ Decoded, Encoded, All string }
 	require.NoError(t, json.Unmarshal(text, &golden))
 	types := []dlpack.DataType{dlpack.Int2, dlpack.Uint2, dlpack.Int4, dlpack.Uint4}
@@ -391,13 +391,11 @@ func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 				codes = binary.LittleEndian.AppendUint16(codes, uint16(code))[:len(codes)+int(size)]
 			}
 			inputs := inputsOf(dt)
-			floats, err := dlpack.FromSlice(inputs)
-			require.NoError(t, err)
+			floats := must.Do(dlpack.FromSlice(inputs))(t)
 			defer floats.Close()
 			n := floats.NumElements()
 			sums := func(name, want string, elements *dlpack.Tensor) {
-				raw, err := elements.AppendBytes(nil)
-				require.NoError(t, err)
+				raw := must.Do(elements.AppendBytes(nil))(t)
 				sum := sha256.Sum256(raw)
 				assert.Equal(t, want, hex.EncodeToString(sum[:]), name)
 			}
@@ -441,8 +439,7 @@ func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 						inputs[lower] = math.Float32frombits(upper<<20 | lower)
 					}
 					require.NoError(t, part.ConvertTo(some))
-					raw, err := some.AppendBytes(nil)
-					require.NoError(t, err)
+					raw := must.Do(some.AppendBytes(nil))(t)
 					sum.Write(raw)
 				}
 				assert.Equal(t, want.All, hex.EncodeToString(sum.Sum(nil)), "all float32")
@@ -452,31 +449,26 @@ func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 }
 
 func TestG20PackedNumbersConvert(t *testing.T) {
-	floats, err := dlpack.FromSlice([]float32{-8, 7, 0.9, -1.5, 100, -100, float32(math.NaN())})
-	require.NoError(t, err)
+	floats := must.Do(dlpack.FromSlice([]float32{-8, 7, 0.9, -1.5, 100, -100, float32(math.NaN())}))(t)
 	defer floats.Close()
 	memory := bytes.Repeat([]byte{0xFF}, 5)
 	packed := fromBytes(t, memory, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{7}})
 	require.NoError(t, floats.ConvertTo(packed))
 	assert.Equal(t, []byte{0x78, 0xF0, 0xC4, 0xF0, 0xFF}, memory, "the eighth element is nobody's")
 
-	back, err := packed.Convert(dlpack.Float32)
-	require.NoError(t, err)
+	back := must.Do(packed.Convert(dlpack.Float32))(t)
 	defer back.Close()
-	values, err := dlpack.Values[float32](back)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float32](back))(t)
 	assert.Equal(t, []float32{-8, 7, 0, -1, 4, -4, 0}, values)
 
 	loose := make([]byte, 7)
 	padded := fromBytes(t, loose, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{7}, Padded: true})
 	require.NoError(t, packed.CopyTo(padded))
 	assert.Equal(t, []byte{8, 7, 0, 15, 4, 12, 0}, loose)
-	again, err := dlpack.New(dlpack.Int4, 7)
-	require.NoError(t, err)
+	again := must.Do(dlpack.New(dlpack.Int4, 7))(t)
 	defer again.Close()
 	require.NoError(t, padded.CopyTo(again))
-	data, err := again.AppendBytes(nil)
-	require.NoError(t, err)
+	data := must.Do(again.AppendBytes(nil))(t)
 	assert.Equal(t, []byte{0x78, 0xF0, 0xC4, 0x00}, data)
 }
 
@@ -617,17 +609,13 @@ func TestLargeConversionsKeepEveryElement(t *testing.T) {
 	for i := range src {
 		src[i] = float32(i)
 	}
-	a, err := dlpack.FromSlice(src, rows, columns)
-	require.NoError(t, err)
+	a := must.Do(dlpack.FromSlice(src, rows, columns))(t)
 	defer a.Close()
-	turned, err := a.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{columns, rows}, Strides: []int64{1, columns}})
-	require.NoError(t, err)
+	turned := must.Do(a.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{columns, rows}, Strides: []int64{1, columns}}))(t)
 	defer turned.Close()
-	b, err := turned.Convert(dlpack.Int64)
-	require.NoError(t, err)
+	b := must.Do(turned.Convert(dlpack.Int64))(t)
 	defer b.Close()
-	values, err := dlpack.Values[int64](b)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[int64](b))(t)
 	for j := range columns {
 		for i := range rows {
 			if values[j*rows+i] != int64(i*columns+j) {

@@ -15,14 +15,14 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // fromBytes makes a tensor over data, which is closed with the test.
 func fromBytes(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Tensor {
 	t.Helper()
-	tensor, err := dlpack.FromBytes(data, s)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.FromBytes(data, s))(t)
 	t.Cleanup(func() { tensor.Close() })
 	return tensor
 }
@@ -111,15 +111,13 @@ func TestCopyToInsideOneMemory(t *testing.T) {
 }
 
 func TestCopyToOfClosedTensorsIsErrClosed(t *testing.T) {
-	open, err := dlpack.New(dlpack.Float32, 2)
-	require.NoError(t, err)
+	open := must.Do(dlpack.New(dlpack.Float32, 2))(t)
 	defer open.Close()
-	shut, err := dlpack.New(dlpack.Float32, 2)
-	require.NoError(t, err)
+	shut := must.Do(dlpack.New(dlpack.Float32, 2))(t)
 	shut.Close()
 	assert.ErrorIs(t, open.CopyTo(shut), dlpack.ErrClosed)
 	assert.ErrorIs(t, shut.CopyTo(open), dlpack.ErrClosed)
-	_, _, err = shut.Contiguous(dlpack.RowMajor)
+	_, _, err := shut.Contiguous(dlpack.RowMajor)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 }
 
@@ -150,10 +148,8 @@ func TestContiguousSharesOrCopies(t *testing.T) {
 			assert.Equal(t, test.order == dlpack.RowMajor, got.IsContiguous())
 			assert.Equal(t, !copied, got.Data() == src.Data())
 			assert.Equal(t, copied, got.Flags()&dlpack.IsCopied != 0)
-			want, err := src.AppendBytes(nil)
-			require.NoError(t, err)
-			have, err := got.AppendBytes(nil)
-			require.NoError(t, err)
+			want := must.Do(src.AppendBytes(nil))(t)
+			have := must.Do(got.AppendBytes(nil))(t)
 			assert.Equal(t, want, have)
 			if !copied {
 				memory[0] = 99
@@ -184,8 +180,7 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 	for i := range src {
 		src[i] = int32(r.Uint32())
 	}
-	a, err := dlpack.FromSlice(src, n, n)
-	require.NoError(t, err)
+	a := must.Do(dlpack.FromSlice(src, n, n))(t)
 	defer a.Close()
 	columns, copied, err := a.Contiguous(dlpack.ColumnMajor)
 	require.NoError(t, err)
@@ -199,11 +194,9 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 			}
 		}
 	}
-	back, err := columns.Copy()
-	require.NoError(t, err)
+	back := must.Do(columns.Copy())(t)
 	defer back.Close()
-	values, err := dlpack.Values[int32](back)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[int32](back))(t)
 	for i := range values {
 		if values[i] != src[i] {
 			require.Failf(t, "another element", "%d", i)
@@ -216,11 +209,9 @@ func TestG18OnlyCopiesHaveTheFlag(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer base.Close()
-	copied, err := base.Copy()
-	require.NoError(t, err)
+	copied := must.Do(base.Copy())(t)
 	defer copied.Close()
-	nibbles, err := dlpack.New(dlpack.MakeDataType(dlpack.CodeInt, 4, 1), 2, 3)
-	require.NoError(t, err)
+	nibbles := must.Do(dlpack.New(dlpack.MakeDataType(dlpack.CodeInt, 4, 1), 2, 3))(t)
 	defer nibbles.Close()
 	first := func(x *dlpack.Tensor, _ bool, err error) (*dlpack.Tensor, error) { return x, err }
 	imported := func(m unsafe.Pointer, err error) (*dlpack.Tensor, error) {
@@ -253,8 +244,7 @@ func TestG18OnlyCopiesHaveTheFlag(t *testing.T) {
 		"New": {func() (*dlpack.Tensor, error) { return dlpack.New(dlpack.Float32, 2) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, err := test.made()
-			require.NoError(t, err)
+			x := must.Do(test.made())(t)
 			defer x.Close()
 			assert.Equal(t, test.want, x.Flags())
 			if x.Flags()&dlpack.IsCopied != 0 {

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // read reads the first value, and reports whether that faulted.
@@ -25,10 +25,8 @@ func read(values []float32) (value float32, faulted bool) {
 func TestG57SliceOfClosedMemoryFaults(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, elements := range []int64{1, 100, 1 << 20} {
-		tensor, err := dlpack.New(dlpack.Float32, elements)
-		require.NoError(t, err)
-		values, err := dlpack.Values[float32](tensor)
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.New(dlpack.Float32, elements))(t)
+		values := must.Do(dlpack.Values[float32](tensor))(t)
 		values[0] = 7
 		m := export(t, tensor)
 		tensor.Close()
@@ -40,8 +38,7 @@ func TestG57SliceOfClosedMemoryFaults(t *testing.T) {
 		assert.True(t, faulted)
 	}
 	for range 3000 { // mappings go in the end
-		tensor, err := dlpack.New(dlpack.Float32, 1)
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.New(dlpack.Float32, 1))(t)
 		tensor.Close()
 	}
 }

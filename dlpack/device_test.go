@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestDeviceTypesAreTheNumbersOfTheStandard(t *testing.T) {
@@ -29,8 +30,7 @@ func TestG40DevicesPrintAndParseWithAnyNumbers(t *testing.T) {
 	for kind := dlpack.DeviceType(-1); kind < 100; kind++ {
 		for _, id := range []int32{0, 1, 17, -1, math.MaxInt32, math.MinInt32} {
 			d := dlpack.Device{Type: kind, ID: id}
-			got, err := dlpack.ParseDevice(d.String())
-			require.NoError(t, err)
+			got := must.Do(dlpack.ParseDevice(d.String()))(t)
 			require.Equal(t, d, got)
 		}
 	}
@@ -46,8 +46,7 @@ func TestParseDeviceTakesTheFirstOfAType(t *testing.T) {
 		"cuda":  {Type: dlpack.CUDA},
 		"99":    {Type: 99},
 	} {
-		got, err := dlpack.ParseDevice(text)
-		require.NoError(t, err)
+		got := must.Do(dlpack.ParseDevice(text))(t)
 		assert.Equal(t, want, got)
 	}
 }

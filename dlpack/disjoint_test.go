@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -18,17 +18,14 @@ func TestDisjointKnowsWhatHasNoByteInCommon(t *testing.T) {
 	matrix := fromSlice(t, make([]int32, 24), 4, 6)
 	defer matrix.Close()
 	view := func(index ...layout.Index) *dlpack.Tensor {
-		v, err := matrix.Slice(index...)
-		require.NoError(t, err)
+		v := must.Do(matrix.Slice(index...))(t)
 		t.Cleanup(func() { v.Close() })
 		return v
 	}
 	even, odd := view(layout.All(), layout.All().By(2)), view(layout.All(), layout.From(1).By(2))
-	bytes, err := odd.Bitcast(dlpack.Float32)
-	require.NoError(t, err)
+	bytes := must.Do(odd.Bitcast(dlpack.Float32))(t)
 	defer bytes.Close()
-	device, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA)}).Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA)}).Managed()))(t)
 	defer device.Close()
 	for _, test := range []struct {
 		name string

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // named lists the constants of the package with the three numbers of the standard.
@@ -182,11 +183,9 @@ func TestG20NumBytesKnowsPacking(t *testing.T) {
 		{"whole bytes", dlpack.Float32, 15, 60, 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			packed, err := c.dtype.NumBytes(c.count, false)
-			require.NoError(t, err)
+			packed := must.Do(c.dtype.NumBytes(c.count, false))(t)
 			assert.Equal(t, c.packed, packed)
-			padded, err := c.dtype.NumBytes(c.count, true)
-			require.NoError(t, err)
+			padded := must.Do(c.dtype.NumBytes(c.count, true))(t)
 			assert.Equal(t, c.padded, padded)
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -72,18 +73,14 @@ func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 						memory[i] &= 1<<dt.Bits() - 1
 					}
 				}
-				tensor, err := dlpack.FromBytes(memory[1:], dlpack.Spec{DType: dt, Shape: []int64{count}, Padded: padded})
-				require.NoError(t, err)
+				tensor := must.Do(dlpack.FromBytes(memory[1:], dlpack.Spec{DType: dt, Shape: []int64{count}, Padded: padded}))(t)
 				defer tensor.Close()
-				numbers, err := tensor.Convert(dlpack.Float64)
-				require.NoError(t, err)
+				numbers := must.Do(tensor.Convert(dlpack.Float64))(t)
 				defer numbers.Close()
-				want, err := dlpack.Values[float64](numbers)
-				require.NoError(t, err)
+				want := must.Do(dlpack.Values[float64](numbers))(t)
 				before := append([]byte{}, memory...)
 				for i := range int64(count) {
-					value, err := tensor.At(i)
-					require.NoError(t, err)
+					value := must.Do(tensor.At(i))(t)
 					got := real64(t, value)
 					if !math.IsNaN(want[i]) || !math.IsNaN(got) {
 						require.Equal(t, math.Float64bits(want[i]), math.Float64bits(got), "element %d", i)
@@ -94,16 +91,14 @@ func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 					require.NoError(t, tensor.SetAt(value, i))
 					require.Equal(t, before, memory, "element %d", i)
 					require.NoError(t, tensor.SetAt(boolOr(dt, 1), i))
-					value, err = tensor.At(i)
-					require.NoError(t, err)
+					value = must.Do(tensor.At(i))(t)
 					if dt == dlpack.Int2 {
 						require.Equal(t, int8(1), value)
 					}
 					require.Equal(t, 1.0, real64(t, value))
 					for _, next := range []int64{i - 1, i + 1} {
 						if next >= 0 && next < count && !math.IsNaN(want[next]) {
-							value, err := tensor.At(next)
-							require.NoError(t, err)
+							value := must.Do(tensor.At(next))(t)
 							require.Equal(t, want[next], real64(t, value), "beside element %d", i)
 						}
 					}
@@ -131,17 +126,14 @@ func TestElementsHaveTheSmallestTypeOfGo(t *testing.T) {
 		dlpack.Float64: float64(0), dlpack.Float8E4M3FN: float32(0), dlpack.Float8E5M2: float32(0), dlpack.Float6E2M3FN: float32(0),
 		dlpack.Float4E2M1FN: float32(0), dlpack.Complex32: complex64(0), dlpack.Complex64: complex64(0), dlpack.Complex128: complex128(0),
 	} {
-		tensor, err := dlpack.New(dt)
-		require.NoError(t, err)
-		value, err := tensor.At()
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.New(dt))(t)
+		value := must.Do(tensor.At())(t)
 		assert.Equal(t, want, value, dt)
 		tensor.Close()
 	}
 	for _, dt := range []dlpack.DataType{dlpack.OpaqueHandle64, dlpack.Float4E2M1FNx2, dlpack.MakeDataType(dlpack.CodeFloat, 32, 4)} {
-		tensor, err := dlpack.New(dt, 2)
-		require.NoError(t, err)
-		_, err = tensor.At(0)
+		tensor := must.Do(dlpack.New(dt, 2))(t)
+		_, err := tensor.At(0)
 		assert.ErrorIs(t, err, dlpack.ErrDType, dt)
 		assert.ErrorIs(t, tensor.SetAt(1, 0), dlpack.ErrDType, dt)
 		tensor.Close()
@@ -157,16 +149,13 @@ func checkElements[T dlpack.Element](t *testing.T, values ...T) {
 		rows := fromSlice(t, memory, 2, 3)
 		defer rows.Close()
 		assert.Equal(t, dlpack.DataTypeOf[T](), rows.DType())
-		tensor, err := rows.Transpose()
-		require.NoError(t, err)
+		tensor := must.Do(rows.Transpose())(t)
 		defer tensor.Close()
 		for i := range int64(6) {
 			want := memory[i]
-			got, err := dlpack.At[T](tensor, i%3, i/3)
-			require.NoError(t, err)
+			got := must.Do(dlpack.At[T](tensor, i%3, i/3))(t)
 			assert.Equal(t, want, got)
-			boxed, err := tensor.At(i%3, i/3)
-			require.NoError(t, err)
+			boxed := must.Do(tensor.At(i%3, i/3))(t)
 			assert.EqualValues(t, want, boxed)
 			for _, next := range values {
 				require.NoError(t, dlpack.SetAt(tensor, next, i%3, i/3))
@@ -244,10 +233,9 @@ func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
 		{dlpack.Complex128, complex64(1i), complex128(1i)},
 	} {
 		t.Run(fmt.Sprintf("%v %T %v", test.dt, test.value, test.value), func(t *testing.T) {
-			tensor, err := dlpack.New(test.dt, 3)
-			require.NoError(t, err)
+			tensor := must.Do(dlpack.New(test.dt, 3))(t)
 			defer tensor.Close()
-			err = tensor.SetAt(test.value, 1)
+			err := tensor.SetAt(test.value, 1)
 			got, atErr := tensor.At(1)
 			require.NoError(t, atErr)
 			if cause, refused := test.want.(error); refused {
@@ -265,17 +253,13 @@ func TestElementsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer tensor.Close()
-	readOnly, err := dlpack.FromReadOnly([]float32{1})
-	require.NoError(t, err)
+	readOnly := must.Do(dlpack.FromReadOnly([]float32{1}))(t)
 	defer readOnly.Close()
-	bools, err := dlpack.FromBytes([]byte{2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{1}})
-	require.NoError(t, err)
+	bools := must.Do(dlpack.FromBytes([]byte{2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{1}}))(t)
 	defer bools.Close()
-	device, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{1}}).Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{1}}).Managed()))(t)
 	defer device.Close()
-	empty, err := dlpack.New(dlpack.Float32, 2, 0)
-	require.NoError(t, err)
+	empty := must.Do(dlpack.New(dlpack.Float32, 2, 0))(t)
 	defer empty.Close()
 	for _, test := range []struct {
 		name           string
@@ -315,7 +299,7 @@ func TestElementsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	_, err = bools.At(0)
+	_, err := bools.At(0)
 	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
 	_, err = dlpack.At[bool](bools, 0)
 	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
@@ -337,11 +321,9 @@ func TestElementsAreFoundWhereverTheyLie(t *testing.T) {
 	}
 	assert.Equal(t, float32(1.5), at(1+40+4*(-3+2*2)))
 	assert.Equal(t, float32(2.5), at(1+40+4*2))
-	value, err := dlpack.At[float32](tensor, 1, 2)
-	require.NoError(t, err)
+	value := must.Do(dlpack.At[float32](tensor, 1, 2))(t)
 	assert.Equal(t, float32(1.5), value)
-	other, err := tensor.At(0, 1)
-	require.NoError(t, err)
+	other := must.Do(tensor.At(0, 1))(t)
 	assert.Equal(t, float32(2.5), other)
 }
 
@@ -388,14 +370,11 @@ func TestElementsAreFoundFromTheEnd(t *testing.T) {
 			for _, index := range [][]int64{{i, j}, {i - 2, j}, {i, j - 3}, {i - 2, j - 3}} {
 				given := slices.Clone(index)
 				want := data[3*i+j]
-				got, err := tensor.At(index...)
-				require.NoError(t, err)
+				got := must.Do(tensor.At(index...))(t)
 				assert.Equal(t, want, got)
-				got, err = dlpack.At[float32](wide, append([]int64{-1, 0, -1, 0, -1, 0, -1, 0}, index...)...)
-				require.NoError(t, err)
+				got = must.Do(dlpack.At[float32](wide, append([]int64{-1, 0, -1, 0, -1, 0, -1, 0}, index...)...))(t)
 				assert.Equal(t, want, got)
-				view, err := tensor.Index(index...)
-				require.NoError(t, err)
+				view := must.Do(tensor.Index(index...))(t)
 				assert.Equal(t, uintptr(unsafe.Pointer(&data[3*i+j])), view.Data())
 				view.Close()
 				require.NoError(t, tensor.SetAt(want+10, index...))
@@ -406,8 +385,7 @@ func TestElementsAreFoundFromTheEnd(t *testing.T) {
 			}
 		}
 	}
-	row, err := tensor.Narrow(-1, -2, 2)
-	require.NoError(t, err)
+	row := must.Do(tensor.Narrow(-1, -2, 2))(t)
 	defer row.Close()
 	assert.Equal(t, uintptr(unsafe.Pointer(&data[1])), row.Data())
 	assert.Equal(t, []int64{3, 2, 0, 0}, []int64{tensor.Dim(-1), tensor.Dim(-2), tensor.Dim(2), tensor.Dim(-3)})

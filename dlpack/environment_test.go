@@ -20,6 +20,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // runSelf runs tests of this program in another process. A shell runs script first and then becomes that process. environment
@@ -68,12 +69,10 @@ func TestExportsWorkWithoutDescriptors(t *testing.T) {
 		}
 		return
 	}
-	free, err := strconv.Atoi(text)
-	require.NoError(t, err)
+	free := must.Do(strconv.Atoi(text))(t)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	next, err := syscall.Dup(0)
-	require.NoError(t, err)
+	next := must.Do(syscall.Dup(0))(t)
 	require.NoError(t, syscall.Close(next))
 	few := syscall.Rlimit{Cur: uint64(next + free), Max: limit.Max}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestExportSliceSaysWhatTheSliceIs(t *testing.T) {
@@ -23,25 +24,21 @@ func TestExportSliceSaysWhatTheSliceIs(t *testing.T) {
 		{[]int64{1, 6, 1}, []int64{1, 6, 1}, []int64{6, 1, 1}},
 		{[]int64{1, 1, 1, 1, 1, 1, 1, 1, 2, 3}, []int64{1, 1, 1, 1, 1, 1, 1, 1, 2, 3}, []int64{6, 6, 6, 6, 6, 6, 6, 6, 3, 1}},
 	} {
-		m, err := dlpack.ExportSlice(data, c.shape...)
-		require.NoError(t, err)
+		m := must.Do(dlpack.ExportSlice(data, c.shape...))(t)
 		v := dlpacktest.Read(m)
 		assert.Equal(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
 		assert.Equal(t, c.want, v.Shape)
 		assert.Equal(t, c.strides, v.Strides)
 		assert.Zero(t, v.Flags)
-		taken, err := dlpack.Import(m)
-		require.NoError(t, err)
+		taken := must.Do(dlpack.Import(m))(t)
 		assert.Equal(t, dlpack.Int16, taken.DType())
-		values, err := dlpack.Values[int16](taken)
-		require.NoError(t, err)
+		values := must.Do(dlpack.Values[int16](taken))(t)
 		assert.Equal(t, data, values)
 		assert.Equal(t, 1, dlpack.Pinned())
 		require.NoError(t, taken.Close())
 		assert.Zero(t, dlpack.Pinned(), "released in Go: unpinned there and then")
 	}
-	m, err := dlpack.ExportSlice([]float32{}, 3, 0)
-	require.NoError(t, err)
+	m := must.Do(dlpack.ExportSlice([]float32{}, 3, 0))(t)
 	assert.Zero(t, dlpacktest.Read(m).Data)
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 }
@@ -53,17 +50,14 @@ func TestExportSliceKeepsTheSlice(t *testing.T) {
 		data := new([1 << 12]float64)
 		data[7] = 7
 		runtime.AddCleanup(data, func(bool) { ended <- true }, true)
-		m, err := dlpack.ExportSlice(data[:])
-		require.NoError(t, err)
-		return m
+		return must.Do(dlpack.ExportSlice(data[:]))(t)
 	}()
 	runtime.GC()
 	runtime.GC()
 	assert.Empty(t, ended)
 	view, err := dlpack.Borrow(unsafe.Add(m, 32)) // the DLTensor in it
 	require.NoError(t, err)
-	value, err := dlpack.At[float64](view, 7)
-	require.NoError(t, err)
+	value := must.Do(dlpack.At[float64](view, 7))(t)
 	assert.EqualValues(t, 7, value)
 	require.NoError(t, view.Close())
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
@@ -95,8 +89,7 @@ func TestExportSliceRefusesWhatTheSliceIsNot(t *testing.T) {
 func TestExportSliceIsInTheLedger(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	withLedger(t)
-	m, err := dlpack.ExportSlice([]float32{1, 2}, 2, 1)
-	require.NoError(t, err)
+	m := must.Do(dlpack.ExportSlice([]float32{1, 2}, 2, 1))(t)
 	live := dlpack.Live()
 	require.Len(t, live, 1)
 	assert.Equal(t, dlpack.KindExport, live[0].Kind)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -26,17 +27,13 @@ func TestFormatPrintsElementsAsNumPyDoes(t *testing.T) {
 	}
 	long := fromSlice(t, counted)
 	small := fromSlice(t, []float32{1, 2.5, -3, 4, 5, 6e9}, 2, 3)
-	scalar, err := fromSlice(t, []uint8{7}).Reshape()
-	require.NoError(t, err)
+	scalar := must.Do(fromSlice(t, []uint8{7}).Reshape())(t)
 	defer scalar.Close()
-	repeated, err := scalar.Broadcast(1<<40, 2)
-	require.NoError(t, err)
+	repeated := must.Do(scalar.Broadcast(1<<40, 2))(t)
 	defer repeated.Close()
-	turned, err := small.Transpose(1, 0)
-	require.NoError(t, err)
+	turned := must.Do(small.Transpose(1, 0))(t)
 	defer turned.Close()
-	deep, err := dlpack.New(dlpack.Int8, 8, 8, 8, 8, 8)
-	require.NoError(t, err)
+	deep := must.Do(dlpack.New(dlpack.Int8, 8, 8, 8, 8, 8))(t)
 	defer deep.Close()
 	for want, x := range map[string]*dlpack.Tensor{
 		"float32[2 3] on cpu [[1 2.5 -3] [4 5 6e+09]]":                 small,
@@ -69,17 +66,15 @@ func TestFormatOfTensorsThatAreNotOpen(t *testing.T) {
 func TestUseKeepsTheMemoryWhileTheTensorIsClosed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range fewer(1000) {
-		m, err := fromSlice(t, []int64{1, 2, 3}).Export()
-		require.NoError(t, err)
-		x, err := dlpack.Import(m)
-		require.NoError(t, err)
+		m := must.Do(fromSlice(t, []int64{1, 2, 3}).Export())(t)
+		x := must.Do(dlpack.Import(m))(t)
 		var wait sync.WaitGroup
 		began := make(chan struct{})
 		wait.Go(func() {
 			<-began
 			x.Close()
 		})
-		err = dlpack.Use(x, func(values []int64) error {
+		err := dlpack.Use(x, func(values []int64) error {
 			close(began)
 			wait.Wait() // x is closed from here on
 			assert.Equal(t, []int64{1, 2, 3}, values)
@@ -101,12 +96,10 @@ func TestUseReturnsErrors(t *testing.T) {
 	var none *dlpack.Tensor
 	assert.ErrorIs(t, dlpack.Use(none, never), dlpack.ErrClosed)
 	assert.ErrorIs(t, dlpack.Use(fromSlice(t, []int8{1}), never), dlpack.ErrDType)
-	column, err := x.Slice(layout.All(), layout.Range(0, 1))
-	require.NoError(t, err)
+	column := must.Do(x.Slice(layout.All(), layout.Range(0, 1)))(t)
 	defer column.Close()
 	assert.ErrorIs(t, dlpack.Use(column, never), dlpack.ErrLayout)
-	fixed, err := dlpack.FromReadOnly(data)
-	require.NoError(t, err)
+	fixed := must.Do(dlpack.FromReadOnly(data))(t)
 	defer fixed.Close()
 	assert.ErrorIs(t, dlpack.Use(fixed, never), dlpack.ErrReadOnly)
 	assert.PanicsWithValue(t, "called", func() { _ = dlpack.Use(x, never) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // configOf decodes a description from bytes: type, device, flags, offset, rank, then shape and strides.
@@ -97,8 +98,7 @@ func FuzzImport(f *testing.F) {
 		count, low, high := inGo.Extent[0], inGo.Extent[2], inGo.Extent[3]
 		assert.Equal(t, count, tensor.NumElements())
 
-		m, err := tensor.Export()
-		require.NoError(t, err)
+		m := must.Do(tensor.Export())(t)
 		v := dlpacktest.Read(m)
 		assert.Equal(t, tensor.Shape(), append([]int64{}, v.Shape...))
 		assert.Equal(t, tensor.Strides(), append([]int64{}, v.Strides...))
@@ -108,8 +108,7 @@ func FuzzImport(f *testing.F) {
 		start := int64(c.ByteOffset)
 		if tensor.Device().HostReadable() && c.ByteOffset < 512 && start+low >= 0 && start+high <= 512 {
 			if tensor.NumBytes() <= 1<<16 { // a broadcast of a few bytes can be larger than all memory
-				copied, err := tensor.Copy()
-				require.NoError(t, err)
+				copied := must.Do(tensor.Copy())(t)
 				assert.Equal(t, tensor.NumBytes(), copied.NumBytes())
 				copied.Close()
 			}

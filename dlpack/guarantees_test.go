@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 var (
@@ -63,13 +65,11 @@ func readRepository(t *testing.T, root string) *repository {
 		}
 		return nil
 	}))
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	require.NoError(t, err)
+	makefile := must.Do(os.ReadFile(filepath.Join(root, "Makefile")))(t)
 	for _, match := range makeTargets.FindAllStringSubmatch(string(makefile), -1) {
 		r.targets[match[1]] = true
 	}
-	bench, err := os.ReadFile(filepath.Join(root, "examples", "bench", "README.md"))
-	require.NoError(t, err)
+	bench := must.Do(os.ReadFile(filepath.Join(root, "examples", "bench", "README.md")))(t)
 	r.bench = strings.NewReplacer("*", "", "`", "").Replace(string(bench))
 	return r
 }
@@ -116,8 +116,7 @@ func (r *repository) faults(table string) (faults []string) {
 }
 
 func TestGuarantees(t *testing.T) {
-	table, err := os.ReadFile("GUARANTEES.md")
-	require.NoError(t, err)
+	table := must.Do(os.ReadFile("GUARANTEES.md"))(t)
 	r := readRepository(t, "..")
 	require.Greater(t, len(r.tests), 500)
 	require.Greater(t, len(r.numbers), 70)

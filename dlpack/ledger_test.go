@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func withLedger(t *testing.T) {
@@ -29,15 +30,12 @@ func withLedger(t *testing.T) {
 //
 //go:noinline
 func makesAnAllocation(t *testing.T) *dlpack.Tensor {
-	tensor, err := dlpack.New(dlpack.Float32, 3, 4)
-	require.NoError(t, err)
-	return tensor
+	return must.Do(dlpack.New(dlpack.Float32, 3, 4))(t)
 }
 
 //go:noinline
 func forgetsAnImport(t *testing.T, p *dlpacktest.Producer) {
-	_, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	must.Do(dlpack.Import(p.Managed()))(t)
 }
 
 func TestLedgerNamesWhatIsAliveAndWhoMadeIt(t *testing.T) {
@@ -46,10 +44,8 @@ func TestLedgerNamesWhatIsAliveAndWhoMadeIt(t *testing.T) {
 	tensor := makesAnAllocation(t)
 	m := export(t, tensor)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{5}})
-	imported, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
-	own, err := dlpack.Import(export(t, imported))
-	require.NoError(t, err)
+	imported := must.Do(dlpack.Import(p.Managed()))(t)
+	own := must.Do(dlpack.Import(export(t, imported)))(t)
 
 	live := dlpack.Live()
 	require.Len(t, live, 5)

@@ -23,6 +23,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // notified makes a tensor whose OnRelease counts its calls.
@@ -54,8 +55,7 @@ func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
 			return func() { tensor.Close() }
 		}},
 		{"another tensor", func(t *testing.T, tensor *dlpack.Tensor) func() {
-			shared, err := tensor.Share()
-			require.NoError(t, err)
+			shared := must.Do(tensor.Share())(t)
 			tensor.Close()
 			return func() { shared.Close() }
 		}},
@@ -80,14 +80,12 @@ func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
 			return func() { tensor.Close() }
 		}},
 		{"an import of an export", func(t *testing.T, tensor *dlpack.Tensor) func() {
-			imported, err := dlpack.Import(export(t, tensor))
-			require.NoError(t, err)
+			imported := must.Do(dlpack.Import(export(t, tensor)))(t)
 			tensor.Close()
 			return func() { imported.Close() }
 		}},
 		{"an export of an import, released in C", func(t *testing.T, tensor *dlpack.Tensor) func() {
-			imported, err := dlpack.Import(export(t, tensor))
-			require.NoError(t, err)
+			imported := must.Do(dlpack.Import(export(t, tensor)))(t)
 			m := export(t, imported)
 			imported.Close()
 			tensor.Close()
@@ -134,8 +132,7 @@ func TestOnReleaseAfterExports(t *testing.T) {
 // A memory may have several functions, of several tensors. The last is called first.
 func TestOnReleaseCallsTheLastFunctionFirst(t *testing.T) {
 	tensor := fromSlice(t, make([]float32, 16))
-	view, err := tensor.Narrow(0, 0, 4)
-	require.NoError(t, err)
+	view := must.Do(tensor.Narrow(0, 0, 4))(t)
 	var order []int
 	require.NoError(t, tensor.OnRelease(func() { order = append(order, 1) }))
 	require.NoError(t, view.OnRelease(func() { order = append(order, 2); runtime.Goexit() }))
@@ -151,13 +148,10 @@ func TestOnReleaseCallsTheLastFunctionFirst(t *testing.T) {
 func TestOnReleaseRefuses(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	never := func() { t.Error("called") }
-	made, err := dlpack.New(dlpack.Float32, 4)
-	require.NoError(t, err)
+	made := must.Do(dlpack.New(dlpack.Float32, 4))(t)
 	loan := dlpacktest.Lend(t, 16)
-	lent, err := dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context())
-	require.NoError(t, err)
-	imported, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}}).Managed())
-	require.NoError(t, err)
+	lent := must.Do(dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context()))(t)
+	imported := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}}).Managed()))(t)
 	for _, tensor := range []*dlpack.Tensor{made, lent, imported} {
 		assert.ErrorIs(t, tensor.OnRelease(never), errors.ErrUnsupported)
 		tensor.Close()
@@ -196,8 +190,7 @@ func TestOnReleaseOfForgottenTensors(t *testing.T) {
 		func(*dlpack.Tensor) {},
 		func(tensor *dlpack.Tensor) { dlpack.Release(export(t, tensor)) },
 		func(tensor *dlpack.Tensor) {
-			_, err := tensor.Share()
-			require.NoError(t, err)
+			must.Do(tensor.Share())(t)
 		},
 	} {
 		calls := forgets(t, use)
@@ -227,8 +220,7 @@ func neverComesWhileASliceMayBeInUse(t *testing.T) {
 	before := dlpack.ReadStats()
 	for i, use := range []func(tensor *dlpack.Tensor){
 		func(tensor *dlpack.Tensor) {
-			_, err := dlpack.Values[float32](tensor)
-			require.NoError(t, err)
+			must.Do(dlpack.Values[float32](tensor))(t)
 		},
 		func(tensor *dlpack.Tensor) {
 			_, _, err := tensor.UnsafeBytes()
@@ -243,8 +235,7 @@ func neverComesWhileASliceMayBeInUse(t *testing.T) {
 	assert.Equal(t, before.PinnedBytes+2*64, dlpack.ReadStats().PinnedBytes)
 
 	tensor, calls := notified(t)
-	_, err := dlpack.Values[float32](tensor)
-	require.NoError(t, err)
+	must.Do(dlpack.Values[float32](tensor))(t)
 	tensor.Close()
 	waitFor(t, calls)
 }
@@ -384,12 +375,10 @@ func TestPinnedBytes(t *testing.T) {
 	pinned := func() int64 { return dlpack.ReadStats().PinnedBytes - start }
 	tensor := fromSlice(t, make([]float32, 1000))
 	assert.Zero(t, pinned(), "nothing is exported")
-	view, err := tensor.Narrow(0, 0, 1)
-	require.NoError(t, err)
+	view := must.Do(tensor.Narrow(0, 0, 1))(t)
 	first, second := export(t, view), export(t, tensor)
 	assert.EqualValues(t, 4000, pinned(), "once for all exports, and the whole slice")
-	once, err := dlpack.ExportSlice(make([]byte, 77))
-	require.NoError(t, err)
+	once := must.Do(dlpack.ExportSlice(make([]byte, 77)))(t)
 	assert.EqualValues(t, 4077, pinned())
 	dlpack.Release(first)
 	view.Close()
@@ -399,8 +388,7 @@ func TestPinnedBytes(t *testing.T) {
 	dlpack.Release(second)
 	assert.Zero(t, pinned(), "ReadStats reaps")
 	tensor.Close()
-	made, err := dlpack.New(dlpack.Float32, 10)
-	require.NoError(t, err)
+	made := must.Do(dlpack.New(dlpack.Float32, 10))(t)
 	m := export(t, made)
 	assert.Zero(t, pinned(), "C memory is not pinned")
 	dlpack.Release(m)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -75,17 +76,14 @@ func TestCopiesOfSlicesInsideObjectsWithPointers(t *testing.T) {
 				{"Convert", func() (*dlpack.Tensor, error) { return src.Convert(dlpack.Uint8) }},
 			} {
 				t.Run(operation.name, func(t *testing.T) {
-					c, err := operation.run()
-					require.NoError(t, err)
+					c := must.Do(operation.run())(t)
 					defer c.Close()
-					got, err := dlpack.Values[uint8](c)
-					require.NoError(t, err)
+					got := must.Do(dlpack.Values[uint8](c))(t)
 					require.True(t, string(want) == string(got))
 				})
 			}
 			t.Run("AppendBytes", func(t *testing.T) {
-				got, err := src.AppendBytes(nil)
-				require.NoError(t, err)
+				got := must.Do(src.AppendBytes(nil))(t)
 				require.True(t, string(want) == string(got))
 			})
 			t.Run("AppendBytes into it, CopyTo and ConvertTo", func(t *testing.T) {
@@ -93,8 +91,7 @@ func TestCopiesOfSlicesInsideObjectsWithPointers(t *testing.T) {
 				turned := elements.Shape()
 				before := string(place.memory)
 				clear(place.memory)
-				got, err := elements.AppendBytes(place.memory[:0])
-				require.NoError(t, err)
+				got := must.Do(elements.AppendBytes(place.memory[:0]))(t)
 				assert.Equal(t, unsafe.SliceData(place.memory), unsafe.SliceData(got), "there was room")
 				require.True(t, before == string(place.memory))
 
@@ -189,10 +186,8 @@ var elementOperations = []operation{
 	}},
 	{"Tensor.CopyTo, the destination", func(t testing.TB, x *dlpack.Tensor) any { return cause(like(t, x, x.DType()).CopyTo(x)) }},
 	{"Tensor.AppendBytes", func(t testing.TB, x *dlpack.Tensor) any {
-		fresh, err := x.AppendBytes(nil)
-		require.NoError(t, err)
-		more, err := x.AppendBytes([]byte("abc"))
-		require.NoError(t, err)
+		fresh := must.Do(x.AppendBytes(nil))(t)
+		more := must.Do(x.AppendBytes([]byte("abc")))(t)
 		return []any{fresh, more}
 	}},
 	{"Tensor.At", func(t testing.TB, x *dlpack.Tensor) any {
@@ -227,10 +222,8 @@ var elementOperations = []operation{
 		return causes
 	}},
 	{"Tensor.ExportCopy", func(t testing.TB, x *dlpack.Tensor) any {
-		managed, err := x.ExportCopy()
-		require.NoError(t, err)
-		c, err := dlpack.Import(managed)
-		require.NoError(t, err)
+		managed := must.Do(x.ExportCopy())(t)
+		c := must.Do(dlpack.Import(managed))(t)
 		defer c.Close()
 		return []any{c.String(), elementsOf(c)}
 	}},
@@ -240,8 +233,7 @@ var elementOperations = []operation{
 			return nil
 		}
 		require.NoError(t, err)
-		y, err := dlpack.Import(managed)
-		require.NoError(t, err)
+		y := must.Do(dlpack.Import(managed))(t)
 		defer y.Close()
 		assert.Equal(t, x.Data(), y.Data())
 		return nil
@@ -285,8 +277,7 @@ var viewOperations = []operation{
 	{"Tensor.Slice", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Slice(layout.From(1)) })},
 	{"Tensor.Narrow", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Narrow(0, 1, 1) })},
 	{"Tensor.Split", func(t testing.TB, x *dlpack.Tensor) any {
-		parts, err := x.Split(0, 1, x.Dim(0)-1)
-		require.NoError(t, err)
+		parts := must.Do(x.Split(0, 1, x.Dim(0)-1))(t)
 		var outcomes []any
 		for _, part := range parts {
 			outcomes = append(outcomes, part.String(), part.Data()-x.Data(), elementsOf(part))
@@ -314,8 +305,7 @@ var viewOperations = []operation{
 			return nil
 		}
 		require.NoError(t, err)
-		y, err := dlpack.ImportLegacy(managed)
-		require.NoError(t, err)
+		y := must.Do(dlpack.ImportLegacy(managed))(t)
 		defer y.Close()
 		assert.Equal(t, x.Data(), y.Data())
 		return nil
@@ -361,9 +351,7 @@ func joinedBytes(join func(axis int, tensors ...*dlpack.Tensor) (*dlpack.Tensor,
 			return cause(err)
 		}
 		defer y.Close()
-		data, err := y.AppendBytes(nil)
-		require.NoError(t, err)
-		return data
+		return must.Do(y.AppendBytes(nil))(t)
 	}
 }
 
@@ -407,8 +395,7 @@ func elementsOf(x *dlpack.Tensor) []byte {
 
 // like returns a tensor of the same shape with other elements, in memory of its own.
 func like(t testing.TB, x *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
-	y, err := dlpack.New(dt, x.Shape()...)
-	require.NoError(t, err)
+	y := must.Do(dlpack.New(dt, x.Shape()...))(t)
 	t.Cleanup(func() { y.Close() })
 	memory, _, err := y.UnsafeBytes()
 	require.NoError(t, err)
@@ -498,14 +485,12 @@ func (f *form) placed(t *testing.T, dt dlpack.DataType, padded bool) ([]byte, dl
 	item := int64(dt.ItemSize())
 	s := dlpack.Spec{DType: dt, Shape: f.shape, Strides: f.strides, Padded: padded}
 	if dt.IsSubByte() && !padded {
-		count, err := layout.Count(f.shape)
-		require.NoError(t, err)
+		count := must.Do(layout.Count(f.shape))(t)
 		s.Strides = nil
 		return pattern(int((count*int64(dt.BitSize()) + 7) / 8)), s
 	}
 	if f.strides == nil {
-		count, err := layout.Count(f.shape)
-		require.NoError(t, err)
+		count := must.Do(layout.Count(f.shape))(t)
 		return pattern(int(count * item)), s
 	}
 	low, high, err := layout.Span(f.shape, f.strides)
@@ -601,8 +586,7 @@ func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 			t.Run(f.name+", "+place.Name, func(t *testing.T) {
 				x := place.Tensor(t, data, dlpack.Spec{DType: dlpack.Uint8, Shape: f.shape, Strides: f.strides})
 				room := make([]byte, 0, len(want))
-				got, err := x.AppendBytes(room)
-				require.NoError(t, err)
+				got := must.Do(x.AppendBytes(room))(t)
 				require.True(t, bytes.Equal(want, got))
 
 				clear(got)
@@ -611,8 +595,7 @@ func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 				require.True(t, bytes.Equal(want, got))
 
 				clear(got)
-				signed, err := dst.Bitcast(dlpack.Int8)
-				require.NoError(t, err)
+				signed := must.Do(dst.Bitcast(dlpack.Int8))(t)
 				defer signed.Close()
 				require.NoError(t, x.ConvertTo(signed))
 				require.True(t, bytes.Equal(want, got))
@@ -630,8 +613,7 @@ func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 					return
 				}
 				clear(memory)
-				_, err = heap.AppendBytes(memory[:0:len(memory)])
-				require.NoError(t, err)
+				must.Do(heap.AppendBytes(memory[:0:len(memory)]))(t)
 				require.True(t, bytes.Equal(data, memory))
 			})
 		}
@@ -655,8 +637,7 @@ func TestAppendBytesDoesNotCareWhereItsDestinationLies(t *testing.T) {
 				x := fromBytes(t, data, s)
 				want := elementsOf(x)
 				room := place.Bytes(t, make([]byte, 3+len(want)))
-				got, err := x.AppendBytes(room[:3:len(room)])
-				require.NoError(t, err)
+				got := must.Do(x.AppendBytes(room[:3:len(room)]))(t)
 				require.Equal(t, unsafe.SliceData(room), unsafe.SliceData(got))
 				require.True(t, bytes.Equal(want, room[3:]), f.name)
 			}

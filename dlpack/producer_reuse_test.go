@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // warm exports a tensor so often that blocks are used again.
@@ -61,8 +62,7 @@ func TestBlocksThatAreUsedAgainSayWhatTheTensorSays(t *testing.T) {
 			dlpacktest.Scribble(m) // a consumer may write to all of it
 		}
 		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
-		legacy, err := tensor.ExportLegacy()
-		require.NoError(t, err)
+		legacy := must.Do(tensor.ExportLegacy())(t)
 		require.Equal(t, []int64{2, 3}, dlpacktest.ReadLegacy(legacy).Shape)
 		dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{legacy}, 1)
 	}
@@ -93,13 +93,12 @@ func TestASecondDeleteIsIgnoredForThe64ExportsAfterIt(t *testing.T) {
 func TestTheLastDeleterAfterCloseGivesTheMemoryBack(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	tensor, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Import(p.Managed()))(t)
 	warm(t, tensor)
 	held := []unsafe.Pointer{export(t, tensor), export(t, tensor)}
 	require.NoError(t, tensor.Close())
 	assert.Zero(t, p.Deletes(), "two are alive")
-	_, err = tensor.Export()
+	_, err := tensor.Export()
 	require.ErrorIs(t, err, dlpack.ErrClosed)
 	dlpacktest.DeleteOnThreads(held[:1], 1)
 	assert.Zero(t, p.Deletes())
@@ -107,8 +106,7 @@ func TestTheLastDeleterAfterCloseGivesTheMemoryBack(t *testing.T) {
 	assert.Equal(t, 1, p.Deletes(), "the last deleter gives the memory back, there and then")
 
 	p = dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	tensor, err = dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor = must.Do(dlpack.Import(p.Managed()))(t)
 	warm(t, tensor)
 	require.NoError(t, tensor.Close())
 	assert.Equal(t, 1, p.Deletes(), "nothing is kept for another export once the tensor is closed")
@@ -122,8 +120,7 @@ func TestForgottenMemoryIsNotKeptByItsFormerExports(t *testing.T) {
 		data := new([4096]float32)
 		runtime.AddCleanup(data, func(bool) { collected <- true }, true)
 		warm(t, fromSlice(t, data[:]))
-		tensor, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.Import(p.Managed()))(t)
 		warm(t, tensor)
 	}()
 	collectUntil(t, func() bool {
@@ -162,8 +159,7 @@ func TestExportsOfOneTensorMeetItsClose(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for round := range 50 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}})
-		imported, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		imported := must.Do(dlpack.Import(p.Managed()))(t)
 		tensors := []*dlpack.Tensor{imported, fromSlice(t, []float32{1, 2, 3})}
 		var all sync.WaitGroup
 		for g := range 6 {

@@ -15,20 +15,17 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack.Tensor {
 	t.Helper()
-	tensor, err := dlpack.FromSlice(data, shape...)
-	require.NoError(t, err)
-	return tensor
+	return must.Do(dlpack.FromSlice(data, shape...))(t)
 }
 
 func export(t testing.TB, tensor *dlpack.Tensor) unsafe.Pointer {
 	t.Helper()
-	m, err := tensor.Export()
-	require.NoError(t, err)
-	return m
+	return must.Do(tensor.Export())(t)
 }
 
 func TestExportSharesTheSlice(t *testing.T) {
@@ -56,31 +53,25 @@ func TestLegacyExportSharesTheSlice(t *testing.T) {
 	data := []int64{1, 2, 3}
 	tensor := fromSlice(t, data)
 	defer tensor.Close()
-	m, err := tensor.ExportLegacy()
-	require.NoError(t, err)
+	m := must.Do(tensor.ExportLegacy())(t)
 	v := dlpacktest.ReadLegacy(m)
 	assert.Equal(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
 	assert.Equal(t, []int64{3}, v.Shape)
 	assert.False(t, v.NullDeleter)
-	again, err := dlpack.ImportLegacy(m, dlpack.AssumeWritable)
-	require.NoError(t, err)
-	values, err := dlpack.Values[int64](again)
-	require.NoError(t, err)
+	again := must.Do(dlpack.ImportLegacy(m, dlpack.AssumeWritable))(t)
+	values := must.Do(dlpack.Values[int64](again))(t)
 	assert.Same(t, &data[0], &values[0])
 	again.Close()
-	m, err = tensor.ExportLegacy()
-	require.NoError(t, err)
+	m = must.Do(tensor.ExportLegacy())(t)
 	dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{m}, 1)
 }
 
 func TestG37NewIsAlignedAndZeroed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, n := range []int64{1, 3, 64, 1000, 1 << 20} {
-		tensor, err := dlpack.New(dlpack.Float32, n)
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.New(dlpack.Float32, n))(t)
 		assert.GreaterOrEqual(t, tensor.Alignment(), dlpack.NewAlignment)
-		values, err := dlpack.Values[float32](tensor)
-		require.NoError(t, err)
+		values := must.Do(dlpack.Values[float32](tensor))(t)
 		for _, v := range values {
 			require.Zero(t, v)
 		}
@@ -166,8 +157,7 @@ func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats()
 	slice := fromSlice(t, make([]float32, 256))
-	own, err := dlpack.New(dlpack.Float32, 256)
-	require.NoError(t, err)
+	own := must.Do(dlpack.New(dlpack.Float32, 256))(t)
 	var batch []unsafe.Pointer
 	for range 64 * 50 {
 		batch = append(batch, export(t, slice), export(t, own))
@@ -183,18 +173,15 @@ func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
 func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	imported, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
-	own, err := dlpack.New(dlpack.Float32, 256)
-	require.NoError(t, err)
+	imported := must.Do(dlpack.Import(p.Managed()))(t)
+	own := must.Do(dlpack.New(dlpack.Float32, 256))(t)
 	open := fromSlice(t, make([]float32, 256))
 	defer open.Close()
 	var batch, legacy []unsafe.Pointer
 	for _, tensor := range []*dlpack.Tensor{imported, own, fromSlice(t, make([]float32, 1<<20)), open} {
 		for range 10 {
 			batch = append(batch, export(t, tensor))
-			m, err := tensor.ExportLegacy()
-			require.NoError(t, err)
+			m := must.Do(tensor.ExportLegacy())(t)
 			legacy = append(legacy, m)
 		}
 		if tensor != open {
@@ -221,8 +208,7 @@ func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 
 func TestG09DeleterTrustsNoPublicField(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	own, err := dlpack.New(dlpack.Float32, 16)
-	require.NoError(t, err)
+	own := must.Do(dlpack.New(dlpack.Float32, 16))(t)
 	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 16)), own} {
 		m := export(t, tensor)
 		tensor.Close()
@@ -234,8 +220,7 @@ func TestG09DeleterTrustsNoPublicField(t *testing.T) {
 func TestG12ExportsAreIndependent(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	tensor, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Import(p.Managed()))(t)
 	a, b, c := export(t, tensor), export(t, tensor), export(t, tensor)
 	tensor.Close()
 	dlpacktest.Fill(b, 1)
@@ -254,8 +239,7 @@ func TestSecondDeleterCallIsIgnored(t *testing.T) {
 	dlpack.Trim()
 	before := dlpack.ReadStats().DoubleDeletes
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	tensor, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Import(p.Managed()))(t)
 	a, b := export(t, tensor), export(t, tensor)
 	tensor.Close()
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{a}, 1)
@@ -274,20 +258,16 @@ func TestG18CopiesSaySoAndLeaveTheSourceAlone(t *testing.T) {
 	data := []float32{1, 2, 3, 4, 5, 6}
 	base := fromSlice(t, data, 2, 3)
 	defer base.Close()
-	tensor, err := base.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
-	require.NoError(t, err)
+	tensor := must.Do(base.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}}))(t)
 	defer tensor.Close()
-	m, err := tensor.ExportCopy()
-	require.NoError(t, err)
+	m := must.Do(tensor.ExportCopy())(t)
 	v := dlpacktest.Read(m)
 	assert.Equal(t, uint64(dlpack.IsCopied), v.Flags)
 	assert.NotEqual(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
 	assert.Equal(t, []int64{2, 1}, v.Strides)
-	c, err := dlpack.Import(m)
-	require.NoError(t, err)
+	c := must.Do(dlpack.Import(m))(t)
 	defer c.Close()
-	values, err := dlpack.Values[float32](c)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float32](c))(t)
 	assert.Equal(t, []float32{1, 4, 2, 5, 3, 6}, values)
 	values[0] = 9
 	assert.Equal(t, float32(1), data[0])
@@ -300,21 +280,18 @@ func TestG20PackedAndPaddedSubByteSizes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	int4 := dlpack.MakeDataType(dlpack.CodeInt, 4, 1)
 	data := []byte{0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e, 0xaa, 1, 2, 3, 4, 5, 6}
-	packed, err := dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}})
-	require.NoError(t, err)
+	packed := must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}}))(t)
 	defer packed.Close()
 	assert.Equal(t, int64(8), packed.NumBytes())
-	bytes, err := packed.AppendBytes(nil)
-	require.NoError(t, err)
+	bytes := must.Do(packed.AppendBytes(nil))(t)
 	assert.Equal(t, data[:8], bytes)
-	padded, err := dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}, Padded: true})
-	require.NoError(t, err)
+	padded := must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}, Padded: true}))(t)
 	defer padded.Close()
 	assert.Equal(t, int64(15), padded.NumBytes())
 	m := export(t, padded)
 	assert.Equal(t, uint64(dlpack.SubbytePadded), dlpacktest.Read(m).Flags)
 	dlpack.Release(m)
-	_, err = padded.ExportLegacy()
+	_, err := padded.ExportLegacy()
 	assert.ErrorIs(t, err, dlpack.ErrDType, "that form cannot say padded")
 	_, err = dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}, Strides: []int64{1, 3}})
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
@@ -333,8 +310,7 @@ func TestHighRanksAreCarried(t *testing.T) {
 		tensor := fromSlice(t, []float32{1, 2, 3}, shape...)
 		m := export(t, tensor)
 		assert.Equal(t, shape, dlpacktest.Read(m).Shape)
-		again, err := dlpack.Import(m)
-		require.NoError(t, err)
+		again := must.Do(dlpack.Import(m))(t)
 		assert.Equal(t, shape, again.Shape())
 		again.Close()
 		tensor.Close()
@@ -373,10 +349,9 @@ func TestG52OnlyTheConsumerHoldsTheSlice(t *testing.T) {
 // A broadcast of a byte can be larger than all memory.
 func TestCopiesOfMoreThanThereCanBeAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	tensor, err := dlpack.FromBytes([]byte{7}, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 62}, Strides: []int64{0}})
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.FromBytes([]byte{7}, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 62}, Strides: []int64{0}}))(t)
 	defer tensor.Close()
-	_, err = tensor.Copy()
+	_, err := tensor.Copy()
 	assert.ErrorIs(t, err, dlpack.ErrMemory)
 	_, err = tensor.ExportCopy()
 	assert.ErrorIs(t, err, dlpack.ErrMemory)
@@ -390,8 +365,7 @@ func TestExportRacesClose(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range 2000 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Bytes: 16})
-		tensor, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.Import(p.Managed()))(t)
 		var group sync.WaitGroup
 		for range 2 {
 			group.Go(func() {
@@ -413,37 +387,32 @@ func TestExportRacesClose(t *testing.T) {
 func TestLentMemoryIsGivenBackOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	loan := dlpacktest.Lend(t, 64)
-	tensor, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
-	require.NoError(t, err)
-	view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}})
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context()))(t)
+	view := must.Do(tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}}))(t)
 	tensor.Close()
 	m := export(t, view)
 	view.Close()
 	assert.Zero(t, loan.Releases())
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 	assert.Equal(t, 1, loan.Releases())
-	_, err = dlpack.Lend(nil, 64, false, nil, nil)
+	_, err := dlpack.Lend(nil, 64, false, nil, nil)
 	assert.ErrorIs(t, err, dlpack.ErrNull)
 	_, err = dlpack.Lend(nil, -1, false, nil, nil)
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
-	empty, err := dlpack.Lend(nil, 0, true, nil, nil)
-	require.NoError(t, err)
+	empty := must.Do(dlpack.Lend(nil, 0, true, nil, nil))(t)
 	empty.Close()
 }
 
 func TestAlignCopiesOnlyWhatIsNotAligned(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	own, err := dlpack.New(dlpack.Uint8, 256)
-	require.NoError(t, err)
+	own := must.Do(dlpack.New(dlpack.Uint8, 256))(t)
 	defer own.Close()
 	same, copied, err := own.Align(64)
 	require.NoError(t, err)
 	assert.False(t, copied)
 	assert.Equal(t, own.Data(), same.Data())
 	same.Close()
-	odd, err := own.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, ByteOffset: 1})
-	require.NoError(t, err)
+	odd := must.Do(own.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, ByteOffset: 1}))(t)
 	defer odd.Close()
 	assert.Equal(t, 1, odd.Alignment())
 	assert.ErrorIs(t, odd.RequireAlign(2), dlpack.ErrUnaligned)
@@ -500,12 +469,10 @@ func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 		for how, end := range ends {
 			t.Run(link+", "+how, func(t *testing.T) {
 				loan := dlpacktest.Lend(t, 64)
-				tensor, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
-				require.NoError(t, err)
+				tensor := must.Do(dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context()))(t)
 				for range fewer(200_000) {
 					owner := tensor
-					tensor, err = next(loan, owner)
-					require.NoError(t, err)
+					tensor = must.Do(next(loan, owner))(t)
 					owner.Close()
 				}
 				assert.Zero(t, loan.Releases())

@@ -15,14 +15,14 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // takeOver imports the managed tensor of a new producer in C.
 func takeOver(t *testing.T) (*dlpack.Tensor, *dlpacktest.Producer) {
 	t.Helper()
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	tensor, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Import(p.Managed()))(t)
 	return tensor, p
 }
 
@@ -39,8 +39,7 @@ func collectUntil(t *testing.T, happened func() bool) {
 func TestG16ReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range rounds(fewer(2000), 100_000) {
-		tensor, err := dlpack.FromReadOnly([]float32{1})
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.FromReadOnly([]float32{1}))(t)
 		warmed, handedOut := make(chan bool), make(chan int)
 		go func() {
 			warm(t, tensor) // with blocks of this goroutine's
@@ -126,10 +125,8 @@ func TestLedgerKeepsAnImportWhoseTensorWasBorrowedToo(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	withLedger(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Legacy: true})
-	tensor, err := dlpack.ImportLegacy(p.Managed())
-	require.NoError(t, err)
-	borrowed, err := dlpack.Borrow(p.DLTensor(true))
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.ImportLegacy(p.Managed()))(t)
+	borrowed := must.Do(dlpack.Borrow(p.DLTensor(true)))(t)
 	borrowed.Close()
 	assert.Len(t, dlpack.Live(), 1)
 	tensor.Close()
@@ -174,9 +171,7 @@ func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 		for range length {
 			m := export(t, tensor)
 			tensor.Close()
-			var err error
-			tensor, err = dlpack.Import(m, option)
-			require.NoError(t, err)
+			tensor = must.Do(dlpack.Import(m, option))(t)
 		}
 		m := export(t, tensor)
 		tensor.Close()
@@ -221,11 +216,9 @@ func TestAppendBytesReadsBeforeItWrites(t *testing.T) {
 	data := []uint8{0, 1, 2, 3, 4, 5}
 	tensor := fromSlice(t, data, 2, 3)
 	defer tensor.Close()
-	turned, err := tensor.Transpose()
-	require.NoError(t, err)
+	turned := must.Do(tensor.Transpose())(t)
 	defer turned.Close()
-	got, err := turned.AppendBytes(data[:0])
-	require.NoError(t, err)
+	got := must.Do(turned.AppendBytes(data[:0]))(t)
 	assert.Equal(t, []uint8{0, 3, 1, 4, 2, 5}, got)
 	assert.Equal(t, []uint8{0, 1, 2, 3, 4, 5}, data)
 }
@@ -245,8 +238,7 @@ func TestLanesOfElementsThatLieBackwards(t *testing.T) {
 	int4x3 := dlpack.MakeDataType(dlpack.CodeInt, 4, 3)
 	padded := fromBytes(t, []byte{0x21, 0x03, 0x54, 0x06, 0x87, 0x09}, dlpack.Spec{DType: int4x3, Shape: []int64{3}, Padded: true})
 	defer padded.Close()
-	backwards, err := padded.Flip()
-	require.NoError(t, err)
+	backwards := must.Do(padded.Flip())(t)
 	defer backwards.Close()
 	memory := make([]byte, 5)
 	packed := fromBytes(t, memory, dlpack.Spec{DType: int4x3, Shape: []int64{3}})
@@ -319,8 +311,7 @@ func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
 func TestRecordsAreTheCallers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	withLedger(t)
-	tensor, err := dlpack.New(dlpack.Float32, 4, 5)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dlpack.Float32, 4, 5))(t)
 	defer tensor.Close()
 	live := dlpack.Live()
 	live[0].Shape[0] = 99

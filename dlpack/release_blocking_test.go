@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // forgetsAfterExports exports a tensor often, and drops it without Close.
@@ -43,14 +44,12 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 	}{
 		{"a forgotten import", func(t *testing.T) (dlpacktest.Gate, func() int) {
 			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-			_, err := dlpack.Import(p.Managed())
-			require.NoError(t, err)
+			must.Do(dlpack.Import(p.Managed()))(t)
 			return p.Block(t), p.Deletes
 		}},
 		{"a forgotten loan", func(t *testing.T) (dlpacktest.Gate, func() int) {
 			loan := dlpacktest.Lend(t, 16)
-			_, err := dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context())
-			require.NoError(t, err)
+			must.Do(dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context()))(t)
 			return loan.Block(t), loan.Releases
 		}},
 		{"an import whose last shares are those of ready blocks", func(t *testing.T) (dlpacktest.Gate, func() int) {
@@ -85,8 +84,7 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 				assert.Equal(t, before.Exports, dlpack.ReadStats().Exports)
 				forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 				func() {
-					_, err := dlpack.Import(forgotten.Managed())
-					require.NoError(t, err)
+					must.Do(dlpack.Import(forgotten.Managed()))(t)
 				}()
 				collectUntil(t, func() bool { return forgotten.Deletes() == 1 })
 				require.Equal(t, 1, gate.Waiting())
@@ -128,8 +126,7 @@ func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 	dlpack.Release(export(t, tensor))
 	require.NoError(t, tensor.Close())
 	large := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{100 << 20}, Bytes: 16})
-	imported, err := dlpack.Import(large.Managed())
-	require.NoError(t, err)
+	imported := must.Do(dlpack.Import(large.Managed()))(t)
 	require.NoError(t, imported.Close())
 	func() {
 		tensor, err := dlpack.Import(p.Managed())
@@ -152,8 +149,7 @@ func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
 			}
 		})
 		collectUntil(t, func() bool { return p.Deletes() == 1 })
-		imported, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 30}, Bytes: 16}).Managed())
-		require.NoError(t, err)
+		imported := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 30}, Bytes: 16}).Managed()))(t)
 		require.NoError(t, imported.Close())
 	})
 }

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // AddressSanitizer does not see that C frames are over which a panic of Go's has left out.
@@ -40,9 +40,7 @@ func TestReleasesThatPanicDelayNoLaterOnes(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			close := func(tensor *dlpack.Tensor) { assert.NoError(t, tensor.Close()) }
 			lend := func(release, ctx unsafe.Pointer) *dlpack.Tensor {
-				tensor, err := dlpack.Lend(ctx, 1, false, release, ctx)
-				require.NoError(t, err)
-				return tensor
+				return must.Do(dlpack.Lend(ctx, 1, false, release, ctx))(t)
 			}
 			const rounds = 2 * nested // as many as would fill every level, and more
 			for range rounds {

@@ -13,27 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // Many views of many dimensions take much more memory than their sizes. Go's allocator would end the process.
 func TestSplitSaysWhereThereIsNoMemory(t *testing.T) {
 	inChild(t, func(t *testing.T) {
-		x, err := dlpack.New(dlpack.Uint8, slices.Repeat([]int64{1}, dlpack.MaxRank)...)
-		require.NoError(t, err)
+		x := must.Do(dlpack.New(dlpack.Uint8, slices.Repeat([]int64{1}, dlpack.MaxRank)...))(t)
 		defer x.Close()
 		sizes := make([]int64, 1<<20)
 		sizes[0] = 1
 
-		text, err := os.ReadFile("/proc/self/statm")
-		require.NoError(t, err)
+		text := must.Do(os.ReadFile("/proc/self/statm"))(t)
 		var pages uint64
-		_, err = fmt.Sscan(string(text), &pages)
-		require.NoError(t, err)
+		must.Do(fmt.Sscan(string(text), &pages))(t)
 		var limit syscall.Rlimit
 		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_AS, &limit))
 		limit.Cur = pages*uint64(os.Getpagesize()) + 1<<30
 		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &limit))
-		_, err = x.Split(0, sizes...)
+		_, err := x.Split(0, sizes...)
 		assert.ErrorIs(t, err, dlpack.ErrMemory)
 	})
 }

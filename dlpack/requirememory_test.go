@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // There may be more elements of a few bytes than there is memory for. Go's allocator would end the process.
@@ -18,8 +18,7 @@ func TestElementsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	one := fromSlice(t, []uint8{1})
 	defer one.Close()
 	for _, n := range []int64{1<<63 - 1, 1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last is less than what can be addressed
-		wide, err := one.Broadcast(n)
-		require.NoError(t, err)
+		wide := must.Do(one.Broadcast(n))(t)
 		defer wide.Close()
 		before := []byte{1, 2}
 		out, err := wide.AppendBytes(before)

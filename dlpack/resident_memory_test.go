@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // The tests measure the memory of the process. They do not run under sanitizers, which keep freed memory.
@@ -21,11 +22,9 @@ import (
 const floatsPerMiB = 1 << 18
 
 func resident(t *testing.T) int64 {
-	statm, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	statm := must.Do(os.ReadFile("/proc/self/statm"))(t)
 	var size, pages int64
-	_, err = fmt.Sscan(string(statm), &size, &pages)
-	require.NoError(t, err)
+	must.Do(fmt.Sscan(string(statm), &size, &pages))(t)
 	return pages * int64(os.Getpagesize())
 }
 
@@ -66,10 +65,8 @@ func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 		{"imported", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB))) }},
 		{"imported without net", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB), dlpack.WithoutGuard)) }},
 		{"new, touched and deleted by a consumer", func() {
-			tensor, err := dlpack.New(dlpack.Float32, floatsPerMiB)
-			require.NoError(t, err)
-			view, err := tensor.View(onePerPage)
-			require.NoError(t, err)
+			tensor := must.Do(dlpack.New(dlpack.Float32, floatsPerMiB))(t)
+			view := must.Do(tensor.View(onePerPage))(t)
 			m := export(t, view)
 			tensor.Close()
 			view.Close()
@@ -77,8 +74,7 @@ func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 			dlpack.Release(m)
 		}},
 		{"new, imported by Go", func() {
-			tensor, err := dlpack.New(dlpack.Float32, floatsPerMiB)
-			require.NoError(t, err)
+			tensor := must.Do(dlpack.New(dlpack.Float32, floatsPerMiB))(t)
 			m := export(t, tensor)
 			tensor.Close()
 			closed(dlpack.Import(m))
@@ -104,8 +100,7 @@ func TestG55ForgottenImportsDoNotFillTheMemory(t *testing.T) {
 	dlpack.SettleForeignBytes()
 	n := rounds(2_000, 10_000)
 	most, _ := growth(t, n, func() {
-		_, err := dlpack.Import(dlpacktest.Allocate(floatsPerMiB))
-		require.NoError(t, err)
+		must.Do(dlpack.Import(dlpacktest.Allocate(floatsPerMiB)))(t)
 	})
 	t.Logf("%d MiB forgotten: %d MiB larger at most", n, most>>20)
 	assert.Less(t, most, int64(n/2)<<20)

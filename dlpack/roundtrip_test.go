@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // G22, G23: every valid data type keeps its code, bits and lanes from Go to C and back to Go. The two encodings of float4
@@ -26,13 +27,11 @@ func TestG22EveryTypeKeepsItsNumbers(t *testing.T) {
 					continue
 				}
 				seen++
-				tensor, err := dlpack.New(dt, 2, 3)
-				require.NoError(t, err)
+				tensor := must.Do(dlpack.New(dt, 2, 3))(t)
 				m := export(t, tensor)
 				v := dlpacktest.Read(m)
 				assert.Equal(t, [3]int{code, bits, int(lanes)}, [3]int{int(v.Code), int(v.Bits), int(v.Lanes)})
-				again, err := dlpack.Import(m)
-				require.NoError(t, err)
+				again := must.Do(dlpack.Import(m))(t)
 				assert.Equal(t, dt, again.DType())
 				assert.Equal(t, tensor.NumBytes(), again.NumBytes())
 				again.Close()
@@ -93,8 +92,7 @@ func TestG34StridesAreNeverIgnored(t *testing.T) {
 			}
 		}
 		spec.ByteOffset = 2 * start
-		view, err := base.View(spec)
-		require.NoError(t, err)
+		view := must.Do(base.View(spec))(t)
 
 		var want []byte
 		index := make([]int64, rank)
@@ -111,8 +109,7 @@ func TestG34StridesAreNeverIgnored(t *testing.T) {
 				index[d] = 0
 			}
 		}
-		got, err := view.AppendBytes([]byte{})
-		require.NoError(t, err)
+		got := must.Do(view.AppendBytes([]byte{}))(t)
 		require.Equal(t, append([]byte{}, want...), got, "%v", spec)
 
 		values, err := dlpack.Values[int16](view)
@@ -135,9 +132,8 @@ func TestG35OverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
 	base := fromSlice(t, []float32{1, 2, 3})
 	defer base.Close()
 	for _, strides := range [][]int64{{0, 1}, {1, 1}} {
-		view, err := base.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: strides})
-		require.NoError(t, err)
-		_, err = dlpack.Values[float32](view)
+		view := must.Do(base.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: strides}))(t)
+		_, err := dlpack.Values[float32](view)
 		assert.ErrorIs(t, err, dlpack.ErrLayout)
 		view.Close()
 	}
@@ -146,16 +142,13 @@ func TestG35OverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
 // G28: uint16 is not read as bfloat16, nor bfloat16 as uint16, unless a View asks for it.
 func TestG28BitsAreReinterpretedOnlyByAView(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	tensor, err := dlpack.New(dlpack.BFloat16, 4)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dlpack.BFloat16, 4))(t)
 	defer tensor.Close()
-	_, err = dlpack.Values[uint16](tensor)
+	_, err := dlpack.Values[uint16](tensor)
 	assert.ErrorIs(t, err, dlpack.ErrDType)
-	bits, err := tensor.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{4}})
-	require.NoError(t, err)
+	bits := must.Do(tensor.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{4}}))(t)
 	defer bits.Close()
-	values, err := dlpack.Values[uint16](bits)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[uint16](bits))(t)
 	assert.Len(t, values, 4)
 	_, err = tensor.View(dlpack.Spec{DType: dlpack.Uint32, Shape: []int64{4}})
 	assert.ErrorIs(t, err, dlpack.ErrLayout, "twice the size")

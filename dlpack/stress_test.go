@@ -12,10 +12,10 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // rounds returns the number of rounds of a stress test: all of them if DLBRIDGE_STRESS is set, which takes minutes.
@@ -94,10 +94,8 @@ func TestG06ForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
 	})
 
 	var shared []*dlpack.Tensor // exported again and again
-	own, err := dlpack.New(dlpack.Float32, 4)
-	require.NoError(t, err)
-	foreign, err := dlpack.Import(dlpacktest.Allocate(4))
-	require.NoError(t, err)
+	own := must.Do(dlpack.New(dlpack.Float32, 4))(t)
+	foreign := must.Do(dlpack.Import(dlpacktest.Allocate(4)))(t)
 	shared = append(shared, own, foreign, fromSlice(t, make([]float32, 4)))
 	for done := 0; done < tensors; done += batch {
 		var e exported
@@ -109,8 +107,7 @@ func TestG06ForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
 				tensor = fromSlice(t, []float32{value, 0, 0, value})
 				e.sums = append(e.sums, float64(2*value))
 			case 1:
-				tensor, err = dlpack.New(dlpack.Float32, 4)
-				require.NoError(t, err)
+				tensor = must.Do(dlpack.New(dlpack.Float32, 4))(t)
 				e.sums = append(e.sums, 0)
 			default:
 				tensor = shared[i%5-2]

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
 func TestAnOpenTensorWithTooManyViewsIsNotCalledClosed(t *testing.T) {
-	tensor, err := FromSlice([]uint8{1})
-	require.NoError(t, err)
+	tensor := must.Do(FromSlice([]uint8{1}))(t)
 	core.SetReferences(tensor.mem, math.MaxInt32) // as after so many views that nobody closed
-	_, err = tensor.View(Spec{DType: Uint8})
+	_, err := tensor.View(Spec{DType: Uint8})
 	assert.ErrorIs(t, err, ErrOverflow)
 	assert.ErrorContains(t, err, "2147483647 tensors that were not closed")
 	core.SetReferences(tensor.mem, 0)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -79,8 +80,7 @@ func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32)
 // elements returns the elements of a tensor of int32, row-major.
 func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
 	for _, index := range viewtest.Indices(tensor.Shape()) {
-		value, err := dlpack.At[int32](tensor, index...)
-		require.NoError(t, err)
+		value := must.Do(dlpack.At[int32](tensor, index...))(t)
 		all = append(all, value)
 	}
 	return all
@@ -181,8 +181,7 @@ func TestReshapesOfTheDocument(t *testing.T) {
 				packed, copied, err := tensor.Contiguous(dlpack.RowMajor)
 				require.NoError(t, err)
 				assert.True(t, copied)
-				view, err = packed.Reshape(test.To...)
-				require.NoError(t, err)
+				view = must.Do(packed.Reshape(test.To...))(t)
 				packed.Close()
 			} else {
 				require.NoError(t, err)
@@ -200,20 +199,17 @@ func TestPermutedIndicesFindTheSameElement(t *testing.T) {
 	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Permute)
 		for _, test := range m.Permute {
-			allocated, err := layout.Count(test.Sizes)
-			require.NoError(t, err)
+			allocated := must.Do(layout.Count(test.Sizes))(t)
 			base := stridedLayout{Shape: test.Shape, Allocated: allocated}
 			for d := range test.Strides {
 				base.Strides = append(base.Strides, &test.Strides[d])
 			}
 			tensor, _ := laid(t, base)
-			view, err := tensor.Transpose(test.Perm...)
-			require.NoError(t, err)
+			view := must.Do(tensor.Transpose(test.Perm...))(t)
 			assert.Equal(t, test.PermutedShape, view.Shape())
 			assert.Equal(t, test.PermutedStrides, view.Strides())
 			for tensor, index := range map[*dlpack.Tensor][]int64{tensor: test.Index, view: test.PermutedIndex} {
-				value, err := dlpack.At[int32](tensor, index...)
-				require.NoError(t, err)
+				value := must.Do(dlpack.At[int32](tensor, index...))(t)
 				assert.Equal(t, test.Linear, value)
 			}
 			view.Close()
@@ -293,8 +289,7 @@ var tensorflowTypes = map[int]dlpack.DataType{1: dlpack.Float32, 2: dlpack.Float
 func counting(t *testing.T, dtype int, shape []int64) *dlpack.Tensor {
 	dt, ok := tensorflowTypes[dtype]
 	require.True(t, ok, "data type %d", dtype)
-	tensor, err := dlpack.New(dt, shape...)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dt, shape...))(t)
 	t.Cleanup(func() { tensor.Close() })
 	for i, index := range viewtest.Indices(shape) {
 		require.NoError(t, tensor.SetAt(i, index...))
@@ -304,8 +299,7 @@ func counting(t *testing.T, dtype int, shape []int64) *dlpack.Tensor {
 
 func requireBytes(t *testing.T, want string, tensor *dlpack.Tensor) {
 	t.Helper()
-	data, err := tensor.AppendBytes(nil)
-	require.NoError(t, err)
+	data := must.Do(tensor.AppendBytes(nil))(t)
 	require.Equal(t, want, hex.EncodeToString(data))
 }
 
@@ -375,8 +369,7 @@ func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
 			}
 			assert.Equal(t, test.ToShape, made(view, err).Shape())
 			assert.Equal(t, base.Data(), view.Data())
-			data, err := base.AppendBytes(nil)
-			require.NoError(t, err)
+			data := must.Do(base.AppendBytes(nil))(t)
 			requireBytes(t, hex.EncodeToString(data), view)
 		}
 		require.NotEmpty(t, m.Views.Split)

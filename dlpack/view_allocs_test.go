@@ -10,17 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // Not under the race detector, where a sync.Pool forgets things at random, nor under AddressSanitizer, where
 // more values escape to the heap.
 func TestAViewIsOneAllocation(t *testing.T) {
-	tensor, err := dlpack.New(dlpack.Float32, 3, 4, 5)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dlpack.Float32, 3, 4, 5))(t)
 	defer tensor.Close()
-	largest, err := dlpack.New(dlpack.Float32, 3, 4, 5, 1, 2, 3, 4)
-	require.NoError(t, err)
+	largest := must.Do(dlpack.New(dlpack.Float32, 3, 4, 5, 1, 2, 3, 4))(t)
 	defer largest.Close()
 	one := func(name string, tensor *dlpack.Tensor, make func(t *dlpack.Tensor) (*dlpack.Tensor, error)) {
 		allocations := testing.AllocsPerRun(200, func() {
@@ -59,8 +58,7 @@ func TestAViewIsOneAllocation(t *testing.T) {
 
 // A description with more dimensions than a tensor can have is refused before room is made for them.
 func TestShapesThatAreTooLongCostNothing(t *testing.T) {
-	tensor, err := dlpack.FromSlice(make([]float32, 1))
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.FromSlice(make([]float32, 1)))(t)
 	defer tensor.Close()
 	long := make([]int64, 1<<20)
 	for i := range long {

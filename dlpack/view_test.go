@@ -19,6 +19,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -463,14 +464,13 @@ var views = []struct {
 }
 
 func TestG57ViewsOfClosedTensorsAnswerErrClosed(t *testing.T) {
-	tensor, err := dlpack.New(dlpack.Float32, 3, 4, 5)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dlpack.Float32, 3, 4, 5))(t)
 	tensor.Close()
 	for _, view := range views {
 		_, err := view.make(tensor)
 		assert.ErrorIs(t, err, dlpack.ErrClosed, view.name)
 	}
-	_, err = tensor.Transpose(7)
+	_, err := tensor.Transpose(7)
 	assert.ErrorIs(t, err, dlpack.ErrClosed, "whatever else there is to say")
 	_, err = tensor.Split(0, 1, 2)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
@@ -486,8 +486,7 @@ func TestG57ViewsOfClosedTensorsAnswerErrClosed(t *testing.T) {
 
 func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	tensor, err := dlpack.New(dlpack.Float32, 3, 4)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dlpack.Float32, 3, 4))(t)
 	defer tensor.Close()
 	other := errors.New("other")
 	for _, test := range []struct {
@@ -593,25 +592,21 @@ func TestViewsOfManyDimensions(t *testing.T) {
 			return tensor.Broadcast(1, 1, 1, 1, 1, 1, 2, 1, 1, 3, 1, 1)
 		},
 	} {
-		wide, err := make()
-		require.NoError(t, err)
+		wide := must.Do(make())(t)
 		assert.Equal(t, 12, wide.Rank())
-		again, err := wide.Apply(func(l *layout.Layout) error { return errors.Join(l.Squeeze(), l.Transpose()) })
-		require.NoError(t, err)
+		again := must.Do(wide.Apply(func(l *layout.Layout) error { return errors.Join(l.Squeeze(), l.Transpose()) }))(t)
 		assert.Equal(t, []int64{3, 2}, again.Shape())
-		value, err := again.At(2, 1)
-		require.NoError(t, err)
+		value := must.Do(again.At(2, 1))(t)
 		assert.Equal(t, float32(6), value)
 		wide.Close()
 		again.Close()
 	}
-	parts, err := tensor.Split(4, 1, 2)
-	require.NoError(t, err)
+	parts := must.Do(tensor.Split(4, 1, 2))(t)
 	assert.Equal(t, []int64{1, 2, 1, 1, 2, 1, 1}, parts[1].Shape())
 	for _, part := range parts {
 		part.Close()
 	}
-	_, err = tensor.Apply(func(l *layout.Layout) error {
+	_, err := tensor.Apply(func(l *layout.Layout) error {
 		l.Shape, l.Strides = slices.Repeat([]int64{1}, dlpack.MaxRank+1), slices.Repeat([]int64{1}, dlpack.MaxRank+1)
 		return nil
 	})
@@ -624,16 +619,14 @@ func TestG28BitcastChecksSizeAndStride(t *testing.T) {
 	tensor := fromSlice(t, []float32{1, -2, 3, 0.5, 5, 6}, 3, 2)
 	defer tensor.Close()
 	cast := func(from *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
-		v, err := from.Bitcast(dt)
-		require.NoError(t, err)
+		v := must.Do(from.Bitcast(dt))(t)
 		t.Cleanup(func() { v.Close() })
 		return v
 	}
 	same := cast(tensor, dlpack.Uint32)
 	assert.Equal(t, "uint32[3 2] on cpu", same.String())
 	assert.Equal(t, tensor.Data(), same.Data())
-	bits, err := same.At(0, 1)
-	require.NoError(t, err)
+	bits := must.Do(same.At(0, 1))(t)
 	assert.Equal(t, uint32(0xc0000000), bits)
 	assert.Equal(t, "uint8[3 8] on cpu", cast(tensor, dlpack.Uint8).String())
 	assert.Equal(t, "float64[3 1] on cpu", cast(tensor, dlpack.Float64).String())
@@ -642,7 +635,7 @@ func TestG28BitcastChecksSizeAndStride(t *testing.T) {
 	assert.Equal(t, "int4[3 16] on cpu", cast(tensor, dlpack.Int4).String())
 	assert.Equal(t, "float32[3 2] on cpu", cast(cast(tensor, dlpack.Int4), dlpack.Float32).String())
 	assert.Equal(t, "float32x2[3 1] on cpu", cast(tensor, dlpack.MakeDataType(dlpack.CodeFloat, 32, 2)).String())
-	_, err = dlpack.Values[bool](cast(tensor, dlpack.Bool))
+	_, err := dlpack.Values[bool](cast(tensor, dlpack.Bool))
 	assert.ErrorIs(t, err, dlpack.ErrValue, "bits that are no bool")
 
 	for _, test := range []struct {
@@ -659,8 +652,7 @@ func TestG28BitcastChecksSizeAndStride(t *testing.T) {
 		{"gaps for packed elements", func(l *layout.Layout) error { return l.Narrow(1, 0, 1) }, dlpack.Int4, dlpack.ErrLayout},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			base, err := tensor.Apply(test.base)
-			require.NoError(t, err)
+			base := must.Do(tensor.Apply(test.base))(t)
 			defer base.Close()
 			view, err := base.Bitcast(test.dt)
 			if test.cause == nil { // it starts where an unaligned element may
@@ -679,8 +671,7 @@ func TestG28BitcastChecksSizeAndStride(t *testing.T) {
 func TestG20ViewsOfElementsBelowAByte(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, padded := range []bool{false, true} {
-		tensor, err := dlpack.FromBytes(make([]byte, 24), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4, 6}, Padded: padded})
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.FromBytes(make([]byte, 24), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4, 6}, Padded: padded}))(t)
 		for _, test := range []struct {
 			name   string
 			view   func(l *layout.Layout) error
@@ -716,19 +707,16 @@ func TestG35WhatIsSeenTwiceIsReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2, 3, 4})
 	defer tensor.Close()
-	view, err := tensor.Broadcast(3, 4)
-	require.NoError(t, err)
+	view := must.Do(tensor.Broadcast(3, 4))(t)
 	defer view.Close()
 	assert.ErrorIs(t, view.SetAt(7, 0, 0), dlpack.ErrReadOnly)
 	m := export(t, view)
 	assert.Equal(t, dlpack.ReadOnly, dlpack.Flags(dlpacktest.Read(m).Flags))
 	dlpack.Release(m)
-	row, err := view.Index(1)
-	require.NoError(t, err)
+	row := must.Do(view.Index(1))(t)
 	defer row.Close()
 	assert.True(t, row.ReadOnly(), "read-only is carried")
-	apart, err := tensor.Windows(0, 2, 2, 1)
-	require.NoError(t, err)
+	apart := must.Do(tensor.Windows(0, 2, 2, 1))(t)
 	defer apart.Close()
 	assert.False(t, apart.ReadOnly())
 }
@@ -738,22 +726,17 @@ func TestG5ViewsKeepTheMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	for range 50 {
-		base, err := dlpack.FromSlice(slices.Repeat([]float32{7}, 1<<12), 64, 64)
-		require.NoError(t, err)
+		base := must.Do(dlpack.FromSlice(slices.Repeat([]float32{7}, 1<<12), 64, 64))(t)
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4, 8}})
-		foreign, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		foreign := must.Do(dlpack.Import(p.Managed()))(t)
 		for _, tensor := range []*dlpack.Tensor{base, foreign} {
-			view, err := tensor.Slice(layout.From(1), layout.All().By(-1))
-			require.NoError(t, err)
-			last, err := view.Transpose()
-			require.NoError(t, err)
+			view := must.Do(tensor.Slice(layout.From(1), layout.All().By(-1)))(t)
+			last := must.Do(view.Transpose())(t)
 			require.NoError(t, dlpack.SetAt[float32](last, 9, 2, 1))
 			tensor.Close()
 			view.Close()
 			runtime.GC()
-			value, err := dlpack.At[float32](last, 2, 1)
-			require.NoError(t, err)
+			value := must.Do(dlpack.At[float32](last, 2, 1))(t)
 			require.Equal(t, float32(9), value)
 			require.Zero(t, p.Deletes())
 			last.Close()
@@ -766,8 +749,7 @@ func TestViewsAreMadeWhileOthersClose(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range 200 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4, 8}})
-		tensor, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.Import(p.Managed()))(t)
 		var wait sync.WaitGroup
 		for range 4 {
 			wait.Go(func() {
@@ -856,8 +838,7 @@ func TestG36ViewsOnDevicesHaveAByteOffset(t *testing.T) {
 	defer tensor.Close()
 	_, err = tensor.Flip()
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
-	first, err := tensor.Index(0)
-	require.NoError(t, err)
+	first := must.Do(tensor.Index(0))(t)
 	defer first.Close()
 	assert.Zero(t, offsetOf(first))
 }
@@ -884,31 +865,26 @@ func BenchmarkViews(b *testing.B) {
 
 func TestShareKeepsTheMemoryAndTheDescription(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	x, err := dlpack.New(dlpack.Float32, 2, 3)
-	require.NoError(t, err)
-	v, err := x.Transpose()
-	require.NoError(t, err)
-	shared, err := v.Share()
-	require.NoError(t, err)
+	x := must.Do(dlpack.New(dlpack.Float32, 2, 3))(t)
+	v := must.Do(x.Transpose())(t)
+	shared := must.Do(v.Share())(t)
 	assert.Equal(t, v.Data(), shared.Data())
 	assert.Equal(t, v.Layout(), shared.Layout())
 	assert.Equal(t, v.DType(), shared.DType())
 	require.NoError(t, dlpack.SetAt[float32](x, 7, 1, 2))
 	x.Close()
 	v.Close()
-	got, err := dlpack.At[float32](shared, 2, 1)
-	require.NoError(t, err)
+	got := must.Do(dlpack.At[float32](shared, 2, 1))(t)
 	assert.EqualValues(t, 7, got)
 	shared.Close()
-	_, err = shared.Share()
+	_, err := shared.Share()
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	_, err = (*dlpack.Tensor)(nil).Share()
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 }
 
 func TestSpecSetsFlags(t *testing.T) {
-	memory, err := dlpack.New(dlpack.Uint8, 4)
-	require.NoError(t, err)
+	memory := must.Do(dlpack.New(dlpack.Uint8, 4))(t)
 	defer memory.Close()
 	for _, test := range []struct {
 		spec dlpack.Spec
@@ -920,11 +896,9 @@ func TestSpecSetsFlags(t *testing.T) {
 		{dlpack.Spec{Copied: true, ReadOnly: true}, dlpack.IsCopied | dlpack.ReadOnly},
 	} {
 		test.spec.DType, test.spec.Shape = dlpack.Uint8, []int64{4}
-		v, err := memory.View(test.spec)
-		require.NoError(t, err)
+		v := must.Do(memory.View(test.spec))(t)
 		assert.Equal(t, test.want, v.Flags())
-		share, err := v.Share()
-		require.NoError(t, err)
+		share := must.Do(v.Share())(t)
 		assert.Equal(t, test.want&^dlpack.IsCopied, share.Flags())
 		require.NoError(t, share.Close())
 		require.NoError(t, v.Close())

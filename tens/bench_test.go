@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -12,8 +13,7 @@ const label3 = `{"TENS":{"metadata":{},"tensors":[{"dtype":"f","part":0,"shape":
 	`{"dtype":"f","part":1,"shape":[6000,800],"word":4},{"dtype":"f","part":2,"shape":[6000,960],"word":4}]}}`
 
 func message3(t testing.TB) *tens.Message {
-	form, err := tens.MakeForm("TENS")
-	require.NoError(t, err)
+	form := must.Do(tens.MakeForm("TENS"))(t)
 	wires := make([]byte, 6000*960*4)
 	m := &tens.Message{Form: form, Origin: 1, Granule: 2, Seqno: 3, Label: []byte(label3),
 		Parts: [][]byte{wires[:6000*800*4], wires[:6000*800*4], wires}}

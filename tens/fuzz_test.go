@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -56,8 +57,7 @@ func FuzzDecodePacked(f *testing.F) {
 				total += len(frame) + 1
 			}
 			require.LessOrEqual(t, total, len(data))
-			again, err := tens.AppendFrames(nil, frames)
-			require.NoError(t, err)
+			again := must.Do(tens.AppendFrames(nil, frames))(t)
 			require.LessOrEqual(t, len(again), len(data))
 		}
 		m, err := tens.DecodePacked(data)
@@ -114,10 +114,8 @@ func FuzzDecodeAll(f *testing.F) {
 					requireFault(t, err.(*tens.Error).Kind, err)
 					break
 				}
-				size, err := tens.SizeFirst(data[at:])
-				require.NoError(t, err)
-				alone, err := tens.DecodePacked(data[at : at+size])
-				require.NoError(t, err)
+				size := must.Do(tens.SizeFirst(data[at:]))(t)
+				alone := must.Do(tens.DecodePacked(data[at : at+size]))(t)
 				require.Equal(t, flat(alone), flat(m))
 				messages, at = append(messages, m), at+size
 			}
@@ -142,11 +140,9 @@ func requirePackedSame(t *testing.T, m *tens.Message) {
 		return
 	}
 	require.NoError(t, err)
-	size, err := m.PackedSize()
-	require.NoError(t, err)
+	size := must.Do(m.PackedSize())(t)
 	require.Len(t, packed, size)
-	again, err := tens.DecodePacked(packed)
-	require.NoError(t, err)
+	again := must.Do(tens.DecodePacked(packed))(t)
 	require.Equal(t, flat(m), flat(again))
 }
 
@@ -171,8 +167,7 @@ func requireLabelSame(t *testing.T, m *tens.Message) {
 	}
 	again := *m
 	require.NoError(t, again.EncodeLabel(l))
-	_, err = again.DecodeLabel()
-	require.NoError(t, err)
+	must.Do(again.DecodeLabel())(t)
 }
 
 // requireInsideItsPart checks that the strides reach every element of the part exactly once, and nothing outside.
@@ -184,8 +179,7 @@ func requireInsideItsPart(t *testing.T, x *tens.Tensor, parts [][]byte) {
 		have += len(part)
 		require.True(t, count == 1 || len(part) > 0)
 	}
-	size, err := x.NumBytes()
-	require.NoError(t, err)
+	size := must.Do(x.NumBytes())(t)
 	if x.DType == 'V' {
 		require.LessOrEqual(t, int64(have), size)
 	} else {
@@ -195,8 +189,7 @@ func requireInsideItsPart(t *testing.T, x *tens.Tensor, parts [][]byte) {
 		_, ok := x.Slowest()
 		require.True(t, ok)
 	}
-	elements, err := x.NumElements()
-	require.NoError(t, err)
+	elements := must.Do(x.NumElements())(t)
 	require.Equal(t, elements*int64(x.Word), size)
 	strides, offset, err := x.Strides()
 	require.NoError(t, err)
@@ -228,8 +221,7 @@ func requireWrittenSame(t *testing.T, l *tens.Label) bool {
 	again, err := tens.DecodeLabel(text)
 	require.NoError(t, err, "%q", text)
 	assert.Equal(t, normal(t, l), normal(t, again))
-	twice, err := again.Append(nil)
-	require.NoError(t, err)
+	twice := must.Do(again.Append(nil))(t)
 	require.Equal(t, string(text), string(twice))
 	return true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -117,8 +118,7 @@ func TestJSONIsStrict(t *testing.T) {
 }
 
 func TestNamesAreDecodedAndValuesAreNot(t *testing.T) {
-	attributes, err := tens.DecodeAttributes([]byte(`{"\"\\\/\b\f\n\r\t\u00fc\ud83d\udc19\u0000" : [ "\u0041", 1.50 ], "b":{}}`))
-	require.NoError(t, err)
+	attributes := must.Do(tens.DecodeAttributes([]byte(`{"\"\\\/\b\f\n\r\t\u00fc\ud83d\udc19\u0000" : [ "\u0041", 1.50 ], "b":{}}`)))(t)
 	assert.Equal(t, tens.Attributes{
 		{Name: "\"\\/\b\f\n\r\tü🐙\x00", Value: []byte(`[ "\u0041", 1.50 ]`)},
 		{Name: "b", Value: []byte(`{}`)},
@@ -129,9 +129,8 @@ func TestNestingIsBounded(t *testing.T) {
 	nest := func(n int) []byte { // n levels, including the object
 		return []byte(`{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`)
 	}
-	_, err := tens.DecodeAttributes(nest(tens.MaxDepth))
-	require.NoError(t, err)
-	_, err = tens.DecodeAttributes(nest(tens.MaxDepth + 1))
+	must.Do(tens.DecodeAttributes(nest(tens.MaxDepth)))(t)
+	_, err := tens.DecodeAttributes(nest(tens.MaxDepth + 1))
 	requireFault(t, tens.ErrLabelTooDeep, err)
 	_, err = tens.DecodeAttributes([]byte(strings.Repeat(`{"a":`, 1e6)))
 	requireFault(t, tens.ErrLabelTooDeep, err)
@@ -163,8 +162,7 @@ func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
 		attributes, err := tens.DecodeAttributes([]byte(text + "}"))
 		require.NoError(t, err)
 		assert.Len(t, attributes, names)
-		_, err = tens.DecodeAttributes([]byte(`{"inner":` + text + "}}"))
-		require.NoError(t, err)
+		must.Do(tens.DecodeAttributes([]byte(`{"inner":` + text + "}}")))(t)
 		for _, again := range []string{"0", strconv.Itoa(names - 1)} {
 			for _, escape := range []string{"s", `\u0073`} {
 				more := `,"` + escape + `ome common beginning ` + again + `":1}`

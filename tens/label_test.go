@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -144,8 +145,7 @@ func TestG66TensorsAreRefused(t *testing.T) {
 func TestEveryAttributeTwiceIsRefused(t *testing.T) {
 	tensor := []string{`"shape":[6]`, `"word":2`, `"dtype":"i"`, `"part":0`, `"order":[0]`, `"ascend":[true]`, `"metadata":{}`, `"packing":"dense"`, `"note":1`}
 	whole := strings.Join(tensor, ",")
-	_, err := message(tensorLabel("{"+whole+"}"), 12).DecodeLabel()
-	require.NoError(t, err)
+	must.Do(message(tensorLabel("{"+whole+"}"), 12).DecodeLabel())(t)
 	for _, attribute := range tensor {
 		_, err := message(tensorLabel("{"+whole+","+attribute+"}"), 12).DecodeLabel()
 		requireFault(t, tens.ErrDuplicateName, err)
@@ -162,7 +162,7 @@ func TestEveryAttributeTwiceIsRefused(t *testing.T) {
 		_, err := tens.DecodeLabel([]byte(label))
 		requireFault(t, tens.ErrDuplicateName, err)
 	}
-	_, err = tens.DecodeLabel([]byte(`{"x":1,"TENS":{"x":1,"tensors":[{"shape":[],"word":1,"dtype":"b","x":1}]}}`))
+	_, err := tens.DecodeLabel([]byte(`{"x":1,"TENS":{"x":1,"tensors":[{"shape":[],"word":1,"dtype":"b","x":1}]}}`))
 	require.NoError(t, err, "other objects, other names")
 }
 
@@ -194,14 +194,12 @@ func TestG68TensorsWithoutElementsComeBack(t *testing.T) {
 	m := message(nil, 0)
 	want := &tens.Label{Tensors: []tens.Tensor{{Shape: []int64{2, 0, 3}, Word: 4, DType: 'f'}}}
 	require.NoError(t, m.EncodeLabel(want))
-	l, err := m.DecodeLabel()
-	require.NoError(t, err)
+	l := must.Do(m.DecodeLabel())(t)
 	assert.Equal(t, want.Tensors, l.Tensors)
-	n, err := l.Tensors[0].NumBytes()
-	require.NoError(t, err)
+	n := must.Do(l.Tensors[0].NumBytes())(t)
 	assert.Zero(t, n)
 	m.Parts = nil
-	_, err = m.DecodeLabel()
+	_, err := m.DecodeLabel()
 	requireFault(t, tens.ErrPartMissing, err)
 }
 
@@ -225,8 +223,7 @@ func TestG74LettersHaveTheWordsOfNumPy(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, "%c%d", letter, word)
-			l, err := message(text, 2*word).DecodeLabel()
-			require.NoError(t, err)
+			l := must.Do(message(text, 2*word).DecodeLabel())(t)
 			assert.Equal(t, tensor, l.Tensors[0])
 		}
 	}
@@ -266,8 +263,7 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, "[17,4,1]", string(value))
 	}
-	_, err = message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 0).DecodeLabel()
-	require.NoError(t, err)
+	must.Do(message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 0).DecodeLabel())(t)
 	_, err = message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 1).DecodeLabel()
 	requireFault(t, tens.ErrSize, err)
 }
@@ -276,8 +272,7 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 func TestG73TensorsMayShareAPart(t *testing.T) {
 	label := tensorLabel(`{"shape":[2,3],"word":2,"dtype":"i"},{"shape":[3,2],"word":2,"dtype":"i","part":0,"order":[0,1],"ascend":[false,true]}`)
 	m := message(label, 12)
-	l, err := m.DecodeLabel()
-	require.NoError(t, err)
+	l := must.Do(m.DecodeLabel())(t)
 	assert.Equal(t, 0, l.Tensors[0].Part)
 	assert.Equal(t, 0, l.Tensors[1].Part)
 	strides, offset, err := l.Tensors[1].Strides()
@@ -324,16 +319,14 @@ func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 	}
 	m := message([]byte(`{"TENS":{"tensors":[]},"flow":"DAT"}`))
 	m.Form = formFLOW
-	l, err := m.DecodeLabel()
-	require.NoError(t, err)
+	l := must.Do(m.DecodeLabel())(t)
 	assert.False(t, l.Absent)
 	assert.Empty(t, l.Tensors)
 }
 
 func TestLabelsAliasTheFrame(t *testing.T) {
 	text := []byte(`{"TENS":{"metadata":{"a":1},"tensors":[{"shape":[1],"word":1,"dtype":"b","metadata":{"b":2},"x":3}]},"y":4}`)
-	l, err := tens.DecodeLabel(text)
-	require.NoError(t, err)
+	l := must.Do(tens.DecodeLabel(text))(t)
 	for i, c := range text {
 		if c >= '1' && c <= '4' {
 			text[i] += 5
@@ -350,8 +343,7 @@ func TestLabelsAliasTheFrame(t *testing.T) {
 // The lists of all tensors share an array. Appending to one list must not change the next.
 func TestListsOfTensorsAreApart(t *testing.T) {
 	tensor := `{"shape":[1,2,3],"word":1,"dtype":"b","order":[0,2,1],"ascend":[true,false,true]}`
-	l, err := tens.DecodeLabel(tensorLabel(strings.TrimSuffix(strings.Repeat(tensor+",", 40), ",")))
-	require.NoError(t, err)
+	l := must.Do(tens.DecodeLabel(tensorLabel(strings.TrimSuffix(strings.Repeat(tensor+",", 40), ","))))(t)
 	require.Len(t, l.Tensors, 40)
 	for i := range l.Tensors {
 		_ = append(l.Tensors[i].Shape, -1)
@@ -375,15 +367,13 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 		Extra:      tens.Attributes{{Name: "novel", Value: []byte("{}")}},
 		LabelExtra: tens.Attributes{{Name: "flow", Value: []byte(`"DAT"`)}, {Name: "A\"\\\b\f\n\r\t\x01\x1f\x7fü ", Value: []byte("0")}},
 	}
-	text, err := label.Append([]byte("ahead "))
-	require.NoError(t, err)
+	text := must.Do(label.Append([]byte("ahead ")))(t)
 	assert.Equal(t, `ahead {"A\"\\\b\f\n\r\t\u0001\u001f`+"\x7f"+`ü ":0,"TENS":{"metadata":{"who":"José"},"novel":{},"tensors":[`+
 		`{"ascend":[true,false],"dlpack":[2,32,1],"dtype":"f","metadata":{"b":"x \" y","a":"\\"},"order":[0,1],"p":null,`+
 		`"packing":"dense","part":1,"shape":[2,3],"word":4,"zoom":1}]},"flow":"DAT"}`, string(text))
 	assert.Equal(t, "zoom", label.Tensors[0].Extra[0].Name, "the caller's attributes stay in their order")
 
-	text, err = (&tens.Label{}).Append(nil)
-	require.NoError(t, err)
+	text = must.Do((&tens.Label{}).Append(nil))(t)
 	assert.Equal(t, `{"TENS":{"metadata":{},"tensors":[]}}`, string(text))
 }
 
@@ -394,12 +384,9 @@ func TestLabelsOfThePeerComeBackByteForByte(t *testing.T) {
 		if v.Verdict != "accept" || v.Tens == nil {
 			continue
 		}
-		m, err := tens.Decode(v.frames(t))
-		require.NoError(t, err)
-		l, err := tens.DecodeLabel(m.Label)
-		require.NoError(t, err)
-		text, err := l.Append(nil)
-		require.NoError(t, err)
+		m := must.Do(tens.Decode(v.frames(t)))(t)
+		l := must.Do(tens.DecodeLabel(m.Label))(t)
+		text := must.Do(l.Append(nil))(t)
 		want := string(m.Label)
 		if l.Metadata == nil {
 			want = strings.Replace(want, `{"TENS":{"tensors"`, `{"TENS":{"metadata":{},"tensors"`, 1)
@@ -478,9 +465,8 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	deepest := &tens.Label{}
 	deepest.Metadata = nested(tens.MaxDepth - 2)
-	text, err := deepest.Append(nil)
-	require.NoError(t, err)
-	_, err = tens.DecodeLabel(text)
+	text := must.Do(deepest.Append(nil))(t)
+	_, err := tens.DecodeLabel(text)
 	require.NoError(t, err, "the writer goes as deep as the reader")
 }
 
@@ -495,14 +481,12 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	for _, part := range []int{0, 1, 7} {
 		sparse := fmt.Sprintf(`{"shape":[1000,1000],"word":8,"dtype":"f","part":%d,"packing":"sp\u0061rse \""}`, part)
 		m := message(tensorLabel(sparse+","+dense), 12, 5)
-		l, err := m.DecodeLabel()
-		require.NoError(t, err)
+		l := must.Do(m.DecodeLabel())(t)
 		assert.Equal(t, `sparse "`, l.Tensors[0].Packing)
 		assert.False(t, l.Tensors[0].IsDense())
 		assert.True(t, l.Tensors[1].IsDense())
 		require.NoError(t, m.EncodeLabel(l))
-		again, err := m.DecodeLabel()
-		require.NoError(t, err)
+		again := must.Do(m.DecodeLabel())(t)
 		assert.Equal(t, l, again)
 	}
 	for _, tensor := range []string{ // what else is wrong refuses the message
@@ -518,17 +502,15 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 
 // Readers take metadata of any depth, because messages that have it exist.
 func TestMetadataOfTensorsIsWrittenAsScalars(t *testing.T) {
-	l, err := tens.DecodeLabel(tensorLabel(`{"shape":[6],"word":2,"dtype":"i","metadata":{"a":null,"b":[1,{"c":2}]}}`))
-	require.NoError(t, err)
+	l := must.Do(tens.DecodeLabel(tensorLabel(`{"shape":[6],"word":2,"dtype":"i","metadata":{"a":null,"b":[1,{"c":2}]}}`)))(t)
 	assert.Equal(t, `{"a":null,"b":[1,{"c":2}]}`, string(l.Tensors[0].Metadata))
-	_, err = l.Append(nil)
+	_, err := l.Append(nil)
 	fault := requireFault(t, tens.ErrMetadataInvalid, err)
 	assert.Equal(t, "metadata", fault.Attribute)
 	assert.EqualError(t, err, `tens: tensor 0: attribute "b" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, `+
 		`TENS.metadata any value: metadata invalid`)
 	l.Tensors[0].Metadata = []byte(`{"a":null,"b":"[{","c":-1.5e3,"d":true}`)
-	_, err = l.Append(nil)
-	require.NoError(t, err)
+	must.Do(l.Append(nil))(t)
 }
 
 func TestSetTENSChecksTheParts(t *testing.T) {
@@ -550,8 +532,7 @@ const fullLabel = `{"a":1,"TENS":{"metadata":{"b":[2]},"c":"d","tensors":[{"shap
 	`"order":[0,1],"ascend":[true,false],"metadata":{"e":null},"packing":"dense","f":{}},{"shape":[],"word":12,"dtype":"V","dlpack":[1],"part":0}]}}`
 
 func TestEveryCutOfALabelIsRefused(t *testing.T) {
-	_, err := message([]byte(fullLabel), 12).DecodeLabel()
-	require.NoError(t, err)
+	must.Do(message([]byte(fullLabel), 12).DecodeLabel())(t)
 	for n := range fullLabel {
 		l, err := tens.DecodeLabel([]byte(fullLabel[:n]))
 		assert.Nil(t, l)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -60,8 +61,7 @@ func TestG66ParseRefusesFramesThatAreNoMessage(t *testing.T) {
 func TestParseTakesEveryLevel(t *testing.T) {
 	for level := range tens.MaxLevel + 1 {
 		m := tens.Message{Level: level, Form: formFLOW}
-		again, err := tens.Decode(m.Encode())
-		require.NoError(t, err)
+		again := must.Do(tens.Decode(m.Encode()))(t)
 		assert.Equal(t, level, again.Level)
 		assert.Equal(t, byte('0'+level), m.Encode()[0][3])
 	}
@@ -85,8 +85,7 @@ func TestWritersRefuseLevels(t *testing.T) {
 
 func TestParseAliasesFrames(t *testing.T) {
 	frames := [][]byte{[]byte("ZIO0TEXTlabel"), make([]byte, 24), []byte("part"), nil}
-	m, err := tens.Decode(frames)
-	require.NoError(t, err)
+	m := must.Do(tens.Decode(frames))(t)
 	frames[0][8], frames[2][0] = 'L', 'P'
 	assert.Equal(t, "Label", string(m.Label))
 	assert.Equal(t, "Part", string(m.Parts[0]))
@@ -98,27 +97,23 @@ func TestParseAliasesFrames(t *testing.T) {
 
 func TestAppendingToWhatWasParsedLeavesNeighboursAlone(t *testing.T) {
 	m := tens.Message{Label: []byte("label"), Parts: [][]byte{[]byte("one"), []byte("two")}}
-	packed, err := m.AppendPacked(nil)
-	require.NoError(t, err)
+	packed := must.Do(m.AppendPacked(nil))(t)
 	before := bytes.Clone(packed)
-	parsed, err := tens.DecodePacked(packed)
-	require.NoError(t, err)
+	parsed := must.Do(tens.DecodePacked(packed))(t)
 	_ = append(parsed.Label, "xxxx"...)
 	_ = append(parsed.Parts[0], "xxxx"...)
 	frames := m.Encode()
 	_ = append(frames[0], "xxxx"...)
 	assert.Equal(t, before, packed)
 	assert.Equal(t, make([]byte, 24), frames[1])
-	again, err := tens.Decode(frames)
-	require.NoError(t, err)
+	again := must.Do(tens.Decode(frames))(t)
 	again.Parts = append(again.Parts, nil)
 	assert.Len(t, frames, 4)
 }
 
 func TestMakeFormPadsWithSpaces(t *testing.T) {
 	for name, want := range map[string]string{"": "    ", "OK": "OK  ", "TENS": "TENS"} {
-		form, err := tens.MakeForm(name)
-		require.NoError(t, err)
+		form := must.Do(tens.MakeForm(name))(t)
 		assert.Equal(t, want, string(form[:]))
 	}
 	_, err := tens.MakeForm("TENSOR")
@@ -127,8 +122,7 @@ func TestMakeFormPadsWithSpaces(t *testing.T) {
 
 // G72
 func TestG72HostileSizesAllocateNothing(t *testing.T) {
-	good, err := tens.AppendFrames(nil, [][]byte{[]byte("ZIO0TENS"), make([]byte, 24)})
-	require.NoError(t, err)
+	good := must.Do(tens.AppendFrames(nil, [][]byte{[]byte("ZIO0TENS"), make([]byte, 24)}))(t)
 	for name, tail := range map[string][]byte{
 		"size of 4 GiB - 1":    {0xff, 0xff, 0xff, 0xff, 0xff},
 		"size beyond the end":  {3, 1, 2},
@@ -152,8 +146,7 @@ func TestG72HostileSizesAllocateNothing(t *testing.T) {
 
 func TestEveryCutOfAPackedMessageIsRefused(t *testing.T) {
 	m := tens.Message{Form: formTENS, Label: bytes.Repeat([]byte("x"), 300), Parts: [][]byte{[]byte("one"), make([]byte, 255)}}
-	packed, err := m.AppendPacked(nil)
-	require.NoError(t, err)
+	packed := must.Do(m.AppendPacked(nil))(t)
 	whole := 0
 	for n := range packed {
 		cut, err := tens.DecodePacked(packed[:n:n])
@@ -168,14 +161,11 @@ func TestEveryCutOfAPackedMessageIsRefused(t *testing.T) {
 func TestSizesAroundTheLongForm(t *testing.T) {
 	for n, want := range map[int]int{0: 1, 1: 2, 254: 255, 255: 260, 256: 261, 1 << 16: 1<<16 + 5} {
 		frames := [][]byte{make([]byte, n)}
-		size, err := tens.SizeFrames(frames)
-		require.NoError(t, err)
+		size := must.Do(tens.SizeFrames(frames))(t)
 		assert.Equal(t, want, size)
-		data, err := tens.AppendFrames(nil, frames)
-		require.NoError(t, err)
+		data := must.Do(tens.AppendFrames(nil, frames))(t)
 		assert.Len(t, data, want)
-		again, err := tens.DecodeFrames(data)
-		require.NoError(t, err)
+		again := must.Do(tens.DecodeFrames(data))(t)
 		assert.Equal(t, frames, again)
 	}
 }

@@ -5,12 +5,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestFramesThatHaveChangedSinceTheyWereCountedAreRefused(t *testing.T) {
 	data := []byte{1, 'a', 0, 2, 'b', 'c', 0}
-	frames, err := listFrames(data, 4)
-	require.NoError(t, err)
+	frames := must.Do(listFrames(data, 4))(t)
 	assert.Equal(t, [][]byte{{'a'}, {}, {'b', 'c'}, {}}, frames)
 	for _, test := range []struct {
 		name   string

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -14,9 +15,7 @@ import (
 func packedOf(t testing.TB, messages ...*tens.Message) []byte {
 	var data []byte
 	for _, m := range messages {
-		var err error
-		data, err = m.AppendPacked(data)
-		require.NoError(t, err)
+		data = must.Do(m.AppendPacked(data))(t)
 	}
 	return data
 }
@@ -50,8 +49,7 @@ func TestASecondMessageIsNotPartOfTheFirst(t *testing.T) {
 			m, err := tens.DecodePacked(data)
 			requireFault(t, tens.ErrSecondMessage, err)
 			assert.Nil(t, m)
-			size, err := tens.SizeFirst(data)
-			require.NoError(t, err)
+			size := must.Do(tens.SizeFirst(data))(t)
 			assert.Equal(t, len(packedOf(t, first)), size)
 		})
 	}
@@ -67,8 +65,7 @@ func TestWhatIsNoPrefixHeaderIsAPart(t *testing.T) {
 	// The coordinate header is what follows the prefix header, whatever it looks like.
 	m := textMessage(1, "part")
 	m.Origin = 'Z' | 'I'<<8 | 'O'<<16 | '0'<<24
-	again, err := tens.DecodePacked(packedOf(t, m))
-	require.NoError(t, err)
+	again := must.Do(tens.DecodePacked(packedOf(t, m)))(t)
 	assert.Equal(t, m.Origin, again.Origin)
 }
 
@@ -87,8 +84,7 @@ func TestAPartThatLooksLikeAPrefixHeaderHasNoSinglePartForm(t *testing.T) {
 	out, err = tens.AppendFrames([]byte("kept"), frames)
 	assert.EqualError(t, err, text)
 	assert.Equal(t, "kept", string(out))
-	again, err := tens.Decode(frames)
-	require.NoError(t, err)
+	again := must.Do(tens.Decode(frames))(t)
 	assert.Equal(t, m.Parts, again.Parts)
 }
 

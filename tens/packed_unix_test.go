@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
 // G72: a frame of more than 4 GiB - 1 has no single-part form. The frame is address space, not memory.
 func TestG72FramesBeyondFourGiBAreRefused(t *testing.T) {
-	huge, err := syscall.Mmap(-1, 0, 1<<32, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	require.NoError(t, err)
+	huge := must.Do(syscall.Mmap(-1, 0, 1<<32, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	defer func() { require.NoError(t, syscall.Munmap(huge)) }()
 
 	m := tens.Message{Parts: [][]byte{nil, huge}}
-	_, err = m.PackedSize()
+	_, err := m.PackedSize()
 	assert.EqualError(t, err, "tens: frame 3 of 4294967296 bytes: "+
 		"frame too large for the single-part form, which holds 4 GiB - 1; separate frames have no limit")
 	out, err := m.AppendPacked([]byte("kept"))
@@ -34,8 +34,7 @@ func TestG72FramesBeyondFourGiBAreRefused(t *testing.T) {
 	_, err = (&tens.Message{Label: huge}).PackedSize()
 	requireFault(t, tens.ErrFrameTooLarge, err)
 
-	size, err := tens.SizeFrames([][]byte{huge[:math.MaxUint32]})
-	require.NoError(t, err)
+	size := must.Do(tens.SizeFrames([][]byte{huge[:math.MaxUint32]}))(t)
 	assert.Equal(t, math.MaxUint32+5, size)
 	assert.Len(t, m.Encode(), 4, "the multi-part form has no such limit")
 }

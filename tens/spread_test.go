@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -25,8 +26,7 @@ func TestTensorsInSeveralParts(t *testing.T) {
 	for i, tensor := range spreadTensors {
 		t.Run(tensor, func(t *testing.T) {
 			m := message(tensorLabel(tensor), 4, 8)
-			l, err := m.DecodeLabel()
-			require.NoError(t, err)
+			l := must.Do(m.DecodeLabel())(t)
 			x := &l.Tensors[0]
 			assert.Equal(t, 2, x.Parts)
 			dim, ok := x.Slowest()
@@ -34,14 +34,12 @@ func TestTensorsInSeveralParts(t *testing.T) {
 			assert.Equal(t, []int{0, 1, 1, 0, 0}[i], dim)
 			require.NoError(t, m.EncodeLabel(l))
 			assert.Contains(t, string(m.Label), `"part":0,"parts":2,"shape"`)
-			again, err := m.DecodeLabel()
-			require.NoError(t, err)
+			again := must.Do(m.DecodeLabel())(t)
 			assert.Equal(t, l, again)
 
 			// A reader that does not know the attribute finds the first part too small. For packed elements, package bridge does.
 			x.Parts = 0
-			size, err := x.NumBytes()
-			require.NoError(t, err)
+			size := must.Do(x.NumBytes())(t)
 			assert.Less(t, int64(len(m.Parts[x.Part])), size)
 			if i < 4 {
 				requireFault(t, tens.ErrSize, m.EncodeLabel(l))
@@ -124,8 +122,7 @@ func TestInvalidPartsAreRefused(t *testing.T) {
 func TestTensorsInSeveralPartsShareThem(t *testing.T) {
 	tensors := `{"shape":[6],"word":2,"dtype":"i","part":0,"parts":2},{"shape":[5],"word":2,"dtype":"u","part":1,"parts":2},` +
 		`{"shape":[2,4],"word":1,"dtype":"u","part":1},{"shape":[7],"word":2,"dtype":"i","part":0,"parts":3}`
-	_, err := message(tensorLabel(tensors), 4, 8, 2).DecodeLabel()
-	require.NoError(t, err)
+	must.Do(message(tensorLabel(tensors), 4, 8, 2).DecodeLabel())(t)
 
 	const count = 1000
 	sizes := make([]int, count)
@@ -133,9 +130,8 @@ func TestTensorsInSeveralPartsShareThem(t *testing.T) {
 		sizes[i] = 1
 	}
 	all := fmt.Sprintf(`{"shape":[%d],"word":1,"dtype":"u","part":0,"parts":%d},`, count, count)
-	_, err = message(tensorLabel(strings.TrimSuffix(strings.Repeat(all, 5), ",")), sizes...).DecodeLabel()
-	require.NoError(t, err)
-	_, err = message(tensorLabel(strings.TrimSuffix(strings.Repeat(all, 6), ",")), sizes...).DecodeLabel()
+	must.Do(message(tensorLabel(strings.TrimSuffix(strings.Repeat(all, 5), ",")), sizes...).DecodeLabel())(t)
+	_, err := message(tensorLabel(strings.TrimSuffix(strings.Repeat(all, 6), ",")), sizes...).DecodeLabel()
 	fault := requireFault(t, tens.ErrPartsInvalid, err)
 	assert.Equal(t, 5, fault.Tensor)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -213,21 +214,17 @@ func (v *vector) testFrames(t *testing.T, m *tens.Message, frames [][]byte) {
 			assert.Same(t, &frame[0], &again[i][0], "part %d was copied", i-2)
 		}
 	}
-	packed, err := m.AppendPacked([]byte("ahead"))
-	require.NoError(t, err)
+	packed := must.Do(m.AppendPacked([]byte("ahead")))(t)
 	packed = packed[len("ahead"):]
-	size, err := m.PackedSize()
-	require.NoError(t, err)
+	size := must.Do(m.PackedSize())(t)
 	assert.Len(t, packed, size)
 	if v.Encoded != nil && (v.Encoded.Canonical == nil || *v.Encoded.Canonical) {
 		assert.Len(t, packed, v.Encoded.Len)
 		assert.Equal(t, v.Encoded.SHA256, sum(packed))
 	}
-	unpacked, err := tens.DecodePacked(packed)
-	require.NoError(t, err)
+	unpacked := must.Do(tens.DecodePacked(packed))(t)
 	assert.Equal(t, flat(m), flat(unpacked))
-	appended, err := tens.AppendFrames(nil, frames)
-	require.NoError(t, err)
+	appended := must.Do(tens.AppendFrames(nil, frames))(t)
 	assert.Equal(t, packed, appended)
 }
 
@@ -255,11 +252,9 @@ func (v *vector) testLabel(t *testing.T, l *tens.Label) {
 
 // testElements checks the elements that strides and offset lead to.
 func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][]byte) {
-	count, err := got.NumElements()
-	require.NoError(t, err)
+	count := must.Do(got.NumElements())(t)
 	assert.Equal(t, want.Count, count)
-	size, err := got.NumBytes()
-	require.NoError(t, err)
+	size := must.Do(got.NumBytes())(t)
 	assert.Equal(t, want.NBytes, size)
 	strides, offset, err := got.Strides()
 	require.NoError(t, err)
@@ -279,11 +274,9 @@ func (v *vector) testRewriting(t *testing.T, m *tens.Message, label *tens.Label)
 	again := *m
 	again.Label = nil
 	require.NoError(t, again.EncodeLabel(label))
-	read, err := again.DecodeLabel()
-	require.NoError(t, err)
+	read := must.Do(again.DecodeLabel())(t)
 	v.testNormal(t, label, read)
-	text, err := read.Append(nil)
-	require.NoError(t, err)
+	text := must.Do(read.Append(nil))(t)
 	assert.Equal(t, string(again.Label), string(text), "written twice alike")
 	assert.True(t, json.Valid(text))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func copied(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Copy() }
@@ -92,8 +93,7 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 			for i := range p.Data() { // small numbers of any type
 				p.Data()[i] = byte(i % 5)
 			}
-			x, err := take(p.Managed())
-			require.NoError(t, err)
+			x := must.Do(take(p.Managed()))(t)
 			d, release, err := gorgonia.Dense(x, gorgonia.AllowTransposed)
 			assert.ErrorIs(t, err, c.cause)
 			assert.ErrorContains(t, err, "gorgonia: dense: ")
@@ -101,8 +101,7 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 			assert.Nil(t, d)
 			assert.Nil(t, release)
 			if c.fix != nil {
-				fixed, err := c.fix(x)
-				require.NoError(t, err)
+				fixed := must.Do(c.fix(x))(t)
 				d, release, err := gorgonia.Dense(fixed)
 				require.NoError(t, err)
 				_, values := elements(t, d)
@@ -121,14 +120,11 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 func numbers(t *testing.T, x *dlpack.Tensor) (all []value) {
 	dt := x.DType()
 	one := dlpack.MakeDataType(dt.Code(), dt.Bits(), 1)
-	data, err := x.AppendBytes(nil)
-	require.NoError(t, err)
-	flat, err := dlpack.FromBytes(data, dlpack.Spec{DType: one, Shape: []int64{x.NumElements() * int64(dt.Lanes())}})
-	require.NoError(t, err)
+	data := must.Do(x.AppendBytes(nil))(t)
+	flat := must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: one, Shape: []int64{x.NumElements() * int64(dt.Lanes())}}))(t)
 	defer flat.Close()
 	for i := range flat.NumElements() {
-		v, err := flat.At(i)
-		require.NoError(t, err)
+		v := must.Do(flat.At(i))(t)
 		all = append(all, value(get(v)))
 	}
 	return all
@@ -139,8 +135,7 @@ func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
 	_, _, err := gorgonia.Dense(nil)
 	assert.ErrorIs(t, err, dlpack.ErrNull)
 
-	x, err := dlpack.New(dlpack.Float32, 2)
-	require.NoError(t, err)
+	x := must.Do(dlpack.New(dlpack.Float32, 2))(t)
 	x.Close()
 	_, _, err = gorgonia.Dense(x)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
@@ -148,15 +143,12 @@ func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
 	_, _, err = gorgonia.Dense(new(dlpack.Tensor))
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 
-	b, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
-	require.NoError(t, err)
+	b := must.Do(dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}}))(t)
 	_, _, err = gorgonia.Dense(b)
 	assert.ErrorIs(t, err, dlpack.ErrValue)
 	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2; Bitcast to uint8 and Convert to bool")
-	bytes, err := b.Bitcast(dlpack.Uint8)
-	require.NoError(t, err)
-	bools, err := bytes.Convert(dlpack.Bool)
-	require.NoError(t, err)
+	bytes := must.Do(b.Bitcast(dlpack.Uint8))(t)
+	bools := must.Do(bytes.Convert(dlpack.Bool))(t)
 	d, release, err := gorgonia.Dense(bools)
 	require.NoError(t, err)
 	assert.Equal(t, []bool{false, true, true}, d.Data())
@@ -183,8 +175,7 @@ func TestTransposedMemoryIsRefusedUnlessAskedFor(t *testing.T) {
 func TestStridesOfSingleElementsDoNotMatter(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1, 3, 1}, Strides: []int64{-7, 1, 1000}})
-	x, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(p.Managed()))(t)
 	defer x.Close()
 	d, release, err := gorgonia.Dense(x)
 	require.NoError(t, err)
@@ -208,8 +199,7 @@ func TestDenseHasListsOfItsOwn(t *testing.T) {
 	for _, d := range ds {
 		d.UT()
 	}
-	x, err := dlpack.New(dlpack.Float64, 2, 3)
-	require.NoError(t, err)
+	x := must.Do(dlpack.New(dlpack.Float64, 2, 3))(t)
 	defer x.Close()
 	d, release, err := gorgonia.Dense(x)
 	require.NoError(t, err)
@@ -224,13 +214,11 @@ func TestG36DenseHonoursByteOffset(t *testing.T) {
 	unfolded := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}, ByteOffset: 8})
 	for _, p := range []*dlpacktest.Producer{folded, unfolded} {
 		copy(p.Data(), []byte{8: 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0, 0, 0x40, 0x40}) // 1, 2, 3
-		x, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		x := must.Do(dlpack.Import(p.Managed()))(t)
 		d, release, err := gorgonia.Dense(x)
 		require.NoError(t, err)
 		assert.Equal(t, []float32{1, 2, 3}, d.Data())
-		sum, err := d.Sum()
-		require.NoError(t, err)
+		sum := must.Do(d.Sum())(t)
 		assert.Equal(t, float32(6), sum.Data())
 		release()
 		x.Close()
@@ -307,14 +295,11 @@ func TestG75ComputationInPlaceLandsInForeignMemory(t *testing.T) {
 				was := func(i int64) float64 { return float64(i*7%12 + 1) }
 				f := foreignTensor(t, dlpack.Float32, []int64{3, 4}, order(transposed), func(i int64) complex128 { return complex(was(i), 0) })
 				d := f.wrap(t)
-				got, err := result(c.do(d))
-				require.NoError(t, err)
+				got := must.Do(result(c.do(d)))(t)
 				assert.Equal(t, f.Data(), got.Uintptr(), "the result is elsewhere")
-				now, err := f.Copy()
-				require.NoError(t, err)
+				now := must.Do(f.Copy())(t)
 				defer now.Close()
-				values, err := dlpack.Values[float32](now)
-				require.NoError(t, err)
+				values := must.Do(dlpack.Values[float32](now))(t)
 				for i, v := range values {
 					assert.Equal(t, float32(c.want(was(int64(i)), float64(i))), v, "element %d", i)
 				}
@@ -342,8 +327,7 @@ func TestG75EveryTypeIsComputedInPlace(t *testing.T) {
 					func() (tensor.Tensor, error) { return tensor.Mul(da, db, tensor.WithReuse(da)) },
 					func() (tensor.Tensor, error) { return tensor.Sub(db, db, tensor.WithIncr(da)) },
 				} {
-					got, err := do()
-					require.NoError(t, err)
+					got := must.Do(do())(t)
 					assert.Equal(t, a.Data(), got.Uintptr(), "the result is elsewhere")
 				}
 				var want []value
@@ -423,12 +407,10 @@ func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			run := func(transposed bool) (shape []int, values []value, memory []byte) {
 				f := foreignTensor(t, dlpack.Float64, []int64{3, 4}, order(transposed), func(i int64) complex128 { return complex(float64((i*7+5)%12), 0) })
-				got, err := c.do(f.wrap(t))
-				require.NoError(t, err)
+				got := must.Do(c.do(f.wrap(t)))(t)
 				f.guarded(t)
 				shape, values = elements(t, got)
-				memory, err = f.AppendBytes(nil)
-				require.NoError(t, err)
+				memory = must.Do(f.AppendBytes(nil))(t)
 				return shape, values, memory
 			}
 			shape, values, memory := run(false)
@@ -449,8 +431,7 @@ func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := func(transposed bool) []value {
 				f := foreignTensor(t, dlpack.Float64, []int64{2, 3, 4}, order(transposed), func(i int64) complex128 { return complex(float64(i), 0) })
-				got, err := multiply(f.wrap(t))
-				require.NoError(t, err)
+				got := must.Do(multiply(f.wrap(t)))(t)
 				f.untouched(t)
 				_, values := elements(t, got)
 				return values
@@ -501,16 +482,13 @@ func TestG75ViewsAndResultsKeepTheOwner(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
 			derived, release := func() (tensor.Tensor, func()) { // no variable of these stays
-				x, err := dlpack.Import(p.Managed())
-				require.NoError(t, err)
+				x := must.Do(dlpack.Import(p.Managed()))(t)
 				defer x.Close()
-				values, err := dlpack.Values[float32](x)
-				require.NoError(t, err)
+				values := must.Do(dlpack.Values[float32](x))(t)
 				copy(values, []float32{0, 1, 2, 3, 4, 5})
 				d, release, err := gorgonia.Dense(x)
 				require.NoError(t, err)
-				derived, err := c.make(d)
-				require.NoError(t, err)
+				derived := must.Do(c.make(d))(t)
 				return derived, release
 			}()
 			collect()
@@ -529,8 +507,7 @@ func TestAForgottenReleaseIsCountedAndFreesNothing(t *testing.T) {
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
 	before := dlpack.ReadStats().Forgotten
 	data := func() []float32 {
-		x, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
+		x := must.Do(dlpack.Import(p.Managed()))(t)
 		defer x.Close()
 		d, _, err := gorgonia.Dense(x)
 		require.NoError(t, err)
@@ -555,8 +532,7 @@ func TestDenseKeepsGoMemory(t *testing.T) {
 		for i := range data {
 			data[i] = float64(i)
 		}
-		x, err := dlpack.FromSlice(data, 256, 256)
-		require.NoError(t, err)
+		x := must.Do(dlpack.FromSlice(data, 256, 256))(t)
 		defer x.Close()
 		d, release, err := gorgonia.Dense(x)
 		require.NoError(t, err)
@@ -564,13 +540,11 @@ func TestDenseKeepsGoMemory(t *testing.T) {
 		return d, release
 	}()
 	collect()
-	sum, err := d.Sum()
-	require.NoError(t, err)
+	sum := must.Do(d.Sum())(t)
 	assert.Equal(t, float64(1<<16)*(1<<16-1)/2, sum.Data())
 	release()
 	collect()
-	last, err := d.At(255, 255)
-	require.NoError(t, err)
+	last := must.Do(d.At(255, 255))(t)
 	assert.Equal(t, float64(1<<16-1), last)
 }
 
@@ -578,8 +552,7 @@ func TestDenseKeepsGoMemory(t *testing.T) {
 func TestAReturnedTensorForgetsTheOwner(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
-	x, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(p.Managed()))(t)
 	defer x.Close()
 	d, release, err := gorgonia.Dense(x)
 	require.NoError(t, err)
@@ -643,8 +616,7 @@ func TestDenseAllocatesTheSameForEverySize(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var allocations []float64
 	for _, n := range []int64{1, 1 << 20} {
-		x, err := dlpack.New(dlpack.Float32, n, 4)
-		require.NoError(t, err)
+		x := must.Do(dlpack.New(dlpack.Float32, n, 4))(t)
 		allocations = append(allocations, testing.AllocsPerRun(100, func() {
 			_, release, err := gorgonia.Dense(x)
 			if err != nil {

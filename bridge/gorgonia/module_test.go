@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // That this test runs at all shows that a program with the adapter starts on this version of Go. Whoever
@@ -32,8 +34,7 @@ func TestG79OnlyThisPackageImportsGorgonia(t *testing.T) {
 
 // gorgonia's latest version does not resolve, and this one does not start without the other.
 func TestG81ModuleRequiresWhatWorks(t *testing.T) {
-	text, err := os.ReadFile("../../go.mod")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("../../go.mod"))(t)
 	assert.Contains(t, string(text), "gorgonia.org/tensor v0.9.24\n")
 	assert.Contains(t, string(text), "go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestDensesDoNotCareWhereMemoryLies(t *testing.T) {
@@ -22,16 +23,13 @@ func TestDensesDoNotCareWhereMemoryLies(t *testing.T) {
 			return "refused"
 		}
 		defer release()
-		back, err := gorgonia.FromDense(d)
-		require.NoError(t, err)
+		back := must.Do(gorgonia.FromDense(d))(t)
 		defer back.Close()
 		require.Equal(t, x.Data(), back.Data())
-		out, err := back.AppendBytes(nil)
-		require.NoError(t, err)
+		out := must.Do(back.AppendBytes(nil))(t)
 		sum := "none"
 		if x.DType() == dlpack.Float32 && x.Rank() > 0 {
-			s, err := tensor.Sum(d)
-			require.NoError(t, err)
+			s := must.Do(tensor.Sum(d))(t)
 			twice, err := tensor.Mul(d, float32(2), tensor.UseUnsafe()) // in place
 			require.NoError(t, err)
 			sum = fmt.Sprint(s.Data(), twice.Data())

@@ -14,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func full(shape ...int) *tensor.Dense {
@@ -83,12 +84,10 @@ var layouts = []struct {
 // reading of its strides would find them too, and that a write through it is seen.
 func agree(t *testing.T, d *tensor.Dense, x *dlpack.Tensor) {
 	t.Helper()
-	m, err := x.Export()
-	require.NoError(t, err)
+	m := must.Do(x.Export())(t)
 	view := dlpacktest.Read(m)
 	assert.Equal(t, uint32(1), view.Major)
-	imported, err := dlpack.Import(m)
-	require.NoError(t, err)
+	imported := must.Do(dlpack.Import(m))(t)
 	defer imported.Close()
 	assert.Equal(t, d.Uintptr(), view.Data)
 	shape, want := elements(t, d)
@@ -96,11 +95,9 @@ func agree(t *testing.T, d *tensor.Dense, x *dlpack.Tensor) {
 	for i, n := range shape {
 		assert.Equal(t, int64(n), view.Shape[i])
 	}
-	packed, err := imported.Copy()
-	require.NoError(t, err)
+	packed := must.Do(imported.Copy())(t)
 	defer packed.Close()
-	values, err := dlpack.Values[float32](packed)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float32](packed))(t)
 	require.Len(t, values, len(want))
 	for i, v := range values {
 		assert.Equal(t, want[i], value(complex(v, 0)), "element %d", i)
@@ -120,8 +117,7 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 	for _, c := range layouts {
 		t.Run(c.name, func(t *testing.T) {
 			d := c.make(full(4, 6))
-			x, err := gorgonia.FromDense(d)
-			require.NoError(t, err)
+			x := must.Do(gorgonia.FromDense(d))(t)
 			defer x.Close()
 			assert.Equal(t, c.strides, x.Strides())
 			agree(t, d, x)
@@ -130,8 +126,7 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, 'C', func(i int64) complex128 { return complex(float64(i), 0) })
 			d := c.make(f.wrap(t))
-			x, err := gorgonia.FromDense(d)
-			require.NoError(t, err)
+			x := must.Do(gorgonia.FromDense(d))(t)
 			defer x.Close()
 			assert.Equal(t, c.strides, x.Strides())
 			agree(t, d, x)
@@ -156,19 +151,15 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 		{"nine dimensions", full(1, 2, 1, 2, 1, 2, 1, 2, 1), []int64{16, 8, 8, 4, 4, 2, 2, 1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x, err := gorgonia.FromDense(c.d)
-			require.NoError(t, err)
+			x := must.Do(gorgonia.FromDense(c.d))(t)
 			defer x.Close()
 			assert.Equal(t, c.strides, x.Strides())
-			m, err := x.Export()
-			require.NoError(t, err)
+			m := must.Do(x.Export())(t)
 			defer dlpack.Release(m)
 			assert.Equal(t, c.d.Uintptr(), dlpacktest.Read(m).Data)
-			packed, err := x.Copy()
-			require.NoError(t, err)
+			packed := must.Do(x.Copy())(t)
 			defer packed.Close()
-			values, err := dlpack.Values[float32](packed)
-			require.NoError(t, err)
+			values := must.Do(dlpack.Values[float32](packed))(t)
 			_, want := elements(t, c.d)
 			require.Len(t, values, len(want))
 			for i, v := range values {
@@ -181,12 +172,10 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 // gorgonia panics on most of what is done to it; describing it does not.
 func TestG77FromDenseOfNoElementsHasNoAddress(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	x, err := gorgonia.FromDense(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(0, 3)))
-	require.NoError(t, err)
+	x := must.Do(gorgonia.FromDense(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(0, 3))))(t)
 	defer x.Close()
 	assert.Equal(t, []int64{0, 3}, x.Shape())
-	m, err := x.Export()
-	require.NoError(t, err)
+	m := must.Do(x.Export())(t)
 	defer dlpack.Release(m)
 	assert.Zero(t, dlpacktest.Read(m).Data)
 }
@@ -200,8 +189,7 @@ func TestG80EveryNumberOfGorgoniasHasItsType(t *testing.T) {
 		tensor.Float32: dlpack.Float32, tensor.Float64: dlpack.Float64,
 		tensor.Complex64: dlpack.Complex64, tensor.Complex128: dlpack.Complex128,
 	} {
-		x, err := gorgonia.FromDense(tensor.New(tensor.Of(dt), tensor.WithShape(2)))
-		require.NoError(t, err)
+		x := must.Do(gorgonia.FromDense(tensor.New(tensor.Of(dt), tensor.WithShape(2))))(t)
 		assert.Equal(t, want, x.DType())
 		d, release, err := gorgonia.Dense(x)
 		require.NoError(t, err)
@@ -305,11 +293,9 @@ func TestG76WhatIsRefusedCanBeMaterialized(t *testing.T) {
 			func(x tensor.Tensor) (tensor.Tensor, error) { return x.(*tensor.CS).Dense(), nil }, []float32{0, 7, 0, 0, 0, 8}},
 		{"memory that nothing keeps", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(2, 3), tensor.FromMemory(uintptr(loan.Data()), 24)),
 			func(tensor.Tensor) (tensor.Tensor, error) {
-				lent, err := dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context())
-				require.NoError(t, err)
+				lent := must.Do(dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context()))(t)
 				defer lent.Close()
-				view, err := lent.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}})
-				require.NoError(t, err)
+				view := must.Do(lent.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}}))(t)
 				defer view.Close()
 				d, release, err := gorgonia.Dense(view)
 				t.Cleanup(release)
@@ -319,13 +305,10 @@ func TestG76WhatIsRefusedCanBeMaterialized(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := gorgonia.FromDense(c.x)
 			require.Error(t, err)
-			fixed, err := c.fix(c.x)
-			require.NoError(t, err)
-			x, err := gorgonia.FromDense(fixed)
-			require.NoError(t, err)
+			fixed := must.Do(c.fix(c.x))(t)
+			x := must.Do(gorgonia.FromDense(fixed))(t)
 			defer x.Close()
-			values, err := dlpack.Values[float32](x)
-			require.NoError(t, err)
+			values := must.Do(dlpack.Values[float32](x))(t)
 			assert.Equal(t, c.want, values)
 		})
 	}
@@ -335,25 +318,20 @@ func TestG76WhatIsRefusedCanBeMaterialized(t *testing.T) {
 func TestG75FromDenseKeepsTheImportsOwner(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
-	x, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(p.Managed()))(t)
 	d, release, err := gorgonia.Dense(x)
 	require.NoError(t, err)
 	require.NoError(t, x.Close())
 	require.NoError(t, d.Memset(float32(2)))
-	row, err := gorgonia.FromDense(sliced(d, tensor.S(1)))
-	require.NoError(t, err)
+	row := must.Do(gorgonia.FromDense(sliced(d, tensor.S(1))))(t)
 	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[12])), row.Data())
 
 	double, err := d.Add(d) // in memory of Go's
 	require.NoError(t, err)
-	result, err := gorgonia.FromDense(double)
-	require.NoError(t, err)
-	clone, err := gorgonia.FromDense(d.Clone().(*tensor.Dense))
-	require.NoError(t, err)
+	result := must.Do(gorgonia.FromDense(double))(t)
+	clone := must.Do(gorgonia.FromDense(d.Clone().(*tensor.Dense)))(t)
 
-	m, err := row.Export()
-	require.NoError(t, err)
+	m := must.Do(row.Export())(t)
 	release()
 	require.NoError(t, row.Close())
 	assert.Equal(t, 0, p.Deletes())
@@ -364,8 +342,7 @@ func TestG75FromDenseKeepsTheImportsOwner(t *testing.T) {
 	assert.Equal(t, 1, p.Deletes())
 
 	for want, x := range map[float32]*dlpack.Tensor{4: result, 2: clone} {
-		values, err := dlpack.Values[float32](x)
-		require.NoError(t, err)
+		values := must.Do(dlpack.Values[float32](x))(t)
 		assert.Equal(t, []float32{want, want, want, want, want, want}, values)
 		require.NoError(t, x.Close())
 	}
@@ -375,19 +352,16 @@ func TestG75FromDenseKeepsTheImportsOwner(t *testing.T) {
 func TestResultsAreDescribedWhereverTheyLie(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []float64{1, 2, 3}
-	x, err := dlpack.FromSlice(data)
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice(data))(t)
 	d, release, err := gorgonia.Dense(x)
 	require.NoError(t, err)
 	require.NoError(t, x.Close())
 	release()
 	later := tensor.New(tensor.WithShape(2), tensor.WithBacking(data[1:]), tensor.WithEngine(d.Engine()))
-	result, err := gorgonia.FromDense(later)
-	require.NoError(t, err)
+	result := must.Do(gorgonia.FromDense(later))(t)
 	defer result.Close()
 	assert.Equal(t, uintptr(unsafe.Pointer(&data[1])), result.Data())
-	values, err := dlpack.Values[float64](result)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float64](result))(t)
 	assert.Equal(t, []float64{2, 3}, values)
 }
 
@@ -395,10 +369,8 @@ func TestResultsAreDescribedWhereverTheyLie(t *testing.T) {
 func TestFromDenseKeepsGorgoniasMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	d := full(256, 256)
-	x, err := gorgonia.FromDense(sliced(d, tensor.S(255)))
-	require.NoError(t, err)
-	m, err := x.Export()
-	require.NoError(t, err)
+	x := must.Do(gorgonia.FromDense(sliced(d, tensor.S(255))))(t)
+	m := must.Do(x.Export())(t)
 	x.Close()
 	tensor.ReturnTensor(d)
 	d = nil

@@ -20,6 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -49,8 +50,7 @@ func (v *value) UnmarshalJSON(text []byte) error {
 }
 
 func results(t *testing.T) (all []result) {
-	text, err := os.ReadFile("testdata/numpy_results.json")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("testdata/numpy_results.json"))(t)
 	require.NoError(t, json.Unmarshal(text, &all))
 	return all
 }
@@ -225,8 +225,7 @@ func elements(t testing.TB, x any) (shape []int, all []value) {
 	}
 	at := make([]int, d.Dims())
 	for {
-		v, err := d.At(at...)
-		require.NoError(t, err)
+		v := must.Do(d.At(at...))(t)
 		all = append(all, value(get(v)))
 		axis := len(at) - 1
 		for ; axis >= 0; axis-- {
@@ -267,8 +266,7 @@ func foreignTensor(t testing.TB, dt dlpack.DataType, shape []int64, order byte, 
 			}
 		}
 	}
-	count, err := layout.Count(shape)
-	require.NoError(t, err)
+	count := must.Do(layout.Count(shape))(t)
 	size := int(count) * dt.ItemSize()
 	p := dlpacktest.Produce(t, dlpacktest.Config{
 		Code: uint8(dt.Code()), Bits: dt.Bits(), Lanes: dt.Lanes(), Shape: shape, Strides: strides, Shift: shift, ByteOffset: uint64(offset), Bytes: size + 2*guard,
@@ -286,8 +284,7 @@ func foreignTensor(t testing.TB, dt dlpack.DataType, shape []int64, order byte, 
 		place := unsafe.Pointer(&p.Data()[guard+int(at)*dt.ItemSize()])
 		set(reflect.NewAt(goType, place).Elem(), element(i))
 	}
-	x, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(p.Managed()))(t)
 	return &foreign{x, p, slices.Clone(p.Data())}
 }
 
@@ -334,8 +331,7 @@ func TestG76ResultsOnForeignMemoryAreNumPys(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, r := range results(t) {
 		for _, name := range r.DTypes {
-			dt, err := dlpack.ParseDataType(name)
-			require.NoError(t, err)
+			dt := must.Do(dlpack.ParseDataType(name))(t)
 			orders := []string{"CC", "OO", "CF", "FC", "FF"}
 			switch {
 			case len(r.Of) < 2:
@@ -348,8 +344,7 @@ func TestG76ResultsOnForeignMemoryAreNumPys(t *testing.T) {
 					a := foreignTensor(t, dt, r.Of, order[0], func(i int64) complex128 { return operand("a", i, dt) })
 					b := foreignTensor(t, dt, r.Of, order[1], func(i int64) complex128 { return operand("b", i, dt) })
 					da, db := a.wrap(t), b.wrap(t)
-					got, err := operations[r.Op](da, db)
-					require.NoError(t, err)
+					got := must.Do(operations[r.Op](da, db))(t)
 					shape, values := elements(t, got)
 					assert.Equal(t, squeezed(r.Want.Shape), squeezed(shape))
 					require.Len(t, values, len(r.Want.Values))

@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -29,8 +30,7 @@ func sources(t *testing.T, shapes ...[]int64) (tensors []*dlpack.Tensor, composi
 		}
 		tensor := fromSlice(t, numbers, shape...)
 		t.Cleanup(func() { tensor.Close() })
-		c, err := nervana.Simple(k, tensor.Layout())
-		require.NoError(t, err)
+		c := must.Do(nervana.Simple(k, tensor.Layout()))(t)
 		tensors, composites = append(tensors, tensor), append(composites, c)
 	}
 	return tensors, composites
@@ -46,8 +46,7 @@ func requireComposed(t *testing.T, c nervana.Composite, tensors []*dlpack.Tensor
 		}
 		want = append(want, at)
 	}
-	dst, err := dlpack.New(dlpack.Int32, shape...)
-	require.NoError(t, err)
+	dst := must.Do(dlpack.New(dlpack.Int32, shape...))(t)
 	defer dst.Close()
 	columns, _, err := dst.Contiguous(dlpack.ColumnMajor)
 	require.NoError(t, err)
@@ -63,15 +62,13 @@ func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
 		require.NotEmpty(t, m.Pad)
 		for _, test := range m.Pad {
 			tensors, parts := sources(t, test.Shape, []int64{1})
-			padded, err := parts[0].Pad(1, test.Pads...)
-			require.NoError(t, err)
+			padded := must.Do(parts[0].Pad(1, test.Pads...))(t)
 			requireComposed(t, padded, tensors, test.ResultShape, test.Source, test.Linear)
 		}
 		require.NotEmpty(t, m.Join)
 		for _, test := range m.Join {
 			tensors, parts := sources(t, test.Shapes...)
-			joined, err := nervana.Concat(test.Axis, parts...)
-			require.NoError(t, err)
+			joined := must.Do(nervana.Concat(test.Axis, parts...))(t)
 			requireComposed(t, joined, tensors, test.ResultShape, test.Source, test.Linear)
 		}
 	})
@@ -85,12 +82,9 @@ func TestConvolutionsOfTheDocument(t *testing.T) {
 			require.Equal(t, "0, 1, 2, ... in row-major order", test.ImageValues)
 			image, zero := fromSlice(t, numbered(test.Image), test.Image...), fromSlice(t, []int32{0})
 			around := [2]int64{test.Pad, test.Pad}
-			c, err := nervana.Simple(0, image.Layout())
-			require.NoError(t, err)
-			c, err = c.Pad(1, [2]int64{}, around, around)
-			require.NoError(t, err)
-			padded, err := dlpack.New(dlpack.Int32, c.Shape()...)
-			require.NoError(t, err)
+			c := must.Do(nervana.Simple(0, image.Layout()))(t)
+			c = must.Do(c.Pad(1, [2]int64{}, around, around))(t)
+			padded := must.Do(dlpack.New(dlpack.Int32, c.Shape()...))(t)
 			require.NoError(t, nervana.Compose(padded, c, image, zero))
 			windows, err := padded.Apply(func(l *layout.Layout) error {
 				return errors.Join(l.Windows(1, test.Kernel[2], test.Step, test.Dilation), l.Windows(2, test.Kernel[3], test.Step, test.Dilation), l.Transpose(1, 2, 0, 3, 4))
@@ -129,19 +123,14 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 		for k := range b {
 			b[k] += 100
 		}
-		one, err := fromSlice(t, slices.Clone(a), shape...).Flip()
-		require.NoError(t, err)
+		one := must.Do(fromSlice(t, slices.Clone(a), shape...).Flip())(t)
 		slices.Reverse(a)
 		two := fromSlice(t, slices.Clone(b), other...)
 		fill := fromSlice(t, []int32{-1})
-		first, err := nervana.Simple(0, one.Layout())
-		require.NoError(t, err)
-		second, err := nervana.Simple(1, two.Layout())
-		require.NoError(t, err)
-		both, err := nervana.Concat(axis, first, second)
-		require.NoError(t, err)
-		padded, err := both.Pad(2, [2]int64{far, 1}, [2]int64{0, far})
-		require.NoError(t, err)
+		first := must.Do(nervana.Simple(0, one.Layout()))(t)
+		second := must.Do(nervana.Simple(1, two.Layout()))(t)
+		both := must.Do(nervana.Concat(axis, first, second))(t)
+		padded := must.Do(both.Pad(2, [2]int64{far, 1}, [2]int64{0, far}))(t)
 
 		joined := slices.Clone(shape)
 		joined[axis] += other[axis]
@@ -162,8 +151,7 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 		}
 		memory := make([]int32, to[0]*to[1])
 		dst := fromSlice(t, memory, to[1], to[0])
-		turned, err := dst.Transpose()
-		require.NoError(t, err)
+		turned := must.Do(dst.Transpose())(t)
 		require.NoError(t, nervana.Compose(turned, padded, one, two, fill))
 		for k, index := range viewtest.Indices(to) {
 			require.Equal(t, want[k], memory[index[1]*to[0]+index[0]])
@@ -171,11 +159,9 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 
 		assert.ErrorIs(t, nervana.Compose(turned, padded, one, two), dlpack.ErrLayout)
 		assert.ErrorIs(t, nervana.Compose(one, padded, one, two, fill), layout.ErrShape)
-		bytes, err := dlpack.New(dlpack.Uint8, 1)
-		require.NoError(t, err)
+		bytes := must.Do(dlpack.New(dlpack.Uint8, 1))(t)
 		assert.ErrorIs(t, nervana.Compose(turned, padded, one, two, bytes), dlpack.ErrDType)
-		seen, err := fill.Broadcast(to...)
-		require.NoError(t, err)
+		seen := must.Do(fill.Broadcast(to...))(t)
 		assert.ErrorIs(t, nervana.Compose(seen, padded, one, two, fill), dlpack.ErrReadOnly)
 		for _, tensor := range []*dlpack.Tensor{one, two, fill, dst, turned, bytes, seen} {
 			tensor.Close()
@@ -195,37 +181,29 @@ func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	part := func(source int, index ...layout.Index) nervana.Composite {
 		l := tensor.Layout()
 		require.NoError(t, l.Slice(index...))
-		c, err := nervana.Simple(source, l)
-		require.NoError(t, err)
-		return c
+		return must.Do(nervana.Simple(source, l))(t)
 	}
-	swapped, err := nervana.Concat(1, part(0, layout.All(), layout.From(2)), part(0, layout.All(), layout.Until(2)))
-	require.NoError(t, err)
-	err = nervana.Compose(tensor, swapped, tensor)
+	swapped := must.Do(nervana.Concat(1, part(0, layout.All(), layout.From(2)), part(0, layout.All(), layout.Until(2))))(t)
+	err := nervana.Compose(tensor, swapped, tensor)
 	require.ErrorIs(t, err, dlpack.ErrLayout)
 	assert.EqualError(t, err, "nervana: compose: source 0 lies in the memory of the destination; Copy makes a source apart from it")
 	assert.Equal(t, []int32{0, 1, 2, 3, 4, 5, 6, 7}, data)
 	require.ErrorIs(t, nervana.Compose(tensor, swapped, nil), dlpack.ErrLayout)
 
 	// Padding a part of the destination in place is allowed: its elements keep their places.
-	padded, err := part(0, layout.All(), layout.Range(1, 3)).Pad(1, [2]int64{}, [2]int64{1, 1})
-	require.NoError(t, err)
+	padded := must.Do(part(0, layout.All(), layout.Range(1, 3)).Pad(1, [2]int64{}, [2]int64{1, 1}))(t)
 	require.NoError(t, nervana.Compose(tensor, padded, tensor, fill))
 	assert.Equal(t, []int32{-1, 1, 2, -1, -1, 5, 6, -1}, data)
 
 	// Odd columns can be written to even columns, because the two have no byte in common.
-	even, err := tensor.Slice(layout.All(), layout.All().By(2))
-	require.NoError(t, err)
+	even := must.Do(tensor.Slice(layout.All(), layout.All().By(2)))(t)
 	defer even.Close()
-	joined, err := nervana.Concat(1, part(0, layout.All(), layout.Range(3, 4)), part(0, layout.All(), layout.Range(1, 2)))
-	require.NoError(t, err)
+	joined := must.Do(nervana.Concat(1, part(0, layout.All(), layout.Range(3, 4)), part(0, layout.All(), layout.Range(1, 2))))(t)
 	require.NoError(t, nervana.Compose(even, joined, tensor))
 	assert.Equal(t, []int32{-1, 1, 1, -1, -1, 5, 5, -1}, data)
 
-	none, err := nervana.Simple(0, layout.Layout{Shape: []int64{0}, Strides: []int64{1}})
-	require.NoError(t, err)
-	empty, err := dlpack.New(dlpack.Int32, 0)
-	require.NoError(t, err)
+	none := must.Do(nervana.Simple(0, layout.Layout{Shape: []int64{0}, Strides: []int64{1}}))(t)
+	empty := must.Do(dlpack.New(dlpack.Int32, 0))(t)
 	require.NoError(t, nervana.Compose(empty, none))
 	empty.Close()
 	assert.ErrorIs(t, nervana.Compose(empty, none), dlpack.ErrClosed)
@@ -238,26 +216,21 @@ func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
 	defer source.Close()
 	memory := fromSlice(t, make([]float32, 4))
 	defer memory.Close()
-	dst, err := memory.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 1}})
-	require.NoError(t, err)
+	dst := must.Do(memory.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 1}}))(t)
 	defer dst.Close()
-	rows, err := source.Split(0, 1, 1)
-	require.NoError(t, err)
+	rows := must.Do(source.Split(0, 1, 1))(t)
 	defer rows[0].Close()
 	defer rows[1].Close()
 	var pieces []nervana.Composite
 	for i, row := range rows {
-		piece, err := nervana.Simple(i, row.Layout())
-		require.NoError(t, err)
+		piece := must.Do(nervana.Simple(i, row.Layout()))(t)
 		pieces = append(pieces, piece)
 	}
-	whole, err := nervana.Concat(0, pieces...)
-	require.NoError(t, err)
-	err = nervana.Compose(dst, whole, rows...)
+	whole := must.Do(nervana.Concat(0, pieces...))(t)
+	err := nervana.Compose(dst, whole, rows...)
 	require.ErrorIs(t, err, dlpack.ErrLayout)
 	assert.ErrorContains(t, err, "elements of the destination overlap: strides [1 1] of shape [2 2]")
-	values, err := dlpack.Values[float32](memory)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[float32](memory))(t)
 	assert.Equal(t, make([]float32, 4), values)
 }
 
@@ -265,8 +238,7 @@ func TestComposeNamesTheSourceThatIsNotOpen(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	open := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
 	defer open.Close()
-	whole, err := nervana.Simple(1, open.Layout())
-	require.NoError(t, err)
+	whole := must.Do(nervana.Simple(1, open.Layout()))(t)
 	tensors := notOpen(t)
 	assert.EqualError(t, nervana.Compose(open, whole, open, tensors["closed"]), "nervana: compose: source 1: the tensor is closed")
 	assert.EqualError(t, nervana.Compose(open, whole, open, tensors["zero"]), "nervana: compose: source 1: the tensor is the zero Tensor")
@@ -293,8 +265,7 @@ type concatenations struct {
 // counting returns a tensor whose elements count up.
 func counting(t *testing.T, dtype dlpack.DataType, shape []int64) *dlpack.Tensor {
 	require.NotZero(t, dtype)
-	tensor, err := dlpack.New(dtype, shape...)
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.New(dtype, shape...))(t)
 	t.Cleanup(func() { tensor.Close() })
 	for i, index := range viewtest.Indices(shape) {
 		require.NoError(t, tensor.SetAt(i, index...))
@@ -313,14 +284,12 @@ func TestTensorFlowConcatenations(t *testing.T) {
 			var parts []nervana.Composite
 			for k, tensor := range test.Tensors {
 				tensors = append(tensors, counting(t, types[tensor.DType], tensor.Shape))
-				part, err := nervana.Simple(k, tensors[k].Layout())
-				require.NoError(t, err)
+				part := must.Do(nervana.Simple(k, tensors[k].Layout()))(t)
 				parts = append(parts, part)
 			}
 			joined, err := nervana.Concat(0, parts...)
 			require.NoError(t, err)
-			dst, err := dlpack.New(tensors[0].DType(), joined.Shape()...)
-			require.NoError(t, err)
+			dst := must.Do(dlpack.New(tensors[0].DType(), joined.Shape()...))(t)
 			defer dst.Close()
 			if err = nervana.Compose(dst, joined, tensors...); test.Error != "" {
 				require.ErrorIs(t, err, dlpack.ErrDType)
@@ -328,8 +297,7 @@ func TestTensorFlowConcatenations(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.Equal(t, test.Shape, dst.Shape())
-			data, err := dst.AppendBytes(nil)
-			require.NoError(t, err)
+			data := must.Do(dst.AppendBytes(nil))(t)
 			assert.Equal(t, test.Data, hex.EncodeToString(data))
 		}
 	})

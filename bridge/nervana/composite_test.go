@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/nervana"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -74,8 +75,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 			if rank > 0 {
 				l.Shape[axis] = r.Int64N(4)
 			}
-			part, err := nervana.Simple(k, l)
-			require.NoError(t, err)
+			part := must.Do(nervana.Simple(k, l))(t)
 			m := selection{shape: l.Shape}
 			for _, offset := range viewtest.Offsets(l) {
 				m.elements = append(m.elements, element{int64(k), offset})
@@ -87,8 +87,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 						pads[d] = [2]int64{1, 1}
 					}
 				}
-				part, err = part.Pad(fill, pads...)
-				require.NoError(t, err)
+				part = must.Do(part.Pad(fill, pads...))(t)
 				m = m.pad(fill, pads)
 			}
 			parts, models = append(parts, part), append(models, m)
@@ -126,8 +125,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 
 		pads := make([][2]int64, rank)
 		pads[r.IntN(rank)] = [2]int64{r.Int64N(2), r.Int64N(3)}
-		padded, err := joined.Pad(fill+1, pads...)
-		require.NoError(t, err)
+		padded := must.Do(joined.Pad(fill+1, pads...))(t)
 		requireComposite(t, padded, want.pad(fill+1, pads))
 	}
 }
@@ -141,8 +139,7 @@ func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 		require.NoError(t, err)
 		require.Equal(t, want.elements[i], element{int64(source), offset})
 	}
-	dst, err := layout.New(want.shape, nil, nil)
-	require.NoError(t, err)
+	dst := must.Do(layout.New(want.shape, nil, nil))(t)
 	got := make([]element, len(want.elements))
 	written := 0
 	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
@@ -187,15 +184,13 @@ func TestCompositesRefuse(t *testing.T) {
 			return err
 		}},
 		{"a joined size that overflows", layout.ErrOverflow, func() error {
-			long, err := nervana.Simple(0, layout.Layout{Shape: []int64{math.MaxInt64}, Strides: []int64{0}})
-			require.NoError(t, err)
-			_, err = nervana.Concat(0, long, line)
+			long := must.Do(nervana.Simple(0, layout.Layout{Shape: []int64{math.MaxInt64}, Strides: []int64{0}}))(t)
+			_, err := nervana.Concat(0, long, line)
 			return err
 		}},
 		{"a joined count that overflows", layout.ErrOverflow, func() error {
-			wide, err := nervana.Simple(0, layout.Layout{Shape: []int64{1, math.MaxInt64}, Strides: []int64{0, 0}})
-			require.NoError(t, err)
-			_, err = nervana.Concat(0, wide, wide)
+			wide := must.Do(nervana.Simple(0, layout.Layout{Shape: []int64{1, math.MaxInt64}, Strides: []int64{0, 0}}))(t)
+			_, err := nervana.Concat(0, wide, wide)
 			return err
 		}},
 		{"an index of another rank", layout.ErrRank, func() error { _, _, err := line.OffsetOf(0, 0); return err }},
@@ -204,8 +199,7 @@ func TestCompositesRefuse(t *testing.T) {
 		{"a destination of another shape", layout.ErrShape, func() error { return line.Into(layout.Layout{}, nil) }},
 		{"a destination that is no layout", layout.ErrRank, func() error { return line.Into(layout.Layout{Shape: []int64{3}}, nil) }},
 		{"a copy that fails", cause, func() error {
-			dst, err := layout.New([]int64{3}, nil, nil)
-			require.NoError(t, err)
+			dst := must.Do(layout.New([]int64{3}, nil, nil))(t)
 			return line.Into(dst, func(_, _ layout.Layout, _ int) error { return cause })
 		}},
 	} {
@@ -218,10 +212,8 @@ func TestCompositesAreNotChangedByWhatIsMadeOfThem(t *testing.T) {
 	require.NoError(t, c.Into(layout.Layout{Shape: []int64{2, 2}, Strides: []int64{2, 1}}, func(dst, src layout.Layout, _ int) error {
 		return errors.Join(dst.Transpose(), src.Flip())
 	}))
-	_, err := c.Pad(1, [2]int64{1, 0}, [2]int64{})
-	require.NoError(t, err)
-	_, err = nervana.Concat(0, c, c)
-	require.NoError(t, err)
+	must.Do(c.Pad(1, [2]int64{1, 0}, [2]int64{}))(t)
+	must.Do(nervana.Concat(0, c, c))(t)
 	requireComposite(t, c, selection{[]int64{2, 2}, []element{{0, 0}, {0, 1}, {0, 2}, {0, 3}}})
 }
 

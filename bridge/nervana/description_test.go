@@ -9,13 +9,12 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 func partial(t testing.TB, text string) layout.PartialShape {
-	s, err := layout.ParsePartialShape(text)
-	require.NoError(t, err)
-	return s
+	return must.Do(layout.ParsePartialShape(text))(t)
 }
 
 func TestDescriptionsAreRefinedOrSayWhatConflicts(t *testing.T) {

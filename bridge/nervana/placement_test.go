@@ -12,6 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // cause returns the cause of an error, without the address that its text may contain.
@@ -26,25 +27,19 @@ func TestTensorsAreComposedAndBoundWhereverMemoryLies(t *testing.T) {
 	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"Compose", "Describe", "Description.Bind"})
 	dlpacktest.CheckPlacements(t, func(t testing.TB, x *dlpack.Tensor) any {
 		described := nervana.Describe(x)
-		bound, err := described.Bind(x)
-		require.NoError(t, err)
+		bound := must.Do(described.Bind(x))(t)
 		defer bound.Close()
 		require.Equal(t, x.Data(), bound.Data())
 
-		whole, err := nervana.Simple(0, x.Layout())
-		require.NoError(t, err)
-		dst, err := dlpack.New(x.DType(), x.Shape()...)
-		require.NoError(t, err)
+		whole := must.Do(nervana.Simple(0, x.Layout()))(t)
+		dst := must.Do(dlpack.New(x.DType(), x.Shape()...))(t)
 		defer dst.Close()
 		require.NoError(t, nervana.Compose(dst, whole, bound))
-		composed, err := dst.AppendBytes(nil)
-		require.NoError(t, err)
-		want, err := x.AppendBytes(nil)
-		require.NoError(t, err)
+		composed := must.Do(dst.AppendBytes(nil))(t)
+		want := must.Do(x.AppendBytes(nil))(t)
 		require.Equal(t, want, composed)
 
-		back, err := nervana.Simple(0, dst.Layout())
-		require.NoError(t, err)
+		back := must.Do(nervana.Simple(0, dst.Layout()))(t)
 		written := cause(nervana.Compose(x, back, dst))
 		return []any{described.String(), bound.String(), composed, written}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -52,13 +53,11 @@ func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		for _, test := range m.Layouts {
 			t.Run(test.ID, func(t *testing.T) {
-				shape, err := layout.NewPartialShape(test.Shape...)
-				require.NoError(t, err)
+				shape := must.Do(layout.NewPartialShape(test.Shape...))(t)
 				d := &nervana.Description{DType: dlpack.Int32, Shape: shape, Sizes: test.Sizes, Order: orderOf(t, test.Order, len(test.Shape))}
 				require.NoError(t, d.Complete())
 				before := dlpack.ReadStats().ForeignBytes
-				tensor, err := d.Allocate()
-				require.NoError(t, err)
+				tensor := must.Do(d.Allocate())(t)
 				defer tensor.Close()
 				require.Equal(t, 4*test.Allocated, dlpack.ReadStats().ForeignBytes-before)
 				require.Equal(t, append([]int64{}, test.Shape...), tensor.Shape())
@@ -81,22 +80,19 @@ func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 					_, err = tensor.At(index...)
 					require.ErrorIs(t, err, dlpack.ErrLayout)
 				}
-				bound, err := d.Bind(tensor)
-				require.NoError(t, err)
+				bound := must.Do(d.Bind(tensor))(t)
 				assert.Equal(t, tensor.Data(), bound.Data())
 				bound.Close()
 			})
 		}
 		types := map[int64]dlpack.DataType{1: dlpack.Uint8, 2: dlpack.BFloat16, 4: dlpack.Float32, 8: dlpack.Float64}
 		for _, test := range m.Alignment {
-			shape, err := layout.NewPartialShape(test.Shape...)
-			require.NoError(t, err)
+			shape := must.Do(layout.NewPartialShape(test.Shape...))(t)
 			d := &nervana.Description{DType: types[test.Itemsize], Shape: shape, Order: orderOf(t, test.Order, len(test.Shape))}
 			require.NoError(t, d.AlignRows(test.AlignBytes))
 			require.Equal(t, test.Sizes, d.Sizes)
 			before := dlpack.ReadStats().ForeignBytes
-			tensor, err := d.Allocate()
-			require.NoError(t, err)
+			tensor := must.Do(d.Allocate())(t)
 			require.Equal(t, test.AllocatedBytes, dlpack.ReadStats().ForeignBytes-before)
 			requireStrides(t, test.Strides, tensor)
 			require.NoError(t, tensor.RequireAlign(int(test.AlignBytes)))
@@ -119,28 +115,23 @@ func TestOneBufferHasManyViews(t *testing.T) {
 	assert.ErrorIs(t, column.Complete(), nervana.ErrUnknown)
 	require.NoError(t, buffer.Refine(&nervana.Description{Shape: partial(t, "[12]")}))
 	require.NoError(t, column.Complete())
-	known, err := column.Known()
-	require.NoError(t, err)
+	known := must.Do(column.Known())(t)
 	assert.Equal(t, dlpack.Float32, known.DType)
 	assert.Equal(t, "[3]", known.Shape.String())
-	l, err := column.Layout()
-	require.NoError(t, err)
+	l := must.Do(column.Layout())(t)
 	assert.Equal(t, "shape [3] strides [4] offset 1", l.String())
 
 	before := dlpack.ReadStats().Allocations
-	memory, err := buffer.Allocate()
-	require.NoError(t, err)
+	memory := must.Do(buffer.Allocate())(t)
 	var tensors []*dlpack.Tensor
 	for _, view := range append(views, column) {
-		v, err := view.Bind(memory)
-		require.NoError(t, err)
+		v := must.Do(view.Bind(memory))(t)
 		tensors = append(tensors, v)
 	}
 	memory.Close()
 	require.NoError(t, tensors[2].SetAt(7, 1, 0, 1)) // element 5
 	for k, index := range [][]int64{{1, 1}, {0, 5}, {1, 0, 1}, {1}} {
-		value, err := tensors[k].At(index...)
-		require.NoError(t, err)
+		value := must.Do(tensors[k].At(index...))(t)
 		assert.Equal(t, float32(7), value)
 	}
 	for _, v := range tensors {
@@ -228,8 +219,7 @@ func TestG37DescriptionsAllocateAligned(t *testing.T) {
 	for _, align := range []int64{0, 1, 2, 48, 64, 256, 1000, 4096, 1 << 16} {
 		for _, strides := range [][]int64{nil, {4, 1}, {-4, 1}, {3, -1}, {-7, -2}} {
 			d := &nervana.Description{DType: dlpack.Float32, Shape: partial(t, "[2,3]"), Strides: strides, Align: align}
-			tensor, err := d.Allocate()
-			require.NoError(t, err)
+			tensor := must.Do(d.Allocate())(t)
 			if align > 0 {
 				assert.Zero(t, tensor.Data()%uintptr(align))
 			}
@@ -239,8 +229,7 @@ func TestG37DescriptionsAllocateAligned(t *testing.T) {
 			for i := range int64(6) {
 				require.NoError(t, tensor.SetAt(i, i/3, i%3))
 			}
-			bound, err := d.Bind(tensor)
-			require.NoError(t, err)
+			bound := must.Do(d.Bind(tensor))(t)
 			bound.Close()
 			tensor.Close()
 		}
@@ -252,14 +241,11 @@ func TestDescriptionsBindWhatTheyDescribe(t *testing.T) {
 	data := []float32{1, 2, 3, 4, 5, 6}
 	writable := fromSlice(t, data, 2, 3)
 	defer writable.Close()
-	readOnly, err := dlpack.FromReadOnly(data, 2, 3)
-	require.NoError(t, err)
+	readOnly := must.Do(dlpack.FromReadOnly(data, 2, 3))(t)
 	defer readOnly.Close()
-	columns, err := writable.Transpose()
-	require.NoError(t, err)
+	columns := must.Do(writable.Transpose())(t)
 	defer columns.Close()
-	off, err := dlpack.FromBytes(make([]byte, 300), dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2, 3}, ByteOffset: 1})
-	require.NoError(t, err)
+	off := must.Do(dlpack.FromBytes(make([]byte, 300), dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2, 3}, ByteOffset: 1}))(t)
 	defer off.Close()
 	closed := fromSlice(t, data)
 	closed.Close()
@@ -338,22 +324,18 @@ func TestViewsOfDescriptionsFollowTheirBase(t *testing.T) {
 	require.NoError(t, base.Refine(&nervana.Description{Order: []int{1, 0}}))
 	is(rows, "float32 [2,5] strides [5 1], a view")
 	is(flat, "float32 [10] strides [1], a view")
-	l, err := flat.Layout()
-	require.NoError(t, err)
+	l := must.Do(flat.Layout())(t)
 	assert.Equal(t, int64(5), l.Offset)
 
-	memory, err := base.Allocate()
-	require.NoError(t, err)
+	memory := must.Do(base.Allocate())(t)
 	defer memory.Close()
-	bound, err := flat.Bind(memory)
-	require.NoError(t, err)
+	bound := must.Do(flat.Bind(memory))(t)
 	defer bound.Close()
 	require.NoError(t, memory.SetAt(3, 4, 2))
-	value, err := bound.At(9)
-	require.NoError(t, err)
+	value := must.Do(bound.At(9))(t)
 	assert.Equal(t, float32(3), value)
 
-	err = rows.Refine(&nervana.Description{Shape: partial(t, "[2,6]")})
+	err := rows.Refine(&nervana.Description{Shape: partial(t, "[2,6]")})
 	assert.ErrorIs(t, err, nervana.ErrConflict)
 	err = rows.Refine(&nervana.Description{DType: dlpack.Int8})
 	assert.ErrorIs(t, err, dlpack.ErrDType)
@@ -367,8 +349,7 @@ func TestViewsOfDescriptionsFollowTheirBase(t *testing.T) {
 	assert.ErrorIs(t, none.Complete(), layout.ErrCopy)
 	_, err = none.Layout()
 	assert.ErrorIs(t, err, layout.ErrCopy)
-	row, err := other.Allocate()
-	require.NoError(t, err)
+	row := must.Do(other.Allocate())(t)
 	defer row.Close()
 	_, err = none.Bind(row)
 	assert.ErrorIs(t, err, layout.ErrCopy)
@@ -392,8 +373,7 @@ func TestDescriptionsAreViewsOfAFewOthers(t *testing.T) {
 	tensor := fromSlice(t, []float32{1, 2, 3})
 	defer tensor.Close()
 	flip := func(l *layout.Layout) error { return l.Flip(0) }
-	shape, err := layout.NewPartialShape(3)
-	require.NoError(t, err)
+	shape := must.Do(layout.NewPartialShape(3))(t)
 	views := func(n int) *nervana.Description {
 		d := &nervana.Description{DType: dlpack.Float32, Shape: shape}
 		for range n {
@@ -401,7 +381,7 @@ func TestDescriptionsAreViewsOfAFewOthers(t *testing.T) {
 		}
 		return d
 	}
-	_, err = tensor.Apply(nil)
+	_, err := tensor.Apply(nil)
 	require.ErrorIs(t, err, dlpack.ErrNull)
 	itself := views(0)
 	*itself = *itself.View(flip)
@@ -443,8 +423,7 @@ func TestDescriptionsAreViewsOfAFewOthers(t *testing.T) {
 }
 
 func TestViewsThatCannotBeAssignedToSaySo(t *testing.T) {
-	shape, err := layout.NewPartialShape(2)
-	require.NoError(t, err)
+	shape := must.Do(layout.NewPartialShape(2))(t)
 	broadcast := func(l *layout.Layout) error { return l.Broadcast(3, 2) }
 	flip := func(l *layout.Layout) error { return l.Flip(0) }
 	for _, tt := range []struct {
@@ -461,21 +440,18 @@ func TestViewsThatCannotBeAssignedToSaySo(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.base.DType, tt.base.Shape = dlpack.Float32, shape
 			view := tt.base.View(tt.view)
-			known, err := view.Known()
-			require.NoError(t, err)
+			known := must.Do(view.Known())(t)
 			assert.Equal(t, tt.want, known.Access)
-			err = view.Refine(&nervana.Description{Access: nervana.LTensor})
+			err := view.Refine(&nervana.Description{Access: nervana.LTensor})
 			if tt.want == nervana.RTensor {
 				assert.ErrorIs(t, err, dlpack.ErrReadOnly)
 			} else {
 				assert.NoError(t, err)
 			}
 
-			memory, err := dlpack.New(dlpack.Float32, 2)
-			require.NoError(t, err)
+			memory := must.Do(dlpack.New(dlpack.Float32, 2))(t)
 			defer memory.Close()
-			bound, err := view.Bind(memory)
-			require.NoError(t, err)
+			bound := must.Do(view.Bind(memory))(t)
 			defer bound.Close()
 			assert.Equal(t, tt.want == nervana.RTensor, bound.ReadOnly())
 		})
@@ -496,19 +472,16 @@ func TestBindFindsAViewThatIsNotAssignedToReadOnly(t *testing.T) {
 		{"variable", nervana.Description{Role: nervana.Variable}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			shape, err := layout.NewPartialShape(2, 3)
-			require.NoError(t, err)
+			shape := must.Do(layout.NewPartialShape(2, 3))(t)
 			base := &nervana.Description{DType: dlpack.Float32, Shape: shape}
 			view := base.View(func(l *layout.Layout) error { return l.Transpose(1, 0) })
 			require.NoError(t, view.Refine(&tt.view))
 			memory := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 
-			bound, err := view.Bind(memory)
-			require.NoError(t, err)
+			bound := must.Do(view.Bind(memory))(t)
 			defer bound.Close()
 			assert.Equal(t, tt.readOnly, bound.ReadOnly())
-			whole, err := base.Bind(memory)
-			require.NoError(t, err)
+			whole := must.Do(base.Bind(memory))(t)
 			defer whole.Close()
 			assert.False(t, whole.ReadOnly(), "nothing of it is known of the base")
 		})
@@ -522,18 +495,16 @@ func TestDescriptionsOfNothing(t *testing.T) {
 	defer tensor.Close()
 	for name, d := range map[string]*nervana.Description{"nil": nil, "zero": new(nervana.Description)} {
 		t.Run(name, func(t *testing.T) {
-			known, err := d.Known()
-			require.NoError(t, err)
+			known := must.Do(d.Known())(t)
 			assert.Zero(t, known)
 			assert.Nil(t, d.Base())
 			assert.Equal(t, "<unknown> <unknown>", d.String())
 			require.ErrorIs(t, d.Complete(), nervana.ErrUnknown)
-			_, err = d.Layout()
+			_, err := d.Layout()
 			require.ErrorIs(t, err, nervana.ErrUnknown)
 			_, err = d.Allocate()
 			require.ErrorIs(t, err, nervana.ErrUnknown)
-			bound, err := d.Bind(tensor)
-			require.NoError(t, err)
+			bound := must.Do(d.Bind(tensor))(t)
 			assert.Equal(t, []int64{2}, bound.Shape())
 			require.NoError(t, bound.Close())
 			view := d.View(func(l *layout.Layout) error { return l.Flip() })
@@ -570,16 +541,13 @@ func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
 
 func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack.Tensor {
 	t.Helper()
-	tensor, err := dlpack.FromSlice(data, shape...)
-	require.NoError(t, err)
-	return tensor
+	return must.Do(dlpack.FromSlice(data, shape...))(t)
 }
 
 // elements returns the elements of a tensor of int32, in row-major order.
 func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
 	for _, index := range viewtest.Indices(tensor.Shape()) {
-		value, err := dlpack.At[int32](tensor, index...)
-		require.NoError(t, err)
+		value := must.Do(dlpack.At[int32](tensor, index...))(t)
 		all = append(all, value)
 	}
 	return all
@@ -614,8 +582,7 @@ func TestBindRefusesTensorsThatAreNotOpen(t *testing.T) {
 				assert.ErrorContains(t, err, "nervana: bind: the tensor is")
 			})
 		}
-		known, err := nervana.Describe(tensor).Known()
-		require.NoError(t, err)
+		known := must.Do(nervana.Describe(tensor).Known())(t)
 		assert.Equal(t, name == "closed", known.DType == dlpack.Float32, "a closed tensor still has a description")
 	}
 }
@@ -624,24 +591,21 @@ func TestBindRefusesTensorsThatAreNotOpen(t *testing.T) {
 func TestBindChecksTheAlignmentOfDeviceMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA), ByteOffset: 4})
-	tensor, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.Import(p.Managed()))(t)
 	defer tensor.Close()
 	require.Zero(t, tensor.Data()%256, "the data itself is aligned")
 	d := nervana.Describe(tensor)
 	d.Align = 4
-	bound, err := d.Bind(tensor)
-	require.NoError(t, err)
+	bound := must.Do(d.Bind(tensor))(t)
 	assert.Equal(t, tensor.ByteOffset(), bound.ByteOffset())
 	bound.Close()
 	d.Role = nervana.Constant
 	d.Access = nervana.AccessUnknown
-	bound, err = d.Bind(tensor)
-	require.NoError(t, err)
+	bound = must.Do(d.Bind(tensor))(t)
 	assert.True(t, bound.ReadOnly())
 	assert.Equal(t, tensor.ByteOffset(), bound.ByteOffset())
 	bound.Close()
 	d.Align = 64
-	_, err = d.Bind(tensor)
+	_, err := d.Bind(tensor)
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/nervana"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -134,8 +135,7 @@ func requireSelects(t *testing.T, c nervana.Composite, shape []int64, sources []
 		}
 		return at
 	}
-	dst, err := layout.New(shape, nil, nil)
-	require.NoError(t, err)
+	dst := must.Do(layout.New(shape, nil, nil))(t)
 	for i, index := range viewtest.Indices(shape) {
 		source, offset, err := c.OffsetOf(index...)
 		require.NoError(t, err)
@@ -166,19 +166,15 @@ func product(shape []int64) int64 {
 
 func rowMajor(t *testing.T, source int, shape []int64) nervana.Composite {
 	t.Helper()
-	l, err := layout.New(shape, nil, nil)
-	require.NoError(t, err)
-	c, err := nervana.Simple(source, l)
-	require.NoError(t, err)
-	return c
+	l := must.Do(layout.New(shape, nil, nil))(t)
+	return must.Do(nervana.Simple(source, l))(t)
 }
 
 func TestNervanaComplexViews(t *testing.T) {
 	vectors.Each(t, "nervana", func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Pad)
 		for _, c := range m.Pad {
-			padded, err := rowMajor(t, 0, c.Shape).Pad(1, c.Pads...)
-			require.NoError(t, err)
+			padded := must.Do(rowMajor(t, 0, c.Shape).Pad(1, c.Pads...))(t)
 			requireSelects(t, padded, c.ResultShape, c.Source, c.Linear)
 		}
 		require.NotEmpty(t, m.Join)
@@ -187,8 +183,7 @@ func TestNervanaComplexViews(t *testing.T) {
 			for k, shape := range c.Shapes {
 				parts = append(parts, rowMajor(t, k, shape))
 			}
-			joined, err := nervana.Concat(c.Axis, parts...)
-			require.NoError(t, err)
+			joined := must.Do(nervana.Concat(c.Axis, parts...))(t)
 			requireSelects(t, joined, c.ResultShape, c.Source, c.Linear)
 		}
 	})
@@ -200,11 +195,9 @@ func TestNervanaConvolution(t *testing.T) {
 		for _, c := range m.Convolution {
 			// image has the elements of the padded image.
 			around := [2]int64{c.Pad, c.Pad}
-			padded, err := rowMajor(t, 0, c.Image).Pad(1, [2]int64{}, around, around)
-			require.NoError(t, err)
+			padded := must.Do(rowMajor(t, 0, c.Image).Pad(1, [2]int64{}, around, around))(t)
 			require.Equal(t, c.PaddedShape, padded.Shape())
-			l, err := layout.New(c.PaddedShape, nil, nil)
-			require.NoError(t, err)
+			l := must.Do(layout.New(c.PaddedShape, nil, nil))(t)
 			image := make([]int64, product(c.PaddedShape))
 			require.NoError(t, padded.Into(l, func(dst, src layout.Layout, source int) error {
 				from := viewtest.Offsets(src)

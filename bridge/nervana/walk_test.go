@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/nervana"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -226,8 +227,7 @@ func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
 	ranks := map[int]int{}
 	for cases := 0; cases < 1500; {
 		layouts := randomLayouts(r)
-		count, err := layouts[0].Count()
-		require.NoError(t, err)
+		count := must.Do(layouts[0].Count())(t)
 		if count == 0 || layouts[0].Rank() > 3 {
 			continue
 		}
@@ -333,8 +333,7 @@ func TestWalkOverNothingVisitsNothing(t *testing.T) {
 }
 
 func TestWalkStopsWhereTheLoopDoes(t *testing.T) {
-	l, err := layout.New([]int64{4, 4}, []int64{4, 5}, nil)
-	require.NoError(t, err)
+	l := must.Do(layout.New([]int64{4, 4}, []int64{4, 5}, nil))(t)
 	var w nervana.Walk
 	require.NoError(t, w.Reset(l))
 	var seen []int64
@@ -375,8 +374,7 @@ func TestWalkOverManyTensorsOfManyDimensions(t *testing.T) {
 	}
 	var layouts []layout.Layout
 	for k := range 5 {
-		l, err := layout.New(shape, nil, append(slices.Clone(order[k:]), order[:k]...))
-		require.NoError(t, err)
+		l := must.Do(layout.New(shape, nil, append(slices.Clone(order[k:]), order[:k]...)))(t)
 		layouts = append(layouts, l)
 	}
 	var w nervana.Walk

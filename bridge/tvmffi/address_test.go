@@ -9,11 +9,11 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // An argument whose data is where no memory can be is refused before it is a pointer of Go's, which would end the
@@ -182,22 +182,17 @@ func TestSlicesInsideObjectsWithPointersAreArguments(t *testing.T) {
 					row.batch.rows[i][i] = 1
 					args = append(args, row.batch.rows[i][:])
 				}
-				got, err := tvmffi.As[float64](sum.Call(args...))
-				require.NoError(t, err)
+				got := must.Do(tvmffi.As[float64](sum.Call(args...)))(t)
 				assert.EqualValues(t, count, got)
-				p, err := sum.Prepare(args...)
-				require.NoError(t, err)
+				p := must.Do(sum.Prepare(args...))(t)
 				defer p.Close()
 				row.batch.rows[0][1] = 100
-				got, err = tvmffi.As[float64](p.Call())
-				require.NoError(t, err)
+				got = must.Do(tvmffi.As[float64](p.Call()))(t)
 				assert.EqualValues(t, count+100, got)
 				row.batch.rows[0][1] = 0
-				x, err := dlpack.FromSlice(row.batch.rows[0][:])
-				require.NoError(t, err)
+				x := must.Do(dlpack.FromSlice(row.batch.rows[0][:]))(t)
 				defer x.Close()
-				got, err = tvmffi.As[float64](sum.Call(x))
-				require.NoError(t, err)
+				got = must.Do(tvmffi.As[float64](sum.Call(x)))(t)
 				assert.EqualValues(t, 1, got)
 			})
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // floats are n float32 in a slice of Go's, shift bytes behind a multiple of 64.
@@ -32,8 +33,7 @@ func floats(n int, shift uintptr) []float32 {
 
 func newTensor(t testing.TB, dtype dlpack.DataType, shape ...int64) *dlpack.Tensor {
 	t.Helper()
-	x, err := dlpack.New(dtype, shape...)
-	require.NoError(t, err)
+	x := must.Do(dlpack.New(dtype, shape...))(t)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
@@ -44,13 +44,11 @@ func TestCallReadsAndWritesSlicesInPlace(t *testing.T) {
 	for i := range x {
 		x[i], y[i] = float32(i), 1000
 	}
-	result, err := f.Call(x, y, z)
-	require.NoError(t, err)
+	result := must.Do(f.Call(x, y, z))(t)
 	assert.Nil(t, result)
 	assert.Equal(t, float32(1099), z[99])
 
-	at, err := tvmffi.As[int64](function(t, "address").Call(z))
-	require.NoError(t, err)
+	at := must.Do(tvmffi.As[int64](function(t, "address").Call(z)))(t)
 	assert.Equal(t, uintptr(unsafe.Pointer(&z[0])), uintptr(at), "no copy")
 }
 
@@ -58,16 +56,12 @@ func TestCallReadsAndWritesTensorsInPlace(t *testing.T) {
 	f := function(t, "vadd")
 	dlpacktest.CheckLeaks(t)
 	x, y, z := newTensor(t, dlpack.Float32, 100), newTensor(t, dlpack.Float32, 100), newTensor(t, dlpack.Float32, 100)
-	xs, err := dlpack.Values[float32](x)
-	require.NoError(t, err)
+	xs := must.Do(dlpack.Values[float32](x))(t)
 	xs[99] = 7
-	_, err = f.Call(x, y, z)
-	require.NoError(t, err)
-	zs, err := dlpack.Values[float32](z)
-	require.NoError(t, err)
+	must.Do(f.Call(x, y, z))(t)
+	zs := must.Do(dlpack.Values[float32](z))(t)
 	assert.Equal(t, float32(7), zs[99])
-	at, err := tvmffi.As[int64](function(t, "address").Call(z))
-	require.NoError(t, err)
+	at := must.Do(tvmffi.As[int64](function(t, "address").Call(z)))(t)
 	assert.Equal(t, z.Data(), uintptr(at), "no copy")
 }
 
@@ -78,8 +72,7 @@ func TestCallDescribesShapes(t *testing.T) {
 	for i := range b {
 		b[i] = float32(i % 4)
 	}
-	_, err := f.Call(tvmffi.Shape(a, 2, 3), tvmffi.Shape(b, 3, 4), tvmffi.Shape(c, 2, 4))
-	require.NoError(t, err)
+	must.Do(f.Call(tvmffi.Shape(a, 2, 3), tvmffi.Shape(b, 3, 4), tvmffi.Shape(c, 2, 4)))(t)
 	assert.Equal(t, []float32{0, 6, 12, 18, 0, 15, 30, 45}, c)
 }
 
@@ -87,8 +80,7 @@ func TestCallDescribesEveryType(t *testing.T) {
 	describe := function(t, "describe", tvmffi.Alignment(1))
 	read := func(arg any, count int) (found []int64) {
 		for i := range count {
-			n, err := tvmffi.As[int64](describe.Call(arg, i))
-			require.NoError(t, err)
+			n := must.Do(tvmffi.As[int64](describe.Call(arg, i)))(t)
 			found = append(found, n)
 		}
 		return found
@@ -114,19 +106,16 @@ func TestCallDescribesEveryType(t *testing.T) {
 	})
 	t.Run("a view with gaps", func(t *testing.T) {
 		x := newTensor(t, dlpack.Float32, 4, 6)
-		v, err := x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{12, -2}, ByteOffset: 16})
-		require.NoError(t, err)
+		v := must.Do(x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{12, -2}, ByteOffset: 16}))(t)
 		defer v.Close()
 		assert.Equal(t, []int64{2, 1, 0, 2, 32, 1, 0, 2, 3, 12, -2}, read(v, 11))
 	})
 	t.Run("a borrowed tensor of a device", func(t *testing.T) {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{4, 1}, DeviceType: 2, DeviceID: 3, ByteOffset: 8, Code: 4, Bits: 16, Lanes: 1})
-		b, err := dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable)
-		require.NoError(t, err)
+		b := must.Do(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
 		defer b.Close()
 		assert.Equal(t, []int64{2, 2, 3, 4, 16, 1, 8, 2, 3, 4, 1}, read(b, 11))
-		at, err := tvmffi.As[int64](function(t, "address").Call(b))
-		require.NoError(t, err)
+		at := must.Do(tvmffi.As[int64](function(t, "address").Call(b)))(t)
 		assert.Equal(t, b.Data(), uintptr(at))
 	})
 }
@@ -183,8 +172,7 @@ func TestValuesMakeTheRoundTrip(t *testing.T) {
 		{"device", dlpack.Device{Type: dlpack.CUDA, ID: 3}, dlpack.Device{Type: dlpack.CUDA, ID: 3}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := echo.Call(row.arg)
-			require.NoError(t, err)
+			got := must.Do(echo.Call(row.arg))(t)
 			assert.Equal(t, row.want, got)
 		})
 	}
@@ -192,32 +180,24 @@ func TestValuesMakeTheRoundTrip(t *testing.T) {
 
 func TestObjectsMakeTheRoundTrip(t *testing.T) {
 	m, echo := module(t), function(t, "echo")
-	got, err := tvmffi.As[*tvmffi.Function](echo.Call(function(t, "bits")))
-	require.NoError(t, err)
+	got := must.Do(tvmffi.As[*tvmffi.Function](echo.Call(function(t, "bits"))))(t)
 	defer got.Close()
-	n, err := tvmffi.As[int64](got.Call(42))
-	require.NoError(t, err)
+	n := must.Do(tvmffi.As[int64](got.Call(42)))(t)
 	assert.EqualValues(t, 42, n)
 
-	again, err := tvmffi.As[*tvmffi.Module](echo.Call(m))
-	require.NoError(t, err)
+	again := must.Do(tvmffi.As[*tvmffi.Module](echo.Call(m)))(t)
 	defer again.Close()
-	f, err := again.Function("nop")
-	require.NoError(t, err)
+	f := must.Do(again.Function("nop"))(t)
 	f.Close()
 
-	array, err := tvmffi.Global("ffi.Array")
-	require.NoError(t, err)
+	array := must.Do(tvmffi.Global("ffi.Array"))(t)
 	defer array.Close()
-	item, err := tvmffi.Global("ffi.ArrayGetItem")
-	require.NoError(t, err)
+	item := must.Do(tvmffi.Global("ffi.ArrayGetItem"))(t)
 	defer item.Close()
-	list, err := tvmffi.As[*tvmffi.Object](array.Call(1, "two is a longer string", 3.0))
-	require.NoError(t, err)
+	list := must.Do(tvmffi.As[*tvmffi.Object](array.Call(1, "two is a longer string", 3.0)))(t)
 	defer list.Close()
 	assert.Equal(t, 71, list.TypeIndex())
-	two, err := tvmffi.As[string](item.Call(list, 1))
-	require.NoError(t, err)
+	two := must.Do(tvmffi.As[string](item.Call(list, 1)))(t)
 	assert.Equal(t, "two is a longer string", two)
 }
 
@@ -241,16 +221,14 @@ func TestErrorsComeBackWithKindAndText(t *testing.T) {
 // The arguments of a call with few of them lie on the stack, those of others in the heap.
 func TestCallsWithManyArguments(t *testing.T) {
 	module(t)
-	f, err := tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Int(a.Len() - 1), nil })
-	require.NoError(t, err)
+	f := must.Do(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Int(a.Len() - 1), nil }))(t)
 	defer f.Close()
 	for _, count := range []int{1, 32, 33, 255} {
 		args := make([]any, count)
 		for i := range args {
 			args[i] = i
 		}
-		last, err := f.Call(args...)
-		require.NoError(t, err)
+		last := must.Do(f.Call(args...))(t)
 		assert.EqualValues(t, count-1, last)
 	}
 }
@@ -268,8 +246,7 @@ func TestErrorsBelongToTheirCall(t *testing.T) {
 		defer f.Close()
 		functions[i] = f
 	}
-	apply, err := m.Function("apply")
-	require.NoError(t, err)
+	apply := must.Do(m.Function("apply"))(t)
 	defer apply.Close()
 	var wait sync.WaitGroup
 	for i, f := range functions {
@@ -299,8 +276,7 @@ func TestCallRefusesUnalignedData(t *testing.T) {
 	}
 	_, err := f.Prepare(good, bad, good)
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
-	x, err := dlpack.FromSlice(bad)
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice(bad))(t)
 	defer x.Close()
 	_, err = f.Call(x, good, good)
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
@@ -324,17 +300,15 @@ func TestCallRefusesWhatIsReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	f, kept := function(t, "vadd"), function(t, "nop")
 	x := floats(16, 0)
-	r, err := dlpack.FromReadOnly(x)
-	require.NoError(t, err)
+	r := must.Do(dlpack.FromReadOnly(x))(t)
 	defer r.Close()
-	_, err = f.Call(x, r, x)
+	_, err := f.Call(x, r, x)
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
 	_, err = kept.Call(tvmffi.Keep(r))
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
 	x[0] = 1
 	y := floats(16, 0)
-	_, err = f.Call(tvmffi.UnsafeConstant(r), x, y)
-	require.NoError(t, err)
+	must.Do(f.Call(tvmffi.UnsafeConstant(r), x, y))(t)
 	assert.Equal(t, float32(2), y[0])
 }
 
@@ -360,14 +334,10 @@ func TestCallRefusesWhatHasNoForm(t *testing.T) {
 func TestCallRefusesWhatIsClosed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	m := module(t)
-	f, err := m.Function("nop")
-	require.NoError(t, err)
-	g, err := m.Function("nop")
-	require.NoError(t, err)
-	x, err := dlpack.New(dlpack.Float32, 16)
-	require.NoError(t, err)
-	p, err := f.Prepare(x)
-	require.NoError(t, err)
+	f := must.Do(m.Function("nop"))(t)
+	g := must.Do(m.Function("nop"))(t)
+	x := must.Do(dlpack.New(dlpack.Float32, 16))(t)
+	p := must.Do(f.Prepare(x))(t)
 	g.Close()
 	g.Close()
 	x.Close()
@@ -376,7 +346,7 @@ func TestCallRefusesWhatIsClosed(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrClosed, "%T", arg)
 	}
 	f.Close()
-	_, err = p.Call()
+	_, err := p.Call()
 	assert.NoError(t, err, "it keeps the function and the tensor")
 	p.Close()
 	p.Close()
@@ -399,8 +369,7 @@ func TestCallTakesManySlices(t *testing.T) {
 		args[i] = []float32{float32(i)}
 	}
 	for range 3 {
-		sum, err := tvmffi.As[float64](f.Call(args...))
-		require.NoError(t, err)
+		sum := must.Do(tvmffi.As[float64](f.Call(args...)))(t)
 		assert.Equal(t, 4950.0, sum)
 	}
 }
@@ -450,45 +419,36 @@ func TestPreparedCallsSeeWhatChanges(t *testing.T) {
 	f := function(t, "vadd")
 	x, y := floats(64, 0), newTensor(t, dlpack.Float32, 64)
 	z := make([]float32, 64)
-	p, err := function(t, "vadd", tvmffi.Alignment(4)).Prepare(x, y, z)
-	require.NoError(t, err)
+	p := must.Do(function(t, "vadd", tvmffi.Alignment(4)).Prepare(x, y, z))(t)
 	defer p.Close()
-	ys, err := dlpack.Values[float32](y)
-	require.NoError(t, err)
+	ys := must.Do(dlpack.Values[float32](y))(t)
 	for i := range 20 {
 		x[63], ys[63] = float32(i), 100
 		runtime.GC()
-		_, err := p.Call()
-		require.NoError(t, err)
+		must.Do(p.Call())(t)
 		assert.Equal(t, float32(100+i), z[63])
 	}
-	_, err = f.Call(x, y, floats(64, 0))
-	require.NoError(t, err)
+	must.Do(f.Call(x, y, floats(64, 0)))(t)
 
-	q, err := function(t, "echo").Prepare("a string that is longer than seven")
-	require.NoError(t, err)
+	q := must.Do(function(t, "echo").Prepare("a string that is longer than seven"))(t)
 	defer q.Close()
 	for range 3 {
-		text, err := tvmffi.As[string](q.Call())
-		require.NoError(t, err)
+		text := must.Do(tvmffi.As[string](q.Call()))(t)
 		assert.Equal(t, "a string that is longer than seven", text)
 	}
-	r, err := function(t, "fail").Prepare()
-	require.NoError(t, err)
+	r := must.Do(function(t, "fail").Prepare())(t)
 	defer r.Close()
-	_, err = r.Call()
+	_, err := r.Call()
 	assert.ErrorContains(t, err, "tvmffi: fail: KeyError: as asked for")
 }
 
 func TestPrepareRefusesBorrowedTensors(t *testing.T) {
 	f := function(t, "nop")
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	b, err := dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable)
-	require.NoError(t, err)
+	b := must.Do(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
 	defer b.Close()
-	_, err = f.Call(b)
-	require.NoError(t, err)
-	_, err = f.Prepare(b)
+	must.Do(f.Call(b))(t)
+	_, err := f.Prepare(b)
 	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
 	_, err = f.Call(tvmffi.Keep(b))
 	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
@@ -499,11 +459,9 @@ func TestPrepareRefusesBorrowedTensors(t *testing.T) {
 func TestForgottenThingsAreCaught(t *testing.T) {
 	before := dlpack.ReadStats().Exports
 	func() {
-		f, err := module(t).Function("nop")
-		require.NoError(t, err)
+		f := must.Do(module(t).Function("nop"))(t)
 		x := newTensor(t, dlpack.Float32, 16)
-		_, err = f.Prepare(x, floats(16, 0))
-		require.NoError(t, err)
+		must.Do(f.Prepare(x, floats(16, 0)))(t)
 	}()
 	require.Eventually(t, func() bool {
 		runtime.GC()
@@ -519,18 +477,14 @@ func TestForgottenThingsMayBlock(t *testing.T) {
 		keep func(t *testing.T, x *dlpack.Tensor)
 	}{
 		{"an object", func(t *testing.T, x *dlpack.Tensor) {
-			array, err := tvmffi.Global("ffi.Array")
-			require.NoError(t, err)
+			array := must.Do(tvmffi.Global("ffi.Array"))(t)
 			defer array.Close()
-			_, err = tvmffi.As[*tvmffi.Object](array.Call(tvmffi.Keep(x)))
-			require.NoError(t, err)
+			must.Do(tvmffi.As[*tvmffi.Object](array.Call(tvmffi.Keep(x))))(t)
 		}},
 		{"a prepared call", func(t *testing.T, x *dlpack.Tensor) {
-			f, err := module(t).Function("nop")
-			require.NoError(t, err)
+			f := must.Do(module(t).Function("nop"))(t)
 			defer f.Close()
-			_, err = f.Prepare(x)
-			require.NoError(t, err)
+			must.Do(f.Prepare(x))(t)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -539,8 +493,7 @@ func TestForgottenThingsMayBlock(t *testing.T) {
 			loan := dlpacktest.Lend(t, 64)
 			gate := loan.Block(t)
 			func() {
-				x, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
-				require.NoError(t, err)
+				x := must.Do(dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context()))(t)
 				defer x.Close()
 				test.keep(t, x)
 			}()
@@ -567,38 +520,30 @@ func TestFunctionsMayKeepTensors(t *testing.T) {
 	t.Run("memory of Go's", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
 		func() {
-			x, err := dlpack.FromSlice(floats(1000, 0))
-			require.NoError(t, err)
+			x := must.Do(dlpack.FromSlice(floats(1000, 0)))(t)
 			defer x.Close()
-			values, err := dlpack.Values[float32](x)
-			require.NoError(t, err)
+			values := must.Do(dlpack.Values[float32](x))(t)
 			values[999] = 5
-			_, err = keep.Call(tvmffi.Keep(x))
-			require.NoError(t, err)
+			must.Do(keep.Call(tvmffi.Keep(x)))(t)
 			values[0] = 2
 		}()
 		for range 20 {
 			runtime.GC()
 			_ = floats(1000, 0)
 		}
-		got, err := tvmffi.As[float64](sum.Call())
-		require.NoError(t, err)
+		got := must.Do(tvmffi.As[float64](sum.Call()))(t)
 		assert.Equal(t, 7.0, got)
 		assert.NotZero(t, dlpack.ReadStats().Exports)
-		_, err = letGo.Call()
-		require.NoError(t, err)
+		must.Do(letGo.Call())(t)
 	})
 	t.Run("memory of C's", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{10}})
-		x, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
-		_, err = keep.Call(tvmffi.Keep(x))
-		require.NoError(t, err)
+		x := must.Do(dlpack.Import(p.Managed()))(t)
+		must.Do(keep.Call(tvmffi.Keep(x)))(t)
 		x.Close()
 		assert.Zero(t, p.Deletes())
-		_, err = letGo.Call()
-		require.NoError(t, err)
+		must.Do(letGo.Call())(t)
 		assert.Equal(t, 1, p.Deletes())
 	})
 	t.Run("a view is not kept", func(t *testing.T) {
@@ -609,10 +554,8 @@ func TestFunctionsMayKeepTensors(t *testing.T) {
 	t.Run("and returned", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
 		x := newTensor(t, dlpack.Float32, 10)
-		_, err := keep.Call(tvmffi.Keep(x))
-		require.NoError(t, err)
-		y, err := tvmffi.As[*dlpack.Tensor](function(t, "return_kept").Call())
-		require.NoError(t, err)
+		must.Do(keep.Call(tvmffi.Keep(x)))(t)
+		y := must.Do(tvmffi.As[*dlpack.Tensor](function(t, "return_kept").Call()))(t)
 		defer y.Close()
 		assert.Equal(t, x.Data(), y.Data())
 	})
@@ -629,8 +572,7 @@ type failure struct {
 func (f failure) test(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, f.tensor)
-	x, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(p.Managed()))(t)
 	exports := dlpack.ReadStats().Exports
 	assert.ErrorContains(t, f.call(x), f.text)
 	assert.Equal(t, exports, dlpack.ReadStats().Exports)
@@ -663,10 +605,9 @@ func TestFailuresGiveBackEverything(t *testing.T) {
 	}
 	t.Run("padded, which TVM-FFI refuses", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
-		x, err := dlpack.FromBytes(make([]byte, 4), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}, Padded: true})
-		require.NoError(t, err)
+		x := must.Do(dlpack.FromBytes(make([]byte, 4), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}, Padded: true}))(t)
 		defer x.Close()
-		_, err = function(t, "nop", tvmffi.Alignment(1)).Call(tvmffi.Keep(x))
+		_, err := function(t, "nop", tvmffi.Alignment(1)).Call(tvmffi.Keep(x))
 		assert.ErrorContains(t, err, "argument 0: RuntimeError: Subbyte type padded is not yet supported")
 		assert.Zero(t, dlpack.ReadStats().Exports)
 	})
@@ -676,24 +617,19 @@ func TestReturnedTensorsAreReleasedOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	make, deletes := function(t, "make"), function(t, "deletes")
 	count := func() int64 {
-		n, err := tvmffi.As[int64](deletes.Call())
-		require.NoError(t, err)
-		return n
+		return must.Do(tvmffi.As[int64](deletes.Call()))(t)
 	}
 	before := count()
-	x, err := tvmffi.As[*dlpack.Tensor](make.Call(100))
-	require.NoError(t, err)
-	values, err := dlpack.Values[float32](x)
-	require.NoError(t, err)
+	x := must.Do(tvmffi.As[*dlpack.Tensor](make.Call(100)))(t)
+	values := must.Do(dlpack.Values[float32](x))(t)
 	assert.Equal(t, float32(99), values[99])
-	m, err := x.Export()
-	require.NoError(t, err)
+	m := must.Do(x.Export())(t)
 	x.Close()
 	assert.Equal(t, before, count(), "a consumer has it")
 	dlpack.Release(m)
 	assert.Equal(t, before+1, count())
 
-	_, err = make.Call(100, -1) // a rank that no tensor has
+	_, err := make.Call(100, -1) // a rank that no tensor has
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 	assert.ErrorContains(t, err, "tvmffi: result: ndim = -1")
 	assert.Equal(t, before+2, count())
@@ -718,8 +654,7 @@ func TestLookupSaysWhatIsNotThere(t *testing.T) {
 	assert.ErrorAs(t, err, &e)
 	_, err = tvmffi.LoadModule("testdata/kernels.c")
 	assert.Error(t, err)
-	f, err := m.Function("nop")
-	require.NoError(t, err)
+	f := must.Do(m.Function("nop"))(t)
 	assert.Equal(t, "nop", f.Name())
 	f.Close()
 }

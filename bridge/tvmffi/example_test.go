@@ -24,8 +24,8 @@ func check(err error) {
 	}
 }
 
-// must is for what an example is not about.
-func must[T any](value T, err error) T {
+// ok is for what an example is not about.
+func ok[T any](value T, err error) T {
 	check(err)
 	return value
 }
@@ -48,7 +48,7 @@ func ExamplePath() {
 }
 
 func ExampleLoadModule() {
-	file := must(kernels()) // where TVM's export_library has written one
+	file := ok(kernels()) // where TVM's export_library has written one
 	m, err := tvmffi.LoadModule(file)
 	check(err)
 	defer m.Close()
@@ -58,7 +58,7 @@ func ExampleLoadModule() {
 	x, err := dlpack.New(dlpack.Float32, 1024) // aligned as TVM's kernels want it
 	check(err)
 	defer x.Close()
-	values := must(dlpack.Values[float32](x))
+	values := ok(dlpack.Values[float32](x))
 	values[1023] = 21
 	_, err = vadd.Call(x, x, x)
 	fmt.Println(values[1023], err)
@@ -70,7 +70,7 @@ func ExampleLoadRuntime() {
 }
 
 func ExampleModule_Function() {
-	m := must(tvmffi.LoadModule(must(kernels())))
+	m := ok(tvmffi.LoadModule(ok(kernels())))
 	defer m.Close()
 	f, err := m.Function("vadd", tvmffi.Alignment(4))
 	check(err)
@@ -130,7 +130,7 @@ func ExampleGlobal() {
 	array, err := tvmffi.Global("ffi.Array") // one of libtvm_ffi's own
 	check(err)
 	defer array.Close()
-	size := must(tvmffi.Global("ffi.ArraySize"))
+	size := ok(tvmffi.Global("ffi.ArraySize"))
 	defer size.Close()
 	list, err := tvmffi.As[*tvmffi.Object](array.Call(1, "two", 3.0))
 	check(err)
@@ -165,15 +165,15 @@ func ExampleNewFunction() {
 }
 
 func ExampleFunction_Call() {
-	m := must(tvmffi.LoadModule(must(kernels())))
+	m := ok(tvmffi.LoadModule(ok(kernels())))
 	defer m.Close()
-	matmul := must(m.Function("matmul"))
+	matmul := ok(m.Function("matmul"))
 	defer matmul.Close()
-	a, b := must(dlpack.New(dlpack.Float32, 2, 2)), must(dlpack.New(dlpack.Float32, 2, 2))
+	a, b := ok(dlpack.New(dlpack.Float32, 2, 2)), ok(dlpack.New(dlpack.Float32, 2, 2))
 	defer a.Close()
 	defer b.Close()
-	copy(must(dlpack.Values[float32](a)), []float32{1, 2, 3, 4})
-	copy(must(dlpack.Values[float32](b)), []float32{0, 1, 1, 0})
+	copy(ok(dlpack.Values[float32](a)), []float32{1, 2, 3, 4})
+	copy(ok(dlpack.Values[float32](b)), []float32{0, 1, 1, 0})
 	c := make([]float32, 1024) // a whole page is aligned; less is by chance
 	_, err := matmul.Call(a, b, tvmffi.Shape(c[:4], 2, 2))
 	fmt.Println(c[:4], err)
@@ -188,7 +188,7 @@ func ExampleFunction_Call() {
 }
 
 func ExampleAs() {
-	f := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Keep(0) }))
+	f := ok(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Keep(0) }))
 	defer f.Close()
 	n, err := tvmffi.As[int64](f.Call(42))
 	fmt.Println(n, err)
@@ -200,7 +200,7 @@ func ExampleAs() {
 }
 
 func ExampleErrorf() {
-	f := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
+	f := ok(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
 		return nil, tvmffi.Errorf(tvmffi.KeyError, "no %q", a.String(0)) // a KeyError in Python
 	}))
 	defer f.Close()
@@ -211,11 +211,11 @@ func ExampleErrorf() {
 }
 
 func ExampleAlignment() {
-	m := must(tvmffi.LoadModule(must(kernels())))
+	m := ok(tvmffi.LoadModule(ok(kernels())))
 	defer m.Close()
 	x := make([]float32, 1024)[1:] // a page, and 4 bytes
 	for _, bytes := range []int{64, 4} {
-		vadd := must(m.Function("vadd", tvmffi.Alignment(bytes))) // 4 is enough for what has no vectors
+		vadd := ok(m.Function("vadd", tvmffi.Alignment(bytes))) // 4 is enough for what has no vectors
 		_, err := vadd.Call(x, x, x)
 		fmt.Println(bytes, errors.Is(err, dlpack.ErrUnaligned))
 		vadd.Close()
@@ -226,7 +226,7 @@ func ExampleAlignment() {
 }
 
 func ExampleShape() {
-	f := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return fmt.Sprint(a.Shape(0)), nil }))
+	f := ok(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return fmt.Sprint(a.Shape(0)), nil }))
 	defer f.Close()
 	fmt.Println(f.Call(tvmffi.Shape(make([]float64, 6), 2, 3)))
 	// Output: [2 3] <nil>
@@ -240,7 +240,7 @@ func ExampleSlice() {
 		}
 		return nil, a.Check(1)
 	}
-	f := must(tvmffi.NewFunction(halve))
+	f := ok(tvmffi.NewFunction(halve))
 	defer f.Close()
 	x := []float64{1, 2, 3}
 	_, err := f.Call(x)
@@ -253,7 +253,7 @@ func ExampleSlice() {
 }
 
 func ExampleFunction_Prepare() {
-	f := must(tvmffi.NewFunction(dot))
+	f := ok(tvmffi.NewFunction(dot))
 	defer f.Close()
 	x := []float32{1, 2, 3}
 	p, err := f.Prepare(x, x)
@@ -271,17 +271,17 @@ func ExampleFunction_Prepare() {
 
 func ExampleKeep() {
 	var kept *dlpack.Tensor
-	keep := must(tvmffi.NewFunction(func(a tvmffi.Args) (_ any, err error) {
+	keep := ok(tvmffi.NewFunction(func(a tvmffi.Args) (_ any, err error) {
 		kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
 		return nil, err
 	}))
 	defer keep.Close()
-	x := must(dlpack.FromSlice([]float32{1, 2, 3}))
+	x := ok(dlpack.FromSlice([]float32{1, 2, 3}))
 	_, err := keep.Call(x) // a view ends with the call
 	fmt.Println(err)
 	_, err = keep.Call(tvmffi.Keep(x))
 	x.Close()
-	fmt.Println(must(dlpack.Values[float32](kept)), err)
+	fmt.Println(ok(dlpack.Values[float32](kept)), err)
 	kept.Close()
 	// Output:
 	// tvmffi: func1: ValueError: tvmffi: argument 0: the tensor is borrowed for the call only; Tensor.Copy copies it
@@ -289,9 +289,9 @@ func ExampleKeep() {
 }
 
 func ExampleUnsafeConstant() {
-	f := must(tvmffi.NewFunction(dot))
+	f := ok(tvmffi.NewFunction(dot))
 	defer f.Close()
-	x := must(dlpack.FromReadOnly([]float32{1, 2, 3}))
+	x := ok(dlpack.FromReadOnly([]float32{1, 2, 3}))
 	defer x.Close()
 	_, err := f.Call(x, x)
 	fmt.Println(err)
@@ -306,7 +306,7 @@ func ExampleArgs() {
 		fmt.Println(a.Len(), a.Int(0), a.Float(1), a.Bool(2), a.String(3), a.Bytes(4), a.IsNil(5))
 		return nil, a.Check(6)
 	}
-	f := must(tvmffi.NewFunction(show))
+	f := ok(tvmffi.NewFunction(show))
 	defer f.Close()
 	f.Call(1, 2.5, true, "four", tvmffi.Bytes{5}, nil)
 	// Output: 6 1 2.5 true four [5] true
@@ -320,7 +320,7 @@ func ExampleArgs_Check() {
 		}
 		return width * height, nil
 	}
-	f := must(tvmffi.NewFunction(area))
+	f := ok(tvmffi.NewFunction(area))
 	defer f.Close()
 	fmt.Println(f.Call(2, 3.5))
 	_, err := f.Call(2, "3.5")
@@ -351,16 +351,16 @@ func ExampleArgs_Tensor() {
 		}
 		return math.Sqrt(sum), err
 	}
-	f := must(tvmffi.NewFunction(norm))
+	f := ok(tvmffi.NewFunction(norm))
 	defer f.Close()
 	fmt.Println(f.Call([]int8{3, 4}))
 	// Output: 5 <nil>
 }
 
 func ExampleArgs_Function() {
-	apply := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Function(0).Call(a.Int(1)) }))
+	apply := ok(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Function(0).Call(a.Int(1)) }))
 	defer apply.Close()
-	double := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return 2 * a.Int(0), a.Check(1) }))
+	double := ok(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return 2 * a.Int(0), a.Check(1) }))
 	defer double.Close()
 	fmt.Println(apply.Call(double, 21)) // in Python, apply(lambda n: 2 * n, 21)
 	// Output: 42 <nil>
@@ -368,7 +368,7 @@ func ExampleArgs_Function() {
 
 func ExampleArgs_Keep() {
 	var last any
-	swap := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
+	swap := ok(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
 		before := last
 		var err error
 		last, err = a.Keep(0)

@@ -13,6 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // A handler may end its goroutine, as t.FailNow does. Calls from Go then give back what they took.
@@ -34,10 +35,8 @@ func TestHandlersMayEndTheirGoroutine(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			var lent *dlpack.Tensor
 			producer := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-			x, err := dlpack.Import(producer.Managed())
-			require.NoError(t, err)
-			kept, err := dlpack.New(dlpack.Float32, 16)
-			require.NoError(t, err)
+			x := must.Do(dlpack.Import(producer.Managed()))(t)
+			kept := must.Do(dlpack.New(dlpack.Float32, 16))(t)
 			f := serve(t, func(a tvmffi.Args) (any, error) {
 				lent = a.Tensor(0)
 				runtime.Goexit()
@@ -49,7 +48,7 @@ func TestHandlersMayEndTheirGoroutine(t *testing.T) {
 				assert.Fail(t, "the call returned")
 			})
 			wait.Wait()
-			_, err = lent.Copy()
+			_, err := lent.Copy()
 			require.ErrorIs(t, err, dlpack.ErrClosed)
 			require.NoError(t, x.Close())
 			require.NoError(t, kept.Close())

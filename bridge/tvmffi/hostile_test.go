@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // ways are how a tensor reaches a function: each makes an argument of 16 float32 that begin shift
@@ -36,15 +37,13 @@ var ways = []struct {
 	{"tensor", func(t *testing.T, shift uintptr) any { return fromSlice(t, floats(16, shift)) }},
 	{"kept tensor", func(t *testing.T, shift uintptr) any { return tvmffi.Keep(fromSlice(t, floats(16, shift))) }},
 	{"constant", func(t *testing.T, shift uintptr) any {
-		x, err := dlpack.FromReadOnly(floats(16, shift))
-		require.NoError(t, err)
+		x := must.Do(dlpack.FromReadOnly(floats(16, shift)))(t)
 		t.Cleanup(func() { x.Close() })
 		return tvmffi.UnsafeConstant(x)
 	}},
 	{"view of a tensor", func(t *testing.T, shift uintptr) any {
 		x := newTensor(t, dlpack.Float32, 32)
-		v, err := x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}, ByteOffset: int64(shift)})
-		require.NoError(t, err)
+		v := must.Do(x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}, ByteOffset: int64(shift)}))(t)
 		t.Cleanup(func() { v.Close() })
 		return v
 	}},
@@ -59,8 +58,7 @@ var ways = []struct {
 	}},
 	{"tensor that a function returned", func(t *testing.T, shift uintptr) any {
 		f := serve(t, func(tvmffi.Args) (any, error) { return dlpack.FromSlice(floats(16, shift)) })
-		x, err := tvmffi.As[*dlpack.Tensor](f.Call())
-		require.NoError(t, err)
+		x := must.Do(tvmffi.As[*dlpack.Tensor](f.Call()))(t)
 		t.Cleanup(func() { x.Close() })
 		return x
 	}},
@@ -73,22 +71,19 @@ var ways = []struct {
 }
 
 func fromSlice(t *testing.T, data []float32) *dlpack.Tensor {
-	x, err := dlpack.FromSlice(data)
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice(data))(t)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
 
 func imported(t *testing.T, c dlpacktest.Config) *dlpack.Tensor {
-	x, err := dlpack.Import(dlpacktest.Produce(t, c).Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(dlpacktest.Produce(t, c).Managed()))(t)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
 
 func borrowed(t *testing.T, c dlpacktest.Config) *dlpack.Tensor {
-	x, err := dlpack.Borrow(dlpacktest.Produce(t, c).DLTensor(false), dlpack.AssumeWritable)
-	require.NoError(t, err)
+	x := must.Do(dlpack.Borrow(dlpacktest.Produce(t, c).DLTensor(false), dlpack.AssumeWritable))(t)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
@@ -175,13 +170,11 @@ func TestG37CallsOfHandlersAreChecked(t *testing.T) {
 func TestCallTakesWhatDoesNotSayWhetherItMayBeWritten(t *testing.T) {
 	f := function(t, "increment", tvmffi.Alignment(4))
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Legacy: true})
-	x, err := dlpack.ImportLegacy(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.ImportLegacy(p.Managed()))(t)
 	defer x.Close()
 	require.True(t, x.ReadOnly())
 	before := *(*float32)(unsafe.Pointer(&p.Data()[0]))
-	_, err = f.Call(x)
-	require.NoError(t, err)
+	must.Do(f.Call(x))(t)
 	assert.Equal(t, before+1, *(*float32)(unsafe.Pointer(&p.Data()[0])))
 }
 
@@ -271,9 +264,8 @@ func TestRefusedResultsAreGivenBack(t *testing.T) {
 				c.Code, c.Bits, c.Lanes, c.Flags = 0, 4, 1, uint64(dlpack.SubbytePadded)
 			}
 			p := dlpacktest.Produce(t, c)
-			x, err := dlpack.Import(p.Managed())
-			require.NoError(t, err)
-			_, err = serve(t, h(x)).Call()
+			x := must.Do(dlpack.Import(p.Managed()))(t)
+			_, err := serve(t, h(x)).Call()
 			assert.Error(t, err)
 			assert.Equal(t, 1, p.Deletes())
 		})
@@ -384,14 +376,13 @@ func TestPreparedCallsAreClosedOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	f := function(t, "nop")
 	for range 100 {
-		p, err := f.Prepare(floats(16, 0), "a string that is longer than seven")
-		require.NoError(t, err)
+		p := must.Do(f.Prepare(floats(16, 0), "a string that is longer than seven"))(t)
 		var wait sync.WaitGroup
 		for range 4 {
 			wait.Go(func() { assert.NoError(t, p.Close()) })
 		}
 		wait.Wait()
-		_, err = p.Call()
+		_, err := p.Call()
 		assert.ErrorIs(t, err, dlpack.ErrClosed)
 	}
 }
@@ -401,8 +392,7 @@ func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
 	need(t)
 	dlpacktest.CheckLeaks(t)
 	producer := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	x, err := dlpack.Import(producer.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(producer.Managed()))(t)
 	var p *tvmffi.Prepared
 	f := serve(t, func(a tvmffi.Args) (any, error) {
 		deep, held := a.Int(1), a.Tensor(0)
@@ -414,10 +404,8 @@ func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrClosed)
 		return int64(held.Rank()) + deep, nil
 	})
-	p, err = f.Prepare(x, 7)
-	require.NoError(t, err)
-	got, err := tvmffi.As[int64](p.Call())
-	require.NoError(t, err)
+	p = must.Do(f.Prepare(x, 7))(t)
+	got := must.Do(tvmffi.As[int64](p.Call()))(t)
 	assert.EqualValues(t, 8, got)
 	assert.Equal(t, 1, producer.Deletes())
 }
@@ -428,9 +416,7 @@ func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	file := func() string {
 		module(t)
-		file, err := kernels()
-		require.NoError(t, err)
-		return file
+		return must.Do(kernels())(t)
 	}()
 	const found = 25 // times that each who looks for a name finds it
 	var registering, using sync.WaitGroup
@@ -527,12 +513,10 @@ func TestFunctionsInCxx(t *testing.T) {
 	t.Run("views", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
 		x, y := []float32{1, 2, 3}, newTensor(t, dlpack.Float32, 3)
-		_, err := of("scale").Call(x, y, 2)
-		require.NoError(t, err)
-		values, err := dlpack.Values[float32](y)
-		require.NoError(t, err)
+		must.Do(of("scale").Call(x, y, 2))(t)
+		values := must.Do(dlpack.Values[float32](y))(t)
 		assert.Equal(t, []float32{2, 4, 6}, values)
-		_, err = of("scale").Call(x[:2], y, 2.5)
+		_, err := of("scale").Call(x[:2], y, 2.5)
 		assert.ErrorContains(t, err, "ValueError: 2 elements, and room for 3")
 	})
 	t.Run("arguments that do not agree", func(t *testing.T) {
@@ -551,14 +535,12 @@ func TestFunctionsInCxx(t *testing.T) {
 	})
 	t.Run("Go's functions", func(t *testing.T) {
 		echo := serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(0) })
-		n, err := tvmffi.As[int64](of("apply").Call(echo, 7))
-		require.NoError(t, err)
+		n := must.Do(tvmffi.As[int64](of("apply").Call(echo, 7)))(t)
 		assert.EqualValues(t, 7, n)
-		_, err = of("apply").Call(echo, "seven")
+		_, err := of("apply").Call(echo, "seven")
 		assert.Equal(t, tvmffi.TypeError, kind(err), "what was returned is no int")
 		refuses := serve(t, func(a tvmffi.Args) (any, error) { return nil, tvmffi.Errorf(tvmffi.KeyError, "no %s", a.String(0)) })
-		text, err := tvmffi.As[string](of("caught").Call(refuses, "key"))
-		require.NoError(t, err)
+		text := must.Do(tvmffi.As[string](of("caught").Call(refuses, "key")))(t)
 		assert.Equal(t, "KeyError: no key", text)
 		_, err = of("apply").Call(refuses, "key")
 		assert.Equal(t, tvmffi.KeyError, kind(err), "through C++")
@@ -569,17 +551,13 @@ func TestFunctionsInCxx(t *testing.T) {
 	t.Run("containers", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-		x, err := dlpack.Import(p.Managed())
-		require.NoError(t, err)
-		list, err := tvmffi.As[*tvmffi.Object](of("list").Call(tvmffi.Keep(x)))
-		require.NoError(t, err)
-		_, err = of("last").Call(list)
+		x := must.Do(dlpack.Import(p.Managed()))(t)
+		list := must.Do(tvmffi.As[*tvmffi.Object](of("list").Call(tvmffi.Keep(x))))(t)
+		_, err := of("last").Call(list)
 		assert.Equal(t, tvmffi.TypeError, kind(err), "they are not all tensors")
-		item, err := tvmffi.Global("ffi.ArrayGetItem")
-		require.NoError(t, err)
+		item := must.Do(tvmffi.Global("ffi.ArrayGetItem"))(t)
 		defer item.Close()
-		y, err := tvmffi.As[*dlpack.Tensor](item.Call(list, 1))
-		require.NoError(t, err)
+		y := must.Do(tvmffi.As[*dlpack.Tensor](item.Call(list, 1)))(t)
 		assert.Equal(t, x.Data(), y.Data())
 		_, err = item.Call(list, 4)
 		assert.Equal(t, tvmffi.IndexError, kind(err))

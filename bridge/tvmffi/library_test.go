@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // What can be seen only in a process that has not loaded the library yet runs in a child.
@@ -21,10 +22,8 @@ var children = map[string]func(t *testing.T){
 	// G62: Go's handler for SIGSEGV is back when the library has taken it over.
 	"nil dereference after loading": func(t *testing.T) {
 		require.NoError(t, tvmffi.Load(""))
-		file, err := kernels()
-		require.NoError(t, err)
-		m, err := tvmffi.LoadModule(file)
-		require.NoError(t, err)
+		file := must.Do(kernels())(t)
+		m := must.Do(tvmffi.LoadModule(file))(t)
 		defer m.Close()
 		defer func() {
 			assert.ErrorContains(t, recover().(error), "nil pointer dereference")
@@ -33,14 +32,10 @@ var children = map[string]func(t *testing.T){
 		nothing.field++
 	},
 	"results outlive their module": func(t *testing.T) {
-		file, err := kernels()
-		require.NoError(t, err)
-		m, err := tvmffi.LoadModule(file)
-		require.NoError(t, err)
-		f, err := m.Function("make")
-		require.NoError(t, err)
-		x, err := tvmffi.As[*dlpack.Tensor](f.Call(100))
-		require.NoError(t, err)
+		file := must.Do(kernels())(t)
+		m := must.Do(tvmffi.LoadModule(file))(t)
+		f := must.Do(m.Function("make"))(t)
+		x := must.Do(tvmffi.As[*dlpack.Tensor](f.Call(100)))(t)
 		f.Close()
 		m.Close()
 		require.NoError(t, x.Close(), "its deleter is in the library")
@@ -63,8 +58,7 @@ var children = map[string]func(t *testing.T){
 	},
 	"load by the environment": func(t *testing.T) {
 		assert.Empty(t, tvmffi.Path(), "nothing is loaded before it is needed")
-		f, err := tvmffi.Global("ffi.String")
-		require.NoError(t, err)
+		f := must.Do(tvmffi.Global("ffi.String"))(t)
 		defer f.Close()
 		assert.True(t, same(t, filepath.Join(folder(), "libtvm_ffi.so"), tvmffi.Path()))
 	},
@@ -76,15 +70,14 @@ var children = map[string]func(t *testing.T){
 	"load by python": func(t *testing.T) {
 		site, dir := filepath.Dir(filepath.Dir(folder())), t.TempDir() // a python3 that has the package
 		os.Unsetenv(tvmffi.LibraryVariable)
-		script := "#!/bin/sh\nPYTHONPATH='" + site + "' exec " + must(exec.LookPath("python3")) + " \"$@\"\n"
+		script := "#!/bin/sh\nPYTHONPATH='" + site + "' exec " + ok(exec.LookPath("python3")) + " \"$@\"\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755))
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 		require.NoError(t, tvmffi.Load(""))
 		assert.True(t, same(t, filepath.Join(site, "tvm_ffi", "lib", "libtvm_ffi.so"), tvmffi.Path()))
 	},
 	"load nothing": func(t *testing.T) {
-		file, err := kernels()
-		require.NoError(t, err)
+		file := must.Do(kernels())(t)
 		for name, err := range map[string]error{
 			"a file that is not there": tvmffi.Load("/nonexistent/libtvm_ffi.so"),
 			"a folder without it":      tvmffi.Load(t.TempDir()),
@@ -93,7 +86,7 @@ var children = map[string]func(t *testing.T){
 			assert.ErrorIs(t, err, tvmffi.ErrLibrary, name)
 		}
 		t.Setenv(tvmffi.LibraryVariable, "/nonexistent")
-		err = tvmffi.Load("")
+		err := tvmffi.Load("")
 		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
 		assert.ErrorContains(t, err, tvmffi.LibraryVariable, "no other place is tried behind one that was named")
 		os.Unsetenv(tvmffi.LibraryVariable)
@@ -115,10 +108,8 @@ func folder() string {
 }
 
 func same(t *testing.T, a, b string) bool {
-	one, err := os.Stat(a)
-	require.NoError(t, err)
-	other, err := os.Stat(b)
-	require.NoError(t, err)
+	one := must.Do(os.Stat(a))(t)
+	other := must.Do(os.Stat(b))(t)
 	return os.SameFile(one, other)
 }
 

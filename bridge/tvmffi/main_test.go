@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // The tests need libtvm_ffi, as the wheel apache-tvm-ffi has it, where DLBRIDGE_TVM_FFI says, and a
@@ -83,10 +84,8 @@ func module(t testing.TB) *tvmffi.Module { return moduleOf(t, kernels) }
 func moduleOf(t testing.TB, build func() (string, error)) *tvmffi.Module {
 	t.Helper()
 	need(t)
-	file, err := build()
-	require.NoError(t, err)
-	m, err := tvmffi.LoadModule(file)
-	require.NoError(t, err)
+	file := must.Do(build())(t)
+	m := must.Do(tvmffi.LoadModule(file))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -98,8 +97,7 @@ func function(t testing.TB, name string, options ...tvmffi.FunctionOption) *tvmf
 
 func functionOf(t testing.TB, m *tvmffi.Module, name string, options ...tvmffi.FunctionOption) *tvmffi.Function {
 	t.Helper()
-	f, err := m.Function(name, options...)
-	require.NoError(t, err)
+	f := must.Do(m.Function(name, options...))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }

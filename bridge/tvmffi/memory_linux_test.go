@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // Go's allocator ends the process where there is no memory. The limit is on the memory of a process of its own.
@@ -35,16 +36,14 @@ func TestCallSaysWhereThereIsNoMemoryForAString(t *testing.T) {
 		}
 		return long, nil // which TVM-FFI copies
 	})
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("/proc/self/statm"))(t)
 	var pages uint64
-	_, err = fmt.Sscan(string(text), &pages)
-	require.NoError(t, err)
+	must.Do(fmt.Sscan(string(text), &pages))(t)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_AS, &limit))
 	limit.Cur = pages*uint64(os.Getpagesize()) + size + size/2
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &limit))
-	_, err = f.Call(false)
+	_, err := f.Call(false)
 	assert.ErrorIs(t, err, dlpack.ErrMemory)
 	_, err = f.Call(true)
 	assert.NoError(t, err)

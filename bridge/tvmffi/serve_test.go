@@ -18,13 +18,13 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func serve(t testing.TB, h tvmffi.Handler) *tvmffi.Function {
 	t.Helper()
 	need(t)
-	f, err := tvmffi.NewFunction(h)
-	require.NoError(t, err)
+	f := must.Do(tvmffi.NewFunction(h))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -56,13 +56,11 @@ func TestHandlersReadWhatTheyAreGiven(t *testing.T) {
 		assert.Equal(t, dlpack.Int16, x.DType())
 		return nil, a.Check(12)
 	})
-	x, err := dlpack.FromSlice(make([]int16, 8), 2, 4)
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice(make([]int16, 8), 2, 4))(t)
 	defer x.Close()
-	v, err := x.View(dlpack.Spec{DType: dlpack.Int16, Shape: []int64{2, 3}, Strides: []int64{4, -1}, ByteOffset: 4})
-	require.NoError(t, err)
+	v := must.Do(x.View(dlpack.Spec{DType: dlpack.Int16, Shape: []int64{2, 3}, Strides: []int64{4, -1}, ByteOffset: 4}))(t)
 	defer v.Close()
-	_, err = f.Call(-3, true, 2.5, "short", "and longer than that", tvmffi.Bytes{1, 2}, tvmffi.Bytes("and longer than that"), nil,
+	_, err := f.Call(-3, true, 2.5, "short", "and longer than that", tvmffi.Bytes{1, 2}, tvmffi.Bytes("and longer than that"), nil,
 		tvmffi.Shape([]float32{1, 2, 3, 4, 5, 6}, 2, 3), []bool{true, false}, callback, v)
 	require.NoError(t, err)
 }
@@ -77,14 +75,11 @@ func TestHandlersSeeTheCallersMemory(t *testing.T) {
 		assert.Equal(t, uintptr(unsafe.Pointer(&x[0])), y.Data())
 		return nil, nil
 	})
-	_, err := f.Call(x)
-	require.NoError(t, err)
+	must.Do(f.Call(x))(t)
 	assert.Equal(t, 7.0, x[99])
-	y, err := dlpack.FromSlice(x)
-	require.NoError(t, err)
+	y := must.Do(dlpack.FromSlice(x))(t)
 	defer y.Close()
-	_, err = f.Call(tvmffi.Keep(y))
-	require.NoError(t, err)
+	must.Do(f.Call(tvmffi.Keep(y)))(t)
 }
 
 // What a handler returns comes back, whatever it is.
@@ -115,8 +110,7 @@ func TestHandlersReturnEveryType(t *testing.T) {
 		{"device", dlpack.Device{Type: dlpack.Metal, ID: 1}, dlpack.Device{Type: dlpack.Metal, ID: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := serve(t, func(tvmffi.Args) (any, error) { return row.result, nil }).Call()
-			require.NoError(t, err)
+			got := must.Do(serve(t, func(tvmffi.Args) (any, error) { return row.result, nil }).Call())(t)
 			assert.Equal(t, row.want, got)
 		})
 	}
@@ -132,15 +126,14 @@ func TestReturnedTensorsAreHandedOver(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	f := serve(t, func(tvmffi.Args) (any, error) { return dlpack.Import(p.Managed()) })
-	x, err := tvmffi.As[*dlpack.Tensor](f.Call())
-	require.NoError(t, err)
+	x := must.Do(tvmffi.As[*dlpack.Tensor](f.Call()))(t)
 	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[0])), x.Data())
 	assert.Zero(t, p.Deletes())
 	x.Close()
 	assert.Equal(t, 1, p.Deletes())
 
 	readOnly := serve(t, func(tvmffi.Args) (any, error) { return dlpack.FromReadOnly(make([]float32, 4)) })
-	_, err = readOnly.Call()
+	_, err := readOnly.Call()
 	assert.ErrorContains(t, err, "ValueError: tvmffi: result: the tensor is read-only")
 	borrowed := serve(t, func(a tvmffi.Args) (any, error) { return a.Tensor(0), nil })
 	_, err = borrowed.Call(make([]float32, 4))
@@ -156,8 +149,7 @@ func TestReturnedTensorsAreHandedOver(t *testing.T) {
 func TestHandlersMayKeepTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	x, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	x := must.Do(dlpack.Import(p.Managed()))(t)
 	defer x.Close()
 	var kept *dlpack.Tensor
 	var lent *dlpack.Tensor
@@ -166,10 +158,9 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 		kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
 		return nil, err
 	})
-	_, err = f.Call(x)
+	_, err := f.Call(x)
 	assert.ErrorContains(t, err, "argument 0: the tensor is borrowed for the call only")
-	_, err = f.Call(tvmffi.Keep(x))
-	require.NoError(t, err)
+	must.Do(f.Call(tvmffi.Keep(x)))(t)
 	_, err = lent.Copy()
 	assert.ErrorIs(t, err, dlpack.ErrClosed, "what was borrowed ended with the call")
 	x.Close()
@@ -179,8 +170,7 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 	kept.Close()
 	assert.Equal(t, 1, p.Deletes())
 
-	text, err := tvmffi.As[string](serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(0) }).Call("some longer string"))
-	require.NoError(t, err)
+	text := must.Do(tvmffi.As[string](serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(0) }).Call("some longer string")))(t)
 	assert.Equal(t, "some longer string", text)
 	_, err = serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(1) }).Call("a")
 	assert.ErrorContains(t, err, "argument 1: it is missing")
@@ -189,23 +179,19 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 	x := make([]float32, 6)
 	strided := func() *dlpack.Tensor {
-		v, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{6, 2}})
-		require.NoError(t, err)
+		v := must.Do(dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{6, 2}}))(t)
 		t.Cleanup(func() { v.Close() })
 		return v
 	}()
 	odd := func() *dlpack.Tensor {
-		v, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, ByteOffset: 1})
-		require.NoError(t, err)
+		v := must.Do(dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, ByteOffset: 1}))(t)
 		t.Cleanup(func() { v.Close() })
 		return v
 	}()
-	noBool, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
-	require.NoError(t, err)
+	noBool := must.Do(dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}}))(t)
 	defer noBool.Close()
 	hostile := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: 2})
-	device, err := dlpack.Borrow(hostile.DLTensor(false), dlpack.AssumeWritable)
-	require.NoError(t, err)
+	device := must.Do(dlpack.Borrow(hostile.DLTensor(false), dlpack.AssumeWritable))(t)
 	defer device.Close()
 	for _, row := range []struct {
 		name, kind, text string
@@ -286,11 +272,9 @@ func TestSlicesAreOfAnyElement(t *testing.T) {
 }
 
 func sliceOf[T dlpack.Element](t *testing.T, from []T) {
-	x, err := dlpack.New(dlpack.DataTypeOf[T](), 2, 1, 64)
-	require.NoError(t, err)
+	x := must.Do(dlpack.New(dlpack.DataTypeOf[T](), 2, 1, 64))(t)
 	defer x.Close()
-	values, err := dlpack.Values[T](x)
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[T](x))(t)
 	copy(values, from)
 	address := x.Data()
 	at := func(h tvmffi.Handler, arg *dlTensor) int32 {
@@ -411,17 +395,15 @@ func TestRegisteredFunctionsAreGlobal(t *testing.T) {
 	const name = "dlbridge.test.twice"
 	twice := func(a tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) }
 	require.NoError(t, tvmffi.Register(name, twice))
-	f, err := tvmffi.Global(name)
-	require.NoError(t, err)
+	f := must.Do(tvmffi.Global(name))(t)
 	defer f.Close()
-	got, err := tvmffi.As[float64](f.Call(21))
-	require.NoError(t, err)
+	got := must.Do(tvmffi.As[float64](f.Call(21)))(t)
 	assert.Equal(t, 42.0, got)
 	var e *tvmffi.Error
 	assert.ErrorAs(t, tvmffi.Register(name, twice), &e, "the name is taken")
 	require.NoError(t, tvmffi.Unregister(name))
 	assert.ErrorIs(t, tvmffi.Unregister(name), tvmffi.ErrNotFound)
-	_, err = tvmffi.Global(name)
+	_, err := tvmffi.Global(name)
 	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
 	_, err = f.Call(1)
 	assert.NoError(t, err, "who has it keeps it")
@@ -437,10 +419,8 @@ func TestHandlersAreForgotten(t *testing.T) {
 		for range 3 { // the next one takes the place of one of them only
 			big := new([1 << 10]byte)
 			runtime.AddCleanup(big, func(int) { gone.Add(1) }, 0)
-			f, err := tvmffi.NewFunction(func(tvmffi.Args) (any, error) { return int(big[0]), nil })
-			require.NoError(t, err)
-			n, err := tvmffi.As[int64](f.Call())
-			require.NoError(t, err)
+			f := must.Do(tvmffi.NewFunction(func(tvmffi.Args) (any, error) { return int(big[0]), nil }))(t)
+			n := must.Do(tvmffi.As[int64](f.Call()))(t)
 			assert.Zero(t, n)
 			defer f.Close()
 		}
@@ -510,8 +490,7 @@ func nothing[T any](tvmffi.Args) (any, error) { return *new(T), nil }
 
 func TestAHandlerHasTheNameOfItsFunction(t *testing.T) {
 	for want, handler := range map[string]tvmffi.Handler{"nothing": nothing[int], "func1": func(tvmffi.Args) (any, error) { return nil, nil }} {
-		f, err := tvmffi.NewFunction(handler)
-		require.NoError(t, err)
+		f := must.Do(tvmffi.NewFunction(handler))(t)
 		assert.Equal(t, want, f.Name())
 		require.NoError(t, f.Close())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -102,12 +103,10 @@ func TestStridesOfAnyOrder(t *testing.T) {
 
 func TestStridesAppendBehindWhatIsThere(t *testing.T) {
 	dst := make([]int64, 1, 8)
-	got, err := layout.AppendRowMajor(dst, []int64{2, 3})
-	require.NoError(t, err)
+	got := must.Do(layout.AppendRowMajor(dst, []int64{2, 3}))(t)
 	assert.Equal(t, []int64{0, 3, 1}, got)
 	assert.Same(t, &dst[0], &got[0], "capacity is used")
-	got, err = layout.AppendColumnMajor(got, []int64{2, 3})
-	require.NoError(t, err)
+	got = must.Do(layout.AppendColumnMajor(got, []int64{2, 3}))(t)
 	assert.Equal(t, []int64{0, 3, 1, 1, 2}, got)
 }
 
@@ -116,19 +115,16 @@ func TestStridesOfAnOrderCountUpAlongIt(t *testing.T) {
 	for range 2000 {
 		shape, _ := viewtest.Random(r)
 		order := r.Perm(len(shape))
-		strides, err := layout.AppendStrides(nil, shape, order)
-		require.NoError(t, err)
+		strides := must.Do(layout.AppendStrides(nil, shape, order))(t)
 		got := offsets(shape, strides)
 		slices.Sort(got)
 		for i, offset := range got {
 			require.EqualValues(t, i, offset, "shape %v order %v", shape, order)
 		}
 
-		row, err := layout.AppendRowMajor(nil, shape)
-		require.NoError(t, err)
+		row := must.Do(layout.AppendRowMajor(nil, shape))(t)
 		require.True(t, layout.IsRowMajor(shape, row))
-		column, err := layout.AppendColumnMajor(nil, shape)
-		require.NoError(t, err)
+		column := must.Do(layout.AppendColumnMajor(nil, shape))(t)
 		require.True(t, layout.IsColumnMajor(shape, column))
 		require.True(t, slices.IsSorted(offsets(shape, row)))
 	}
@@ -296,8 +292,7 @@ func TestPackedIsWhatFillsItsSpanOnce(t *testing.T) {
 		}
 		found++
 		// Order and reversal determine the strides of all dimensions of more than one element.
-		rebuilt, err := layout.AppendStrides(nil, shape, order)
-		require.NoError(t, err)
+		rebuilt := must.Do(layout.AppendStrides(nil, shape, order))(t)
 		for d, n := range shape {
 			if len(offsets) == 0 || n == 1 {
 				assert.False(t, reversed[d])
@@ -355,8 +350,7 @@ func TestG35OverlapsOfTellingLayouts(t *testing.T) {
 func TestLayoutCountsFromItsOffset(t *testing.T) {
 	l := layout.Layout{Shape: []int64{2, 3}, Strides: []int64{3, -1}, Offset: 2}
 	assert.Equal(t, 2, l.Rank())
-	count, err := l.Count()
-	require.NoError(t, err)
+	count := must.Do(l.Count())(t)
 	assert.EqualValues(t, 6, count)
 	lo, hi, err := l.Span()
 	require.NoError(t, err)
@@ -404,8 +398,7 @@ func FuzzLayout(f *testing.F) {
 			require.NoError(t, spanErr)
 			require.Equal(t, count, hi-lo)
 			require.False(t, layout.Overlaps(shape, strides))
-			_, err := layout.AppendStrides(nil, shape, order)
-			require.NoError(t, err)
+			must.Do(layout.AppendStrides(nil, shape, order))(t)
 		}
 		if spanErr == nil && countErr == nil && hi-lo < count {
 			require.True(t, layout.Overlaps(shape, strides), "more elements than places")
@@ -460,8 +453,7 @@ func ExamplePacked() {
 }
 
 func TestNewCountsStridesFromTheSizes(t *testing.T) {
-	l, err := layout.New([]int64{2, 5}, []int64{2, 6}, nil)
-	require.NoError(t, err)
+	l := must.Do(layout.New([]int64{2, 5}, []int64{2, 6}, nil))(t)
 	assert.Equal(t, "shape [2 5] strides [6 1] offset 0", l.String())
 
 	for _, c := range []struct {
@@ -517,18 +509,16 @@ func TestAlignedRoundsTheFastestDimensionUp(t *testing.T) {
 
 func TestOffsetOfCatchesOverflow(t *testing.T) {
 	l := layout.Layout{Shape: []int64{3, 2}, Strides: []int64{1 << 62, -1}, Offset: big}
-	offset, err := l.OffsetOf(0, 1)
-	require.NoError(t, err)
+	offset := must.Do(l.OffsetOf(0, 1))(t)
 	assert.EqualValues(t, big-1, offset)
-	_, err = l.OffsetOf(2, 0)
+	_, err := l.OffsetOf(2, 0)
 	assert.ErrorIs(t, err, layout.ErrOverflow)
 	_, err = layout.Layout{Shape: []int64{1}}.OffsetOf(0)
 	assert.ErrorIs(t, err, layout.ErrRank)
 }
 
 func TestCloneAndSetShareNothing(t *testing.T) {
-	base, err := layout.New([]int64{2, 3}, nil, nil)
-	require.NoError(t, err)
+	base := must.Do(layout.New([]int64{2, 3}, nil, nil))(t)
 	clone := base.Clone()
 	require.NoError(t, clone.Transpose())
 	require.NoError(t, clone.Expand(0, 1))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -42,8 +43,7 @@ func (s stridedLayout) layout(t *testing.T) layout.Layout {
 func requireStrides(t *testing.T, want []stride, got layout.Layout) {
 	t.Helper()
 	require.Len(t, got.Strides, len(want))
-	count, err := got.Count()
-	require.NoError(t, err)
+	count := must.Do(got.Count())(t)
 	for d, stride := range want {
 		if stride != nil && count > 0 && got.Shape[d] > 1 {
 			require.Equal(t, *stride, got.Strides[d], "%v", got)
@@ -134,14 +134,11 @@ func TestNervanaLayouts(t *testing.T) {
 		require.NotEmpty(t, m.Layouts)
 		for _, c := range m.Layouts {
 			t.Run(c.ID, func(t *testing.T) {
-				l, err := layout.New(c.Shape, c.Sizes, new(order).of(t, c.Order, len(c.Shape)))
-				require.NoError(t, err)
+				l := must.Do(layout.New(c.Shape, c.Sizes, new(order).of(t, c.Order, len(c.Shape))))(t)
 				requireStrides(t, c.Strides, l)
-				allocated, err := layout.Count(c.Sizes)
-				require.NoError(t, err)
+				allocated := must.Do(layout.Count(c.Sizes))(t)
 				assert.Equal(t, c.Allocated, allocated)
-				count, err := l.Count()
-				require.NoError(t, err)
+				count := must.Do(l.Count())(t)
 				assert.Equal(t, c.Elements, count)
 				low, high, err := l.Span()
 				require.NoError(t, err)
@@ -150,8 +147,7 @@ func TestNervanaLayouts(t *testing.T) {
 				assert.Equal(t, c.RowMajor, l.IsRowMajor())
 				assert.Equal(t, c.ColumnMajor, layout.IsColumnMajor(l.Shape, l.Strides))
 				for _, p := range c.Points {
-					offset, err := l.OffsetOf(p.Index...)
-					require.NoError(t, err)
+					offset := must.Do(l.OffsetOf(p.Index...))(t)
 					assert.Equal(t, p.Linear, offset)
 				}
 				for _, index := range c.OutOfBounds {
@@ -172,14 +168,11 @@ func TestNervanaAlignment(t *testing.T) {
 		require.NotEmpty(t, m.Alignment)
 		for _, c := range m.Alignment {
 			order := new(order).of(t, c.Order, len(c.Shape))
-			sizes, err := layout.AppendAligned(nil, c.Shape, order, c.Itemsize, c.AlignBytes)
-			require.NoError(t, err)
+			sizes := must.Do(layout.AppendAligned(nil, c.Shape, order, c.Itemsize, c.AlignBytes))(t)
 			assert.Equal(t, c.Sizes, sizes)
-			l, err := layout.New(c.Shape, sizes, order)
-			require.NoError(t, err)
+			l := must.Do(layout.New(c.Shape, sizes, order))(t)
 			requireStrides(t, c.Strides, l)
-			allocated, err := layout.Count(sizes)
-			require.NoError(t, err)
+			allocated := must.Do(layout.Count(sizes))(t)
 			assert.Equal(t, c.AllocatedBytes, allocated*c.Itemsize)
 		}
 	})
@@ -288,14 +281,12 @@ func TestNervanaPermute(t *testing.T) {
 		require.NotEmpty(t, m.Permute)
 		for _, c := range m.Permute {
 			l := layout.Layout{Shape: slices.Clone(c.Shape), Strides: slices.Clone(c.Strides)}
-			offset, err := l.OffsetOf(c.Index...)
-			require.NoError(t, err)
+			offset := must.Do(l.OffsetOf(c.Index...))(t)
 			assert.Equal(t, c.Linear, offset)
 			require.NoError(t, l.Transpose(c.Perm...))
 			assert.Equal(t, c.PermutedShape, l.Shape)
 			assert.Equal(t, c.PermutedStrides, l.Strides)
-			offset, err = l.OffsetOf(c.PermutedIndex...)
-			require.NoError(t, err)
+			offset = must.Do(l.OffsetOf(c.PermutedIndex...))(t)
 			assert.Equal(t, c.Linear, offset)
 
 			sizes := layout.Layout{Shape: slices.Clone(c.Sizes), Strides: slices.Clone(c.Strides)}
@@ -313,9 +304,7 @@ func partialShape(t *testing.T, p partial) layout.PartialShape {
 	if p == nil {
 		return layout.PartialShape{}
 	}
-	s, err := layout.NewPartialShape(*p...)
-	require.NoError(t, err)
-	return s
+	return must.Do(layout.NewPartialShape(*p...))(t)
 }
 
 // A maybe is a shape or "error".
@@ -467,8 +456,7 @@ func number(t *testing.T, dtype int, data []byte) int64 {
 // requireCounts checks that each element in the hexadecimal text equals its offset.
 func (m *tensorflow) requireCounts(t *testing.T, dtype int, text string, offsets []int64) {
 	t.Helper()
-	data, err := hex.DecodeString(text)
-	require.NoError(t, err)
+	data := must.Do(hex.DecodeString(text))(t)
 	size := m.bytes(t, dtype)
 	require.Len(t, data, len(offsets)*int(size))
 	for i, offset := range offsets {
@@ -518,9 +506,7 @@ func TestTensorFlowShapeProtos(t *testing.T) {
 				if c.Hex == nil {
 					proto = m.File(t, c.File)
 				} else {
-					var err error
-					proto, err = hex.DecodeString(*c.Hex)
-					require.NoError(t, err)
+					proto = must.Do(hex.DecodeString(*c.Hex))(t)
 				}
 				dims, ranked := []int64{}, true
 				for len(proto) > 0 {
@@ -573,8 +559,7 @@ func requireShape(t *testing.T, want shapeResult, got layout.PartialShape) {
 	if want.Text != "" {
 		assert.Equal(t, want.Text, got.String())
 	}
-	again, err := layout.ParsePartialShape(got.String())
-	require.NoError(t, err)
+	again := must.Do(layout.ParsePartialShape(got.String()))(t)
 	assert.True(t, again.Equal(got))
 }
 
@@ -603,8 +588,7 @@ func TestTensorFlowPartialShapes(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, partialShape(t, c.Merged.shape).Equal(merged), "%v %v: %v", a, b, merged)
 			}
-			concatenated, err := a.Concat(b)
-			require.NoError(t, err)
+			concatenated := must.Do(a.Concat(b))(t)
 			assert.True(t, partialShape(t, c.Concatenated).Equal(concatenated), "%v %v: %v", a, b, concatenated)
 			assert.True(t, partialShape(t, c.Relaxed).Equal(a.Relax(b)), "%v %v: %v", a, b, a.Relax(b))
 		}
@@ -649,9 +633,7 @@ func TestTensorFlowPartialShapes(t *testing.T) {
 
 func TestTensorFlowViews(t *testing.T) {
 	rowMajor := func(t *testing.T, shape []int64) layout.Layout {
-		l, err := layout.New(shape, nil, nil)
-		require.NoError(t, err)
-		return l
+		return must.Do(layout.New(shape, nil, nil))(t)
 	}
 	vectors.Each(t, "tensorflow", func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.Views.Slice)

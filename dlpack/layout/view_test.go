@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -143,8 +144,7 @@ func TestG34ViewsAtTheEndsOfTheRangeStayInTheirBase(t *testing.T) {
 }
 
 func TestViewsInPlaceDoNotAllocate(t *testing.T) {
-	base, err := layout.New([]int64{4, 1, 6, 8}, []int64{4, 1, 6, 16}, nil)
-	require.NoError(t, err)
+	base := must.Do(layout.New([]int64{4, 1, 6, 8}, []int64{4, 1, 6, 16}, nil))(t)
 	view := layout.Layout{Shape: make([]int64, 0, 8), Strides: make([]int64, 0, 8)}
 	for _, c := range views {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,9 +226,7 @@ func ExampleLayout_Windows() {
 func TestViewsRefuseWhatIsNone(t *testing.T) {
 	const least = math.MinInt64
 	base := func(shape ...int64) layout.Layout {
-		l, err := layout.New(shape, nil, nil)
-		require.NoError(t, err)
-		return l
+		return must.Do(layout.New(shape, nil, nil))(t)
 	}
 	wide := layout.Layout{Shape: []int64{2, 3}, Strides: []int64{least, 1}}
 	far := layout.Layout{Shape: []int64{4}, Strides: []int64{1}, Offset: big - 1}
@@ -388,8 +386,7 @@ func TestViewsOfManyDimensions(t *testing.T) {
 	for d := range shape {
 		shape[d] = 1 + int64(d)%2
 	}
-	l, err := layout.New(shape, nil, nil)
-	require.NoError(t, err)
+	l := must.Do(layout.New(shape, nil, nil))(t)
 	base := l.Clone()
 	require.NoError(t, l.Transpose())
 	order := make([]int, 20)
@@ -430,11 +427,9 @@ func TestViewsWithoutElementsStayWhereTheyAre(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, err := layout.New(c.shape, nil, nil)
-			require.NoError(t, err)
+			l := must.Do(layout.New(c.shape, nil, nil))(t)
 			require.NoError(t, c.apply(&l))
-			count, err := l.Count()
-			require.NoError(t, err)
+			count := must.Do(l.Count())(t)
 			assert.Zero(t, count)
 			assert.Zero(t, l.Offset)
 		})
@@ -449,10 +444,8 @@ func TestSplitRefusesMoreThanCanBeAddressed(t *testing.T) {
 }
 
 func TestSplitIsWhatNarrowGives(t *testing.T) {
-	l, err := layout.New([]int64{4, 7}, nil, []int{1, 0})
-	require.NoError(t, err)
-	parts, err := l.Split(-1, 3, 0, 4)
-	require.NoError(t, err)
+	l := must.Do(layout.New([]int64{4, 7}, nil, []int{1, 0}))(t)
+	parts := must.Do(l.Split(-1, 3, 0, 4))(t)
 	require.Len(t, parts, 3)
 	assert.Equal(t, "shape [4 3] strides [1 4] offset 0", parts[0].String())
 	assert.Equal(t, []int64{4, 0}, parts[1].Shape)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -38,8 +39,7 @@ type extents struct {
 }
 
 func readExtents(t *testing.T) (table extents) {
-	text, err := os.ReadFile("testdata/extents.json")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("testdata/extents.json"))(t)
 	require.NoError(t, json.Unmarshal(text, &table))
 	require.NotEmpty(t, table.Descriptions)
 	return table
@@ -78,12 +78,10 @@ func TestExtentsInGoAndCAreThoseOfTheTable(t *testing.T) {
 			strides := make([]int64, len(test.Shape))
 			core.SetRowMajorInC(strides, test.Shape)
 			assert.Equal(t, test.RowMajorStrides, strides, "C")
-			got, err := layout.AppendRowMajor([]int64{}, test.Shape)
-			require.NoError(t, err)
+			got := must.Do(layout.AppendRowMajor([]int64{}, test.Shape))(t)
 			assert.Equal(t, test.RowMajorStrides, got, "Go")
 
-			count, err := layout.Count(test.Shape)
-			require.NoError(t, err)
+			count := must.Do(layout.Count(test.Shape))(t)
 			assert.Equal(t, test.Count, count)
 			if test.DType[1]*test.DType[2]%8 != 0 && !test.Padded {
 				return // the span of packed elements is in bytes only

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
@@ -65,9 +66,7 @@ var causes = []cause{
 // parse reads an index in Python's notation, for Go and for C.
 func parse(t testing.TB, text string) (layout.Index, core.ViewIndex) {
 	number := func(text string) int64 {
-		n, err := strconv.ParseInt(text, 10, 64)
-		require.NoError(t, err)
-		return n
+		return must.Do(strconv.ParseInt(text, 10, 64))(t)
 	}
 	inC := core.ViewIndex{Step: 1}
 	parts := strings.Split(text, ":")
@@ -147,8 +146,7 @@ func textOf(err error, op string) string {
 }
 
 func TestViewsInGoAndCAreThoseOfTheTable(t *testing.T) {
-	text, err := os.ReadFile("testdata/views.json")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("testdata/views.json"))(t)
 	var table []view
 	require.NoError(t, json.Unmarshal(text, &table))
 	seen := map[string]bool{}

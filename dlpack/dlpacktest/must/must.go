@@ -1,0 +1,31 @@
+// Package must ends a test at a call that was to succeed.
+package must
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Do returns the value of a call that returns a value and an error, for the test that it is given next, which fails if there is
+// an error:
+//
+//	x := must.Do(dlpack.New(dlpack.Float32, 2, 3))(t)
+func Do[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// Own is Do for a value that is closed when the test has ended.
+func Own[T io.Closer](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		t.Cleanup(func() { value.Close() })
+		return value
+	}
+}
