@@ -80,8 +80,8 @@ func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t)
 	}
 	if err := call(); err != nil {
 		status = report(e, codeOf(err, code), err.Error())
-	} else {
-		status = report(e, C.DLB_OK, "")
+	} else if e != nil {
+		e.code, e.message[0] = C.DLB_OK, 0
 	}
 	returned = true
 	return status
