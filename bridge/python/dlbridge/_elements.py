@@ -21,14 +21,6 @@ LIMIT = 64 << 20
 """The default of the argument `limit` of decoders, in bytes: see "How much memory a decoder takes" in bridge/README.md."""
 
 
-def limit_of(limit: int) -> int:
-    """Checks a limit, and returns it for the C extension, or 2**47 - 1 if it is larger: the most that DLB_LIMIT can hold."""
-    value = operator.index(limit)
-    if value < 0:
-        raise ValueError(f"dlbridge: limit = {value} is negative")
-    return min(value, (1 << 47) - 1)
-
-
 class Elements:
     """A tensor of strings, binaries, media, handles or quantised numbers.
 

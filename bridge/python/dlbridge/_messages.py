@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Buffer, limit_of
+from ._elements import LIMIT, Buffer
 from ._json import dumps, loads, object_of, read
 
 _UNREAD: Any = object()
@@ -180,7 +180,7 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
     gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that would take
     more memory; after an error no buffer is held.
     """
-    message = _message(_core.tens_decode(frames, message_only, join, limit_of(limit)))
+    message = _message(_core.tens_decode(frames, message_only, join, limit))
     message._join = join
     return message
 
@@ -276,7 +276,8 @@ def decode_all(
     Ownership, limit and errors of each message are those of `decode`. A message that is malformed, or exceeds the limit, raises its error
     after all messages before it have been returned.
     """
-    return _iterate(memoryview(data), message_only, join, limit_of(limit))
+    _core.check_limit(limit)  # now, and not with the first message
+    return _iterate(memoryview(data), message_only, join, limit)
 
 
 def _iterate(data: memoryview, message_only: bool, join: bool, limit: int) -> Iterator[Message]:

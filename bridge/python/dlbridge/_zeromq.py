@@ -17,8 +17,8 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from ._core import empty, from_buffer, require_library
-from ._elements import LIMIT, limit_of
+from ._core import check_limit, empty, from_buffer, require_library
+from ._elements import LIMIT
 from ._messages import Message, decode, decode_frames, encode, encode_frames
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def recv(
     Ownership: the tensors hold the memory of their parts, also after the socket is closed. Errors: those of `decode` for a message that
     is not valid, which is dropped whole; and those of the socket.
     """
-    limit = limit_of(limit)  # before a message is taken
+    check_limit(limit)  # before a message is taken
     require_library()
     state = _state(socket, "recv")
     first = 1 if state.type == _ROUTER else 0

@@ -27,11 +27,12 @@ _DIALECTS = {"doc": 0, "py004": 1, "rs015": 2}
 
 
 def _dialect(name: str) -> int:
-    if not isinstance(name, str):
-        raise TypeError(f"dlbridge: dialect must be a str, not {type(name)!r}")
-    if name not in _DIALECTS:
-        raise ValueError(f"dlbridge: dialect {name!r} is not one of {', '.join(_DIALECTS)}")
-    return _DIALECTS[name]
+    try:
+        return _DIALECTS[name]
+    except (KeyError, TypeError):  # TypeError: it has no hash
+        if isinstance(name, str):
+            raise ValueError(f"dlbridge: dialect {name!r} is not one of {', '.join(_DIALECTS)}") from None
+        raise TypeError(f"dlbridge: dialect must be a str, not {type(name)!r}") from None
 
 
 def decode(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) -> Tensor | Elements:

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Buffer, Elements, copied, limit_of, only_elements, only_tensor
+from ._elements import LIMIT, Buffer, Elements, copied, only_elements, only_tensor
 
 __all__ = ["Elements", "decode", "decode_elements", "decode_tensor", "encode"]
 
@@ -42,7 +42,7 @@ def decode(
 
     Errors: ValueError for malformed data, and for a tensor that exceeds the limit.
     """
-    return copied(_core.tensorflow_decode(data, Elements, limit_of(limit), lenient, integers), data, copy)
+    return copied(_core.tensorflow_decode(data, Elements, limit, lenient, integers), data, copy)
 
 
 def decode_tensor(

@@ -1,4 +1,4 @@
-/* Frames for the Go library, and the lists and memoryviews that decoders return. */
+/* Frames for the Go library, and the limits, lists and memoryviews of decoders. */
 #include "library.h"
 
 #include <stdlib.h>
@@ -53,6 +53,25 @@ PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void
   }
   if (list != NULL) PyObject_GC_Track(list);
   return list;
+}
+
+int parse_limit(PyObject *object, void *out) {
+  const long long most = (1LL << 47) - 1; /* the most that DLB_LIMIT can hold */
+  PyObject *number = PyNumber_Index(object);
+  if (number == NULL) return 0;
+  int overflow;
+  long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  int negative = overflow < 0 || (overflow == 0 && value < 0);
+  if (negative) PyErr_Format(PyExc_ValueError, "dlbridge: limit = %R is negative", number);
+  Py_DECREF(number);
+  *(uint64_t *)out = (uint64_t)(overflow > 0 || value > most ? most : value);
+  return !negative;
+}
+
+PyObject *check_limit(PyObject *Py_UNUSED(module), PyObject *object) {
+  uint64_t limit;
+  if (!parse_limit(object, &limit)) return NULL;
+  Py_RETURN_NONE;
 }
 
 PyObject *private_list(PyObject *sequence) {

@@ -52,6 +52,8 @@ PyObject *raise_forked(void);
 PyObject *raise_library(const dlb_error *error);
 /* Lends the bytes of a contiguous bytes-like object. -1 with an exception. */
 int lend_frame(PyObject *object, dlb_frame *frame);
+/* Converts the argument `limit` of a decoder to a uint64_t that DLB_LIMIT can hold, for PyArg_ParseTuple: 0 with an exception. */
+int parse_limit(PyObject *object, void *out);
 /* Returns a memoryview, with a loan of its own, of the bytes that an object has lent before; NULL with ValueError if the object
  * now has other bytes. */
 PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent);

@@ -118,6 +118,7 @@ static PyMethodDef functions[] = {
 #endif
     {"library_counters", library_counters, METH_NOARGS, NULL},
     {"require_library", library_require, METH_NOARGS, NULL},
+    {"check_limit", check_limit, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

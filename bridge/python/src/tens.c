@@ -180,8 +180,8 @@ static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t c
 /* Returns the limit in bytes of the Go library for a message of these frames. The rule of Python's decoders (bridge/README.md) allows
  * 64 bytes for each byte of the frames and 2816 for each frame. Of these, the copies of `recv` take 4, and Python's objects for a
  * frame 2304; those for the tensors of a label take less than the library counts for it. */
-static uint64_t library_limit(const dlb_frame *frames, size_t count, size_t limit) {
-  uint64_t total = 1 + (uint64_t)limit + 512 * (uint64_t)count;
+static uint64_t library_limit(const dlb_frame *frames, size_t count, uint64_t limit) {
+  uint64_t total = 1 + limit + 512 * (uint64_t)count;
   for (size_t i = 0; i < count && total >> 47 == 0; i++) total += 60 * (uint64_t)frames[i].size;
   return DLB_LIMIT(total);
 }
@@ -190,14 +190,14 @@ static uint64_t library_limit(const dlb_frame *frames, size_t count, size_t limi
 PyObject *tens_decode(PyObject *module, PyObject *args) {
   PyObject *sequence;
   int message_only, join;
-  Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "Oppn", &sequence, &message_only, &join, &limit)) return NULL;
+  uint64_t limit;
+  if (!PyArg_ParseTuple(args, "OppO&", &sequence, &message_only, &join, parse_limit, &limit)) return NULL;
   uint64_t options = (message_only ? DLB_DECODE_MESSAGE_ONLY : 0) | (join ? DLB_DECODE_JOIN : 0);
   const library *go = get_library(module);
   dlb_frame *frames;
   size_t count;
   if (go == NULL || lend_frames(sequence, "frames", &frames, &count) < 0) return NULL;
-  dlb_message *message = decode_frames(go, frames, count, options | library_limit(frames, count, (size_t)limit));
+  dlb_message *message = decode_frames(go, frames, count, options | library_limit(frames, count, limit));
   if (message == NULL) return NULL;
   PyObject *result = read_message(PyModule_GetState(module), go, message);
   KEEPING_EXCEPTION(go->dlb_message_free(message));

@@ -15,9 +15,9 @@ static const value_format tensorflow = {"tensorflow", BYTES, decode, encode};
 /* (data, Elements, limit, lenient, integers) -> Tensor or Elements */
 PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
-  Py_ssize_t limit;
+  uint64_t limit;
   int lenient, integers;
-  if (!PyArg_ParseTuple(args, "OOnpp", &data, &elements, &limit, &lenient, &integers)) return NULL;
+  if (!PyArg_ParseTuple(args, "OOO&pp", &data, &elements, parse_limit, &limit, &lenient, &integers)) return NULL;
   uint64_t options = DLB_LIMIT(limit > 0 ? limit : 1);
   options |= (lenient ? DLB_TENSORFLOW_LENIENT : 0) | (integers ? DLB_TENSORFLOW_INTEGERS : 0);
   return value_decode(&tensorflow, module, data, elements, options);
