@@ -19,10 +19,13 @@ run() {
 files=$(grep -rlE '^func Fuzz\w+\(' --include='*_test.go' bridge dlpack tens)
 for package in $(dirname $files | sort -u); do
   name=$(echo "$package" | tr / -)
-  "${GO:-go}" test -c -fuzz=Fuzz -o "$folder/$name.test" "./$package"
-  targets=$("$folder/$name.test" -test.list='^Fuzz')
-  for target in $targets; do
-    echo "$target ./$package"
-    (cd "$package" && run "$name" "$target")
-  done
+  "${GO:-go}" test -c -vet=off -fuzz=Fuzz -o "$folder/$name.test" "./$package"
+  (
+    cd "$package"
+    targets=$("$folder/$name.test" -test.list='^Fuzz')
+    for target in $targets; do
+      echo "$target ./$package"
+      run "$name" "$target"
+    done
+  )
 done
