@@ -19,3 +19,10 @@ func CountTries(s *Socket, ctx context.Context, tries *atomic.Int64) error {
 
 // FetchesNothing makes the socket lose the rest of a message whose first frame libzmq has fetched, when its connection ends.
 func FetchesNothing(s *Socket) { s.kind = Pull }
+
+// Looks returns the number of sockets that libzmq will be asked about.
+func Looks() int {
+	looks.mu.Lock()
+	defer looks.mu.Unlock()
+	return len(looks.sockets)
+}

@@ -52,6 +52,8 @@ type Socket struct {
 	early    bool  // the inbox has a message that receiveEarly has received, for the next call that receives
 	cut      C.int // not 0 if the last request of a REQ did not reach its peer (see zeromq_send)
 	refused  bool  // a REP owes an answer to a request that Recv has refused
+	sends    bool  // after the first Send
+	looking  bool  // looks has the socket
 	waits    waiters
 }
 
@@ -306,6 +308,7 @@ func (s *Socket) call(what string, f func() (C.int, error)) error {
 	if s.otherWaits(nil) {
 		s.wake(nil)
 	}
+	s.lookSoon()
 	if rc != 0 {
 		return failed(what, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -42,7 +43,7 @@ func (w *waiter) wake() {
 // which the socket is ready. Without that, a waiter would sleep through a change that another call has seen.
 type waiters struct {
 	calls []*waiter
-	file  *os.File // of the descriptor, nil before the first wait
+	file  *os.File // of the descriptor, nil before the first wait and the first Send
 }
 
 // otherWaits reports whether a call waits for the socket, except the given one. The caller holds s.mu.
@@ -77,36 +78,87 @@ func duplicate(fd int) (*os.File, error) {
 	return os.NewFile(number, "libzmq"), nil
 }
 
-// add adds a waiter. For the first one it starts the goroutine that waits for the descriptor.
+// watch starts the goroutine that waits for the descriptor, if there is none yet. The caller holds s.mu.
+func (s *Socket) watch() error {
+	if s.waits.file != nil {
+		return nil
+	}
+	file, err := s.watched()
+	if err != nil {
+		return err
+	}
+	connection, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return fmt.Errorf("zeromq: wait: %w", err)
+	}
+	s.waits.file = file
+	background.Go(func() {
+		connection.Read(func(uintptr) bool { // is called at first, and whenever the descriptor becomes readable
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			switch len(s.waits.calls) {
+			case 0:
+				s.lookSoon()
+			case 1: // it looks itself
+				s.waits.calls[0].wake()
+			default:
+				s.wake(nil)
+			}
+			return s.ptr == nil
+		})
+	})
+	return nil
+}
+
+// lookAfter is the time until libzmq is asked about a socket that sends, so that many messages and signals have one look.
+const lookAfter = 10 * time.Millisecond
+
+// looks has the sockets that libzmq will be asked about, each once.
+var looks struct {
+	mu      sync.Mutex
+	sockets []*Socket
+}
+
+// lookSoon asks libzmq about a socket that sends, after lookAfter. libzmq releases the messages for a peer that has gone only in calls that
+// look for messages to receive, and a program that only sends makes none. A peer that goes later signals it by the descriptor; but another
+// call may have taken the signal and not have looked, so each call looks soon. The caller holds s.mu.
+func (s *Socket) lookSoon() {
+	if !s.sends || s.looking {
+		return
+	}
+	s.looking = true
+	looks.mu.Lock()
+	defer looks.mu.Unlock()
+	looks.sockets = append(looks.sockets, s)
+	if len(looks.sockets) == 1 {
+		background.Go(look)
+	}
+}
+
+func look() {
+	time.Sleep(lookAfter)
+	looks.mu.Lock()
+	sockets := looks.sockets
+	looks.sockets = nil
+	looks.mu.Unlock()
+	for _, s := range sockets {
+		s.mu.Lock()
+		s.looking = false
+		s.wake(nil)
+		s.mu.Unlock()
+	}
+}
+
+// add adds a waiter.
 func (s *Socket) add(w *waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ptr == nil {
 		return fmt.Errorf("zeromq: the socket is %w", ErrClosed)
 	}
-	if s.waits.file == nil {
-		file, err := s.watched()
-		if err != nil {
-			return err
-		}
-		connection, err := file.SyscallConn()
-		if err != nil {
-			file.Close()
-			return fmt.Errorf("zeromq: wait: %w", err)
-		}
-		s.waits.file = file
-		background.Go(func() {
-			connection.Read(func(uintptr) bool { // is called at first, and whenever the descriptor becomes readable
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if len(s.waits.calls) == 1 { // it looks itself
-					s.waits.calls[0].wake()
-				} else if len(s.waits.calls) > 1 {
-					s.wake(nil)
-				}
-				return s.ptr == nil
-			})
-		})
+	if err := s.watch(); err != nil {
+		return err
 	}
 	s.waits.calls = append(s.waits.calls, w)
 	return nil
@@ -131,7 +183,12 @@ func (s *Socket) do(ctx context.Context, what string, event C.int, try func() (d
 		if s.ptr == nil {
 			err = fmt.Errorf("zeromq: %s: the socket is %w", what, ErrClosed)
 		} else {
+			if event == pollOut {
+				s.sends = true
+				s.watch() // if there is no descriptor for it, the next Send tries again
+			}
 			done, err = try()
+			s.lookSoon()
 			if s.early || s.otherWaits(w) {
 				events, _ := s.wake(w)
 				ready = events&event != 0

@@ -11,11 +11,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
+	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
@@ -205,6 +207,85 @@ func TestARouterWaitsForThePeerThatIsFull(t *testing.T) {
 	sending.Wait()
 	cancel()
 	receiving.Wait()
+}
+
+// gone makes a peer connect to a bound socket, which then sends it messages that do not all fit into the connection, and lets the peer go.
+func gone(t *testing.T, bound *zeromq.Socket, address string, kind zeromq.Type, id string, send func() error) {
+	c := newContext(t)
+	peer := newSocket(t, c, kind, zeromq.Linger(0), zeromq.ReceiveHighWater(1), zeromq.RoutingID([]byte(id)))
+	if kind == zeromq.Sub {
+		require.NoError(t, peer.Set(zeromq.Subscribe("")))
+	}
+	require.NoError(t, peer.Connect(address))
+	waitFor(t, "no connection", func() bool {
+		if err := bound.SendFrames(deadline(t), [][]byte{[]byte(id), nil}); err != nil {
+			require.ErrorIs(t, err, syscall.EHOSTUNREACH)
+			return false
+		}
+		return received(peer)
+	})
+	for range 30 {
+		require.NoError(t, send())
+	}
+	waitFor(t, "a look", func() bool { return zeromq.Looks() == 0 }) // the peer goes later
+	require.NoError(t, c.Close())
+}
+
+// libzmq releases the messages for a peer that has gone only in a call that looks for messages to receive.
+func TestMemoryForAPeerThatHasGoneIsReleasedWithoutACall(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for name, kinds := range map[string][2]zeromq.Type{
+		"ROUTER": {zeromq.Router, zeromq.Dealer}, "DEALER": {zeromq.Dealer, zeromq.Dealer}, "PUSH": {zeromq.Push, zeromq.Pull},
+		"PUB": {zeromq.Pub, zeromq.Sub},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSocket(t, newContext(t), kinds[0], zeromq.Linger(0))
+			if kinds[0] == zeromq.Router {
+				require.NoError(t, s.Set(zeromq.Mandatory()))
+			}
+			address, err := s.Bind("tcp://127.0.0.1:*")
+			require.NoError(t, err)
+			x := numbers(t, 1<<18)
+			defer x.Close()
+			m, err := zeromq.Encode([]*dlpack.Tensor{x})
+			require.NoError(t, err)
+			defer m.Close()
+			for i := range 3 {
+				copies := [][]byte{fmt.Append(nil, "copies", i), make([]byte, 1<<20)}
+				gone(t, s, address, kinds[1], string(copies[0]), func() error { return s.SendFrames(deadline(t), copies) })
+				m.Routing = [][]byte{fmt.Append(nil, "tensors", i)}
+				gone(t, s, address, kinds[1], string(m.Routing[0]), func() error { return s.Send(deadline(t), m) })
+				waitForExports(t)
+			}
+		})
+	}
+}
+
+// A look asks for no other look, and keeps no socket.
+func TestLooksEndWithTheLastSend(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	var context weak.Pointer[zeromq.Context]
+	var socket weak.Pointer[zeromq.Socket]
+	func() {
+		c, err := zeromq.NewContext()
+		require.NoError(t, err)
+		s := newSocket(t, c, zeromq.Pub)
+		context, socket = weak.Make(c), weak.Make(s)
+		_, err = s.Bind("inproc://looks")
+		require.NoError(t, err)
+		waitFor(t, "looks of other tests", func() bool { return zeromq.Looks() == 0 })
+		require.NoError(t, s.SendFrames(deadline(t), [][]byte{nil}))
+		require.Equal(t, 1, zeromq.Looks())
+		waitFor(t, "no look", func() bool { return zeromq.Looks() == 0 })
+		time.Sleep(50 * time.Millisecond)
+		require.Zero(t, zeromq.Looks())
+		require.NoError(t, s.SendFrames(deadline(t), [][]byte{nil}))
+		require.NoError(t, c.Close())
+	}()
+	waitFor(t, "the socket is kept", func() bool {
+		runtime.GC()
+		return context.Value() == nil && socket.Value() == nil
+	})
 }
 
 // Two calls that wait for one socket used to wake each other without an end.
