@@ -201,8 +201,6 @@ core_share *tensor_hold(Tensor *self);
 int tensor_read_only(const Tensor *self);
 /* Returns a tuple of ints. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
-/* Sets whether the memory of freed Tensors is kept for new ones. */
-void keep_spares(int keep);
 /* Returns the first share of memory that somebody else owns, or NULL without an exception if there is no memory for the share.
  * When the last share ends, lender(ctx) is called to tell the owner; lender may be NULL. */
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);

@@ -165,7 +165,6 @@ static int execute(PyObject *module) {
   state->function_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &function_spec, NULL);
   if (state->function_type == NULL || watch_end() < 0) return -1;
   exchange_type(state->tensor_type, 1);
-  keep_spares(1);
   return 0;
 }
 
@@ -188,7 +187,6 @@ static int clear(PyObject *module) {
   if (state->tensor_type != NULL) {
     exchange_type(state->tensor_type, 0);
     forget_arguments();
-    keep_spares(0);
   }
   return 0;
 }

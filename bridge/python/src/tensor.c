@@ -18,44 +18,10 @@ int tensor_read_only(const Tensor *self) {
   return self->writability_unknown || (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
 }
 
-#ifdef Py_GIL_DISABLED
-void keep_spares(int Py_UNUSED(keep)) {}
-
-static Tensor *tensor_alloc(PyTypeObject *type, Py_ssize_t ndim) { return PyObject_NewVar(Tensor, type, ndim); }
-
-static void tensor_free(Tensor *self) { PyObject_Free(self); }
-#else
-/* Memory of freed Tensors of few dimensions, which new Tensors reuse. */
-enum { SPARE_RANK = 4, SPARES = 32 };
-
-static struct {
-  Tensor *tensors[SPARES];
-  int count, room;
-} spares;
-
-void keep_spares(int keep) {
-  spares.room = keep ? SPARES : 0;
-  while (spares.count > spares.room) PyObject_Free(spares.tensors[--spares.count]);
-}
-
-static Tensor *tensor_alloc(PyTypeObject *type, Py_ssize_t ndim) {
-  if (ndim > SPARE_RANK) return PyObject_NewVar(Tensor, type, ndim);
-  Tensor *self = spares.count > 0 ? spares.tensors[--spares.count]
-                                  : PyObject_Malloc(sizeof(Tensor) + 3 * SPARE_RANK * sizeof(int64_t));
-  if (self == NULL) return (Tensor *)PyErr_NoMemory();
-  return (Tensor *)PyObject_InitVar((PyVarObject *)self, type, ndim);
-}
-
-static void tensor_free(Tensor *self) {
-  if (self->view.ndim <= SPARE_RANK && spares.count < spares.room) spares.tensors[spares.count++] = self;
-  else PyObject_Free(self);
-}
-#endif
-
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                    const core_extent *extent) {
   Py_ssize_t ndim = view->ndim;
-  Tensor *self = tensor_alloc(type, ndim);
+  Tensor *self = PyObject_NewVar(Tensor, type, ndim);
   if (self == NULL) return NULL;
   int64_t *shape = self->dims, *strides = shape + ndim;
   for (Py_ssize_t d = 0; d < ndim; d++) shape[d] = view->shape[d];
@@ -142,7 +108,7 @@ void tensor_dealloc(PyObject *op) {
   if (self->weak != NULL) PyObject_ClearWeakRefs(op);
   if (self->share != NULL) share_end(self->share);
   Py_XDECREF(self->missing);
-  tensor_free(self);
+  PyObject_Free(self);
   Py_DECREF(type);
 }
 
