@@ -9,9 +9,9 @@
  *   planes      they have it along different dimensions: a transpose, in blocks of whole cache lines on both sides
  *
  * With AVX2, lines with small steps and most planes go through vector registers if their items have 1, 2, 4 or 8 bytes, and
- * transposes also if they have 16 (choose_avx2). All others use the plain loops; the tests compare the results of both. Large
- * copies use non-temporal stores, which bypass the caches: a cache line that is written as a whole is then not read from memory
- * first. */
+ * transposes also if they have 16 (choose_avx2). All others use the plain loops, also those for which these are faster; the tests
+ * compare the results of both. Large copies use non-temporal stores, which bypass the caches: a cache line that is written as a
+ * whole is then not read from memory first. */
 #include "copy.h"
 
 #include <inttypes.h>
@@ -336,7 +336,9 @@ enum {
   PATCH = 2 * LINE,    /* bytes of a patch's column, and of its row */
   PITCH = LINE + PATCH, /* bytes from one column of the buffer to the next; the first LINE bytes hold the end of the patch above */
   NARROW = 16,          /* columns of a patch, or fewer: as many as the buffer on the stack has room for */
-  LARGE_PLANE = 1 << 18 /* bytes of a plane that is worth a buffer in the heap */
+  LARGE_PLANE = 1 << 18, /* bytes of a plane that is worth a buffer in the heap */
+  SMALL_PLANE = 1 << 18, /* bytes of a plane that the L2 cache holds on both sides */
+  EVICTING = 2048        /* rows at a distance of a multiple of so many bytes share two sets of lines of the L1 cache */
 };
 
 /* Writes a patch with non-temporal stores, in whole cache lines, wherever its columns begin. The part of a column that fills no
@@ -427,6 +429,8 @@ AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t r
 
 /* ---- planes and lines ------------------------------------------------------------------------ */
 
+static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
+
 /* A copy in its simplest form. */
 typedef struct plan plan;
 struct plan {
@@ -513,7 +517,15 @@ static void transpose_plane(const plan *p, char *dst, const char *src) {
   plain_blocks(dst + rows * fast.dst, src + rows * fast.src, &(axis){fast.size - rows, fast.dst, fast.src}, &other, item);
 }
 
-/* Replaces the innermost loop by one that uses shuffles or tiles, if one of them applies. */
+/* Reports whether the plain loops transpose a plane faster than tiles: one whose columns fill no patch, or a small one of large
+ * items. They do not if the rows of the source evict each other from the L1 cache. */
+static int plain_is_faster(const plan *p) {
+  int64_t item = (int64_t)p->item, size = p->fast.size * item;
+  if (item < 4 || p->stream || p->fast.src % EVICTING == 0) return 0;
+  return size < PATCH || (item > 4 && size * p->other.size <= SMALL_PLANE);
+}
+
+/* Replaces the innermost loop by one that uses shuffles or tiles, if one of them applies and is faster. */
 static void choose_avx2(plan *p) {
   int64_t item = (int64_t)p->item;
   int shuffled = item == 1 || item == 2 || item == 4 || item == 8;
@@ -521,6 +533,7 @@ static void choose_avx2(plan *p) {
   if (p->fast.dst != item || !(shuffled || item == 16)) return;
   int64_t step = p->fast.src / item;
   int even = p->fast.src % item == 0 && shuffled;
+  if (item == 8 && magnitude(step) == CHANNELS) return; /* two items in a cache line: the plain loops are faster */
   if (p->copy == copy_line) {
     if (even && step != 0 && -CHANNELS <= step && step <= CHANNELS) {
       make_gather(&p->shuffles, (int)(step < 0 ? -step : step), step < 0, p->item);
@@ -535,14 +548,12 @@ static void choose_avx2(plan *p) {
   } else if (shuffled && p->fast.size <= CHANNELS && p->other.dst == p->fast.size * item) {
     make_weave(&p->shuffles, (int)p->fast.size, p->item);
     p->copy = weave_channels;
-  } else {
+  } else if (!plain_is_faster(p)) {
     p->copy = transpose_plane;
   }
 }
 
 #endif
-
-static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
 /* Reports whether axis a is slower than axis b. */
 static int slower(axis a, axis b) {
