@@ -7,10 +7,11 @@
 // # Design notes
 //
 // The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
-// memory of values. They enter Go only through function pointers (capi_decoder, capi_encoder, capi_counting), and never
-// in a forked child. Therefore they work on any thread, at any time, and in a forked child. Those that need no file with
+// memory of values. They enter Go only through a function pointer (capi_counting), and never in a
+// forked child. Therefore they work on any thread, at any time, and in a forked child. Those that need no file with
 // _cgo_export.h make up libdlbridge_tensor, a library without Go (sources.sh of package libdlbridge). Decoding and
-// encoding is done in Go: tens.c, decthings.c and tensorflow.c check arguments and call the Go files of the same names.
+// encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go
+// have a row for each format.
 //
 // Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
 // writes a description into C memory. C takes frames and tensors over after Go has returned, so that an error at any

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "formats.h"
 
 /* In libdlbridge.so, what is shared with libdlbridge_tensor.so is not hidden: see bridge/libdlbridge/build.sh. */
 #ifndef CAPI
@@ -209,8 +210,10 @@ typedef struct capi_reading {
   capi_elements *elements; /* NULL for a tensor; if it is set, only `end` and `own` are set too */
 } capi_reading;
 
-/* The input of a decoder, and the readings that it fills in. The caller of capi_decode_values sets offset, options and count. */
+/* The input of Go's decoder (capiValueDecode), and the readings that it fills in. */
 typedef struct capi_input {
+  size_t format; /* its row in formats.h */
+  int several;   /* whether other values may follow each value */
   const dlb_frame *frame;
   size_t offset;
   uint64_t options;
@@ -219,21 +222,5 @@ typedef struct capi_input {
   int64_t *dims; /* room for shapes */
   size_t room; /* of dims, in entries */
 } capi_input;
-
-/* Go's decoder of a format: fills the readings of `in`. */
-typedef int32_t (*capi_decoder)(capi_input *in, dlb_error *error);
-/* Go's encoder of a format: writes the tensor, or the elements if it is NULL, with a dialect or options in `how`. */
-typedef int32_t (*capi_encoder)(size_t *out, void *data, size_t room, DLManagedTensorVersioned *tensor,
-                                dlb_elements *elements, uint64_t how, dlb_error *error);
-
-/* Decodes values of a frame from in->offset on: up to in->count, and not more than elements.c has readings for. */
-CAPI int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
-                                capi_input *in, dlb_error *error);
-/* Checks a value. If it is a tensor, sets *view to a copy of its description without a deleter, which Go may import. The values
- * and formats of elements are checked only if with_values is not 0. */
-CAPI int32_t capi_check_value(const char *op, const dlb_value *value, int with_values, DLManagedTensorVersioned *view,
-                              dlb_error *error);
-CAPI int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
-                               capi_encoder encoder, uint64_t how, dlb_error *error);
 
 #endif

@@ -1,8 +1,9 @@
-/* dlb_value and dlb_elements, for decthings.c and tensorflow.c. The Go decoder of a format reads the caller's frame, and
- * reports where in the frame the elements lie. The tensors, the copies of unaligned elements and the share of the frame
+/* dlb_value and dlb_elements, and the functions of each format in formats.h. The Go decoder of a format reads the caller's frame,
+ * and reports where in the frame the elements lie. The tensors, the copies of unaligned elements and the share of the frame
  * are made here, after Go has returned. */
-#include "capi.h"
+#include "_cgo_export.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,7 +42,7 @@ void dlb_elements_free(dlb_elements *elements) {
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-/* The most tensors that one call of dlb_decthings_decode_batch decodes, and the most dimensions of all of them. */
+/* The most values that one call of dlb_NAME_decode_batch decodes, and the most dimensions of all of them. */
 enum { READINGS = 128, DIMS = 512 };
 
 /* Sets *out to the tensor of a reading, which aliases the frame or has memory of its own. */
@@ -112,9 +113,9 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
   return capi_fail(error, code, "%s: the decoded tensor is invalid", op);
 }
 
-/* The readings are on the heap, because they would be too large for a small stack. */
-int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
-                           capi_input *in, dlb_error *error) {
+/* Decodes values of a frame from in->offset on: up to in->count, and not more than READINGS. The caller sets format, several, offset,
+ * options and count. The readings are on the heap, because they would be too large for a small stack. */
+static int32_t decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_input *in, dlb_error *error) {
   int32_t code = capi_check_frames(op, "frame", frame, 1, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
@@ -130,7 +131,7 @@ int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *fram
   in->readings = (capi_reading *)room;
   in->dims = (int64_t *)(room + dims_at);
   in->room = DIMS;
-  code = decoder(in, error);
+  code = capiValueDecode(in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
     if (in->readings[i].elements != NULL) end_elements(in->readings[i].elements);
@@ -172,8 +173,10 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   return check_list(op, "elements->formats", e->formats, e->count, error);
 }
 
-int32_t capi_check_value(const char *op, const dlb_value *value, int with_values,
-                         DLManagedTensorVersioned *view, dlb_error *error) {
+/* Checks a value. If it is a tensor, sets *view to a copy of its description without a deleter, which Go may import. The values
+ * and formats of elements are checked only if with_values is not 0. */
+static int32_t check_value(const char *op, const dlb_value *value, int with_values, DLManagedTensorVersioned *view,
+                           dlb_error *error) {
   if (value == NULL) return capi_null(op, "value", error);
   int32_t code = CAPI_CHECK_RESERVED(op, "value", value, error);
   if (code != DLB_OK) return code;
@@ -188,15 +191,106 @@ int32_t capi_check_value(const char *op, const dlb_value *value, int with_values
   return DLB_OK;
 }
 
-int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
-                          capi_encoder encoder, uint64_t how, dlb_error *error) {
+/* ---- the functions of the formats ------------------------------------------------------------ */
+
+/* What formats.h says of a format, and the text of it for errors. */
+typedef struct format_row {
+  uint64_t dialect, decode, encode, either;
+  const char *last_dialect, *either_text;
+} format_row;
+
+static const format_row rows[] = {
+#define ROW(name, dialect, decode, encode, either) {dialect, decode, encode, either, #dialect, #either},
+    FORMATS(ROW)
+#undef ROW
+};
+
+/* `known` are the options that the function knows. A decoder also knows DLB_LIMIT, which is above the bits of other options. */
+static int32_t check_options(const char *op, size_t format, uint64_t options, uint64_t known, int decoder, dlb_error *error) {
+  const format_row *f = &rows[format];
+  if (f->dialect > 0) {
+    uint64_t dialect = decoder ? options & (DLB_LIMIT(1) - 1) : options;
+    if (dialect <= f->dialect) return DLB_OK;
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: dialect = %" PRIu64 " is not in 0..%" PRIu64 " (%s)", op, dialect,
+                     f->dialect, f->last_dialect);
+  }
+  int32_t code = capi_check_bits(op, "options", options, decoder ? known | DLB_LIMIT(-1) : known, error);
+  uint64_t chosen = options & f->either;
+  if (code != DLB_OK || (chosen & (chosen - 1)) == 0) return code;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options have more than one of %s", op, f->either_text);
+}
+
+static int32_t decode(const char *op, size_t format, dlb_value *out, const dlb_frame *frame, uint64_t options, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(op, out, error);
+  if (code == DLB_OK) code = check_options(op, format, options, rows[format].decode, 1, error);
+  if (code != DLB_OK) return code;
+  capi_input in = {.format = format, .count = 1, .options = options};
+  return decode_values(op, out, frame, &in, error);
+}
+
+static int32_t decode_batch(const char *op, size_t format, dlb_value *out, size_t count, size_t *next, const dlb_frame *frame,
+                            size_t offset, uint64_t options, dlb_error *error) {
+  if (next != NULL) *next = 0;
+  if (count > PTRDIFF_MAX / sizeof *out)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, more than memory can hold", op, count);
+  int32_t code = capi_clear(op, out, count * sizeof *out, error);
+  if (code == DLB_OK && next == NULL) code = capi_null(op, "next", error);
+  if (code == DLB_OK && count == 0) code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = 0, must be at least 1", op);
+  if (code == DLB_OK) code = check_options(op, format, options, rows[format].decode, 1, error);
+  if (code != DLB_OK) return code;
+  capi_input in = {.format = format, .several = 1, .count = count, .offset = offset, .options = options};
+  code = decode_values(op, out, frame, &in, error);
+  if (code != DLB_OK) return code;
+  *next = offset;
+  for (size_t i = 0; i < count && out[i].size > 0; i++) *next += out[i].size;
+  return code;
+}
+
+static int32_t encode(const char *op, size_t format, size_t *out, void *data, size_t room, const dlb_value *value,
+                      uint64_t options, dlb_error *error) {
   DLManagedTensorVersioned view;
-  int32_t code = capi_check_bytes(op, "data", data, room, error);
-  if (code == DLB_OK) code = capi_check_value(op, value, 1, &view, error);
+  int32_t code = CAPI_CLEAR(op, out, error);
+  if (code == DLB_OK) code = check_options(op, format, options, rows[format].encode, 0, error);
+  if (code == DLB_OK) code = capi_check_bytes(op, "data", data, room, error);
+  if (code == DLB_OK) code = check_value(op, value, 1, &view, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   /* Without room `data` may be any value, which must not become a Go pointer. */
-  code = encoder(out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
+  code = capiValueEncode(format, out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements,
+                         options, error);
   if (code != DLB_OK || data == NULL || *out <= room) return code;
   return capi_fail(error, DLB_ERROR_ROOM, "%s: data has room for %zu bytes, %zu are required", op, room, *out);
 }
+
+static int32_t check(const char *op, size_t format, dlb_bytes rules, const dlb_value *value, dlb_error *error) {
+  DLManagedTensorVersioned view;
+  int32_t code = capi_check_bytes(op, "rules.data", rules.data, rules.size, error);
+  if (code == DLB_OK) code = check_value(op, value, 0, &view, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
+  if (code != DLB_OK) return code;
+  if (rules.size == 0) rules.data = NULL;
+  return capiValueCheck(format, rules, value->tensor != NULL ? &view : NULL, value->elements, error);
+}
+
+#define FORMAT(name, ...)                                                                                                  \
+  int32_t dlb_##name##_decode(dlb_value *out, const dlb_frame *frame, uint64_t options, dlb_error *error) {                \
+    return decode(__func__, FORMAT_##name, out, frame, options, error);                                                    \
+  }                                                                                                                        \
+  int32_t dlb_##name##_encode(size_t *out, void *data, size_t room, const dlb_value *value, uint64_t options,              \
+                              dlb_error *error) {                                                                          \
+    return encode(__func__, FORMAT_##name, out, data, room, value, options, error);                                        \
+  }
+FORMATS(FORMAT)
+
+#define STREAM(name)                                                                                                       \
+  int32_t dlb_##name##_decode_batch(dlb_value *out, size_t count, size_t *next, const dlb_frame *frame, size_t offset,     \
+                                    uint64_t options, dlb_error *error) {                                                  \
+    return decode_batch(__func__, FORMAT_##name, out, count, next, frame, offset, options, error);                         \
+  }
+STREAMS(STREAM)
+
+#define RULE(name)                                                                                                         \
+  int32_t dlb_##name##_check(dlb_bytes rules, const dlb_value *value, dlb_error *error) {                                  \
+    return check(__func__, FORMAT_##name, rules, value, error);                                                            \
+  }
+RULES(RULE)

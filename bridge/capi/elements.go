@@ -6,6 +6,7 @@ package capi
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -21,11 +22,47 @@ type reading struct {
 	data            []byte // the frame
 	dims            []C.int64_t
 	values, formats []C.dlb_bytes // the entries that Take has not set yet
+	shape           []int64       // memory for the shape of the next value
 	limit           int64         // the bytes of memory that copies and elements may still take
 }
 
-func newReading(in *C.capi_input) *reading {
-	return &reading{C: in.readings, data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
+// batchSize is the number of bytes of the frame after which a call that decodes several values begins no further one. It bounds
+// the memory for copies of unaligned elements. A program that processes a stream needs these copies only one after another.
+const batchSize = 1 << 16
+
+// C: dlb_NAME_decode, and if in.several is set, dlb_NAME_decode_batch
+//
+//export capiValueDecode
+func capiValueDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		r := &reading{data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
+		decode, several := formats[in.format].decode, in.several != 0
+		readings := unsafe.Slice(in.readings, int(in.count))
+		start := int(in.offset)
+		for i, at := 0, start; i < len(readings) && (!several || at < len(r.data) && at-start < batchSize); i++ {
+			r.C = &readings[i]
+			d, err := decode(r, r.data[at:], in.options, several)
+			if err == nil && len(d.shape) > len(r.dims) {
+				return nil // the next call has room for the dimensions
+			}
+			if err == nil {
+				at += d.size
+				r.C.end = C.size_t(at)
+				err = r.finish(&d)
+			}
+			if err != nil {
+				r.C.end = 0
+				if i > 0 {
+					return nil // the next call reports the error
+				}
+				if fault, ok := errors.AsType[*elements.Error](err); ok {
+					fault.Offset += int64(start)
+				}
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // spend subtracts memory that a value takes from the limit. It fails if less is left.
@@ -81,6 +118,31 @@ func (r *reading) Take(values [][]byte, formats []string) {
 	r.formats = r.formats[len(formats):]
 }
 
+// numbers sets the reading to elements of size bytes each, which are consecutive in data: a part of the frame, or memory of
+// the reading.
+func (r *reading) numbers(dtype string, shape []int64, data []byte, size int) error {
+	if err := r.Begin(dtype, shape, len(data)/size, false); err != nil {
+		return err
+	}
+	for i := range r.values {
+		r.values[i] = text(data[i*size : (i+1)*size])
+	}
+	return nil
+}
+
+// finish completes the reading of a value. Tests inject faults after it.
+func (r *reading) finish(d *decoded) error {
+	if d.dtype != 0 {
+		if err := r.tensor(d.dtype, d.shape, d.data, d.inFrame); err != nil {
+			return err
+		}
+	}
+	if fault != nil {
+		fault(2)
+	}
+	return nil
+}
+
 // tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
 func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
 	if err := payload.CheckByteOrder(dt.ItemSize()); err != nil {
@@ -107,14 +169,6 @@ func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFram
 			r.C.copied = 1
 		}
 	}
-	return r.done()
-}
-
-// done marks the end of a reading, where tests inject faults.
-func (r *reading) done() error {
-	if fault != nil {
-		fault(2)
-	}
 	return nil
 }
 
@@ -123,23 +177,39 @@ func (r *reading) offset(b []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.data))))
 }
 
-// encoder is a format's functions that encode values.
-type encoder struct {
-	sizeElements   func(e *elements.Elements) (int, error)
-	appendElements func(dst []byte, e *elements.Elements) ([]byte, error)
-	sizeTensor     func(t *dlpack.Tensor) (int, error)
-	appendTensor   func(dst []byte, t *dlpack.Tensor) ([]byte, error)
+// C: dlb_NAME_encode. It encodes the elements, or the tensor if they are nil, into the room bytes at data.
+//
+//export capiValueEncode
+func capiValueEncode(format C.size_t, out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, options C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		f := formats[format].encode(options)
+		if elems != nil {
+			return withElements(elems, func(e *elements.Elements) error {
+				return encodeTo(out, data, room, e, f.sizeElements, f.appendElements)
+			})
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error {
+			return encodeTo(out, data, room, t, f.sizeTensor, f.appendTensor)
+		})
+	})
 }
 
-// encodeValue encodes the elements, or the tensor if they are nil, into the room bytes at data.
-func encodeValue(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, f encoder) error {
-	if elems != nil {
-		return withElements(elems, func(e *elements.Elements) error {
-			return encodeTo(out, data, room, e, f.sizeElements, f.appendElements)
-		})
-	}
-	return borrow(taken, func(t *dlpack.Tensor) error {
-		return encodeTo(out, data, room, t, f.sizeTensor, f.appendTensor)
+// C: dlb_NAME_check. It checks the elements, or the tensor if they are nil.
+//
+//export capiValueCheck
+func capiValueCheck(format C.size_t, rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		if err := dlpack.RequireMemory(perByte * int64(rules.size)); err != nil {
+			return err
+		}
+		check, err := formats[format].rules(viewText(rules))
+		if err != nil {
+			return err
+		}
+		if elems != nil {
+			return check(elementsOf(elems), nil)
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error { return check(nil, t) })
 	})
 }
 

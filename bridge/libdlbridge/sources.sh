@@ -19,7 +19,7 @@ for file in "$root"/dlpack/internal/core/*.c "$root"/bridge/capi/*.c; do
   esac
   case $file in
   */core/slot.c | */core/wake.c) continue ;; # each Go runtime has slots of its own, and is woken by itself
-  */capi/elements.c | */capi/tens_message.c) continue ;; # the messages and elements that Go decodes
+  */capi/tens_message.c) continue ;; # the messages that Go decodes
   esac
   grep -q '^#include "_cgo_export.h"' "$file" || echo "$file"
 done

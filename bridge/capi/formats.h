@@ -1,0 +1,25 @@
+/* formats.h: the formats whose values are a tensor or elements (dlb_value). The functions of dlbridge.h, those of the Python
+ * extension and the C programs of the tests are made of these lists; formats.go has a row for each. */
+#ifndef DLB_FORMATS_H_
+#define DLB_FORMATS_H_
+
+/* X(name, dialect, decode, encode, either): the functions dlb_NAME_decode and dlb_NAME_encode. Where `dialect` is not 0, the
+ * options of both are a dialect, from 0 to this one. Otherwise `decode` and `encode` are the options that they know beside
+ * DLB_LIMIT, and of `either` only one may be set. */
+#define FORMATS(X)                                                      \
+  X(decthings, DLB_DECTHINGS_RS015, 0, 0, 0)                            \
+  X(tensorflow, 0, DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS,    \
+    DLB_TENSORFLOW_FIELDS | DLB_TENSORFLOW_CONTENT | DLB_TENSORFLOW_PAD, \
+    DLB_TENSORFLOW_FIELDS | DLB_TENSORFLOW_CONTENT)
+
+/* X(name): formats whose values follow each other in a stream also have dlb_NAME_decode_batch. */
+#define STREAMS(X) X(decthings)
+
+/* X(name): formats with rules for tensors also have dlb_NAME_check. */
+#define RULES(X) X(decthings)
+
+#define FORMAT_INDEX(name, ...) FORMAT_##name,
+enum { FORMATS(FORMAT_INDEX) FORMAT_COUNT };
+#undef FORMAT_INDEX
+
+#endif
