@@ -31,8 +31,7 @@ class Elements:
 
     Errors: TypeError or ValueError for arguments of another form. The elements are checked when they are encoded.
 
-    Elements of Decthings are str (string), bytes-like (binary), or tuples (format, bytes-like) (image, audio, video).
-    Decoded bytes are memoryviews of the data. Elements of TensorFlow are bytes; strings may also be encoded from str.
+    An element is a str, bytes-like, or a tuple (format, bytes-like), as the format and the type say: see its module.
     A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
 
         >>> dlbridge.Elements("string", (2,), ["hello", "world"])

@@ -1,7 +1,8 @@
 """Tensors in the binary form of Decthings, and the rules that its methods impose on them.
 
 Numbers and booleans are `Tensor`s, which alias the decoded bytes if the elements are aligned there. Strings,
-binaries, images, audio and video are `Elements`. The published document and the clients write elements of variable
+binaries, images, audio and video are `Elements`: of str (string), bytes-like (binary), or tuples (format, bytes-like) (image,
+audio, video), where decoded bytes are memoryviews of the data. The published document and the clients write elements of variable
 size differently, and the bytes do not always show which way was used. `dialect` selects it: "doc" (the document),
 "py004" (the Python client up to 0.0.4 and the Rust crate up to 0.1.3) or "rs015" (the Rust crate from 0.1.4).
 Numbers and booleans are the same in all dialects.
@@ -48,7 +49,7 @@ def decode(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) 
 
     Errors: ValueError for malformed data, and for bytes after the tensor.
     """
-    return copied(_core.decthings_decode(data, _dialect(dialect), Elements), data, copy)
+    return copied(_core.value_decode("decthings", data, _dialect(dialect), None, False, Elements), data, copy)
 
 
 def decode_tensor(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) -> Tensor:
@@ -88,10 +89,10 @@ def decode_all(data: Buffer, *, dialect: Dialect = "doc") -> Iterator[Tensor | E
 
 
 def _iterate(data: memoryview, dialect: int) -> Iterator[Tensor | Elements]:
-    values, offset = _core.decthings_decode_batch(data, 0, dialect, Elements)
+    values, offset = _core.value_decode_batch("decthings", data, 0, dialect, False, Elements)
     while values:
         yield from values
-        values, offset = _core.decthings_decode_batch(data, offset, dialect, Elements)
+        values, offset = _core.value_decode_batch("decthings", data, offset, dialect, False, Elements)
 
 
 def encode(x: Any, *, dialect: Dialect = "doc") -> bytes:
@@ -103,7 +104,7 @@ def encode(x: Any, *, dialect: Dialect = "doc") -> bytes:
     Errors: BufferError for a data type that Decthings does not have, and for memory that the host cannot read;
     ValueError for elements that the type or the dialect cannot represent.
     """
-    return _core.decthings_encode(x, _dialect(dialect), Elements)
+    return _core.value_encode("decthings", x, _dialect(dialect), Elements)
 
 
 def check(rules: Mapping[str, Any], x: Any) -> None:
@@ -115,4 +116,4 @@ def check(rules: Mapping[str, Any], x: Any) -> None:
 
         >>> dlbridge.decthings.check({"shape": [-1], "allowedTypes": ["f64"]}, np.ones(2))
     """
-    _core.decthings_check(dumps(rules, "rules"), x, Elements)
+    _core.value_check("decthings", dumps(rules, "rules"), x, Elements)

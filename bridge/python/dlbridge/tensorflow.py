@@ -1,8 +1,8 @@
 """Tensors as TensorFlow serializes them (TensorProto), without TensorFlow.
 
 A tensor whose type DLPack has is a `Tensor`. It aliases the message if the elements are aligned in it and have the
-same form there as in memory. Strings, resources, variants and quantised numbers are `Elements` of bytes. Each element
-smaller than a byte takes a byte of its own.
+same form there as in memory. Strings, resources, variants and quantised numbers are `Elements` of bytes; strings
+may also be encoded from str. Each element smaller than a byte takes a byte of its own.
 
 The functions call the Go library, which is loaded on first use (see `dlbridge.load`). In a forked child of a
 process that has loaded the library they raise RuntimeError.
@@ -17,6 +17,10 @@ from ._core import Tensor
 from ._elements import LIMIT, Buffer, Elements, copied, only_elements, only_tensor
 
 __all__ = ["Elements", "decode", "decode_elements", "decode_tensor", "encode"]
+
+# DLB_TENSORFLOW_LENIENT, _INTEGERS of dlb_tensorflow_decode, and _FIELDS, _PAD of dlb_tensorflow_encode.
+_LENIENT, _INTEGERS = 1, 2
+_FIELDS, _PAD = 1, 4
 
 
 def decode(
@@ -42,7 +46,8 @@ def decode(
 
     Errors: ValueError for malformed data, and for a tensor that exceeds the limit.
     """
-    return copied(_core.tensorflow_decode(data, Elements, limit, lenient, integers), data, copy)
+    options = (_LENIENT if lenient else 0) | (_INTEGERS if integers else 0)
+    return copied(_core.value_decode("tensorflow", data, options, limit, True, Elements), data, copy)
 
 
 def decode_tensor(
@@ -84,4 +89,4 @@ def encode(x: Any, *, fields: bool = False, pad: bool = False) -> bytes:
     ValueError for elements that the type cannot represent, and for a message of more than 2**31 - 1 bytes, which no reader of
     protocol buffers accepts.
     """
-    return _core.tensorflow_encode(x, fields, pad, Elements)
+    return _core.value_encode("tensorflow", x, (_FIELDS if fields else 0) | (_PAD if pad else 0), Elements)

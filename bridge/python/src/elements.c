@@ -1,15 +1,59 @@
-/* Values of the formats: Tensors, and objects of the Python class Elements for types that DLPack lacks. The class is
- * passed as an argument. An element is a str, bytes-like, or, in Elements of media, a tuple (format, bytes-like). */
-#include "elements.h"
+/* Values of the formats (formats.h), decoded and encoded by the Go library: Tensors, and objects of the Python class Elements
+ * for types that DLPack lacks. The name of the format and the class are passed as arguments. An element is a str, bytes-like, or, in
+ * Elements of media, a tuple (format, bytes-like). */
+#include "library.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* A call of a function of a format. */
+typedef struct {
+  const char *name; /* of the format */
+  const format_functions *functions;
+  const library *go;
+  module_state *state;
+  PyObject *elements; /* the class Elements */
+} value_call;
+
+/* Begins the call of a function with `takes` arguments, of which the first is the name of the format, and the last the class Elements.
+ * -1 with an exception. */
+static int call_begin(value_call *out, PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py_ssize_t takes) {
+  static const char *const names[] = {
+#define NAME(name, ...) #name,
+      FORMATS(NAME)
+#undef NAME
+  };
+  if (nargs != takes) return raise_error(PyExc_TypeError, "dlbridge: %zd arguments, not %zd", nargs, takes);
+  *out = (value_call){.name = PyUnicode_AsUTF8AndSize(args[0], NULL), .state = PyModule_GetState(module), .elements = args[nargs - 1]};
+  if (out->name == NULL) return -1;
+  size_t i = 0;
+  while (i < FORMAT_COUNT && strcmp(names[i], out->name) != 0) i++;
+  if (i == FORMAT_COUNT) return raise_error(PyExc_ValueError, "dlbridge: no format has the name %s", out->name);
+  out->go = get_library(module);
+  if (out->go == NULL) return -1;
+  out->functions = &out->go->formats[i];
+  return 0;
+}
+
+static int parse_options(PyObject *object, uint64_t *out) {
+  *out = PyLong_AsUnsignedLongLong(object);
+  return *out == UINT64_MAX && PyErr_Occurred() ? -1 : 0;
+}
+
 /* ---- decoding -------------------------------------------------------------------------------- */
+
+/* The bytes-like argument of a decoder. */
+typedef struct {
+  value_call call;
+  PyObject *data;   /* the argument */
+  int copies;       /* whether elements become bytes; otherwise str if their type is "string", or memoryviews of the data */
+  dlb_frame frame;  /* lent by data */
+  PyObject *view;   /* a memoryview of data, NULL until one is needed */
+} value_input;
 
 /* Returns a memoryview of the bytes of an element, which are in the frame. */
 static PyObject *view_of_bytes(value_input *in, dlb_bytes bytes) {
-  if (in->view == NULL) in->view = view_again(in->state, in->data, &in->frame);
+  if (in->view == NULL) in->view = view_again(in->call.state, in->data, &in->frame);
   if (in->view == NULL) return NULL;
   Py_ssize_t at = bytes.size == 0 ? 0 : bytes.data - (const char *)in->frame.data;
   return PySequence_GetSlice(in->view, at, at + (Py_ssize_t)bytes.size);
@@ -30,11 +74,6 @@ static int repeats(const dlb_elements *e, size_t i, int views) {
 static int is_string(dlb_bytes type) { return type.size == 6 && memcmp(type.data, "string", 6) == 0; }
 
 enum { TEXTS, VIEWS, COPIES };
-
-static int objects_of(const value_input *in, const dlb_elements *e) {
-  if (in->format->objects == BYTES) return COPIES;
-  return is_string(e->type) ? TEXTS : VIEWS;
-}
 
 /* Elements that become a list. */
 typedef struct {
@@ -74,12 +113,12 @@ static PyObject *element_object(void *ctx, size_t i) {
  * in the list, takes less than the rule of Python's decoders (bridge/README.md) allows for an element, and elements that repeat the
  * last one take a place only, which the library has counted. */
 static PyObject *elements_object(value_input *in, const dlb_elements *e) {
-  listing l = {.in = in, .e = e, .objects = objects_of(in, e)};
+  listing l = {.in = in, .e = e, .objects = in->copies ? COPIES : is_string(e->type) ? TEXTS : VIEWS};
   PyObject *shape = tuple_of(e->shape, e->ndim);
   PyObject *values = shape == NULL ? NULL : list_of(e->count, element_object, &l);
   PyObject *object = NULL;
   if (values != NULL)
-    object = PyObject_CallFunction(in->elements, "s#OO", e->type.data, (Py_ssize_t)e->type.size, shape, values);
+    object = PyObject_CallFunction(in->call.elements, "s#OO", e->type.data, (Py_ssize_t)e->type.size, shape, values);
   Py_XDECREF(l.format);
   Py_XDECREF(l.empty);
   Py_XDECREF(values);
@@ -87,29 +126,37 @@ static PyObject *elements_object(value_input *in, const dlb_elements *e) {
   return object;
 }
 
-PyObject *value_object(value_input *in, const dlb_value *value) {
-  if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, in->format->name);
+/* Returns the Tensor or Elements of a value, and always takes the value over. */
+static PyObject *value_object(value_input *in, const dlb_value *value) {
+  if (value->tensor != NULL) return (PyObject *)take_over(in->call.state->tensor_type, value->tensor, in->call.name);
   PyObject *object = elements_object(in, value->elements);
-  in->go->dlb_elements_free(value->elements);
+  in->call.go->dlb_elements_free(value->elements);
   return object;
 }
 
-int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, value_input *out) {
-  *out = (value_input){.format = format, .state = PyModule_GetState(module), .go = get_library(module), .data = data,
-                       .elements = elements};
-  if (out->go == NULL) return -1;
+/* Lends the library the bytes of `data`. -1 with an exception. If decoding fails afterwards, the caller ends the loan:
+ * loan_end(in->frame.ctx). */
+static int input_begin(value_input *in, PyObject *data, PyObject *copies) {
+  in->data = data;
+  in->copies = copies == Py_True;
+  in->view = NULL;
   if (PyUnicode_Check(data))
     return raise_error(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
-  return lend_frame(data, &out->frame);
+  return lend_frame(data, &in->frame);
 }
 
-PyObject *value_decode(const value_format *format, PyObject *module, PyObject *data, PyObject *elements,
-                       uint64_t options) {
+/* (format, data, options, limit, copies, Elements) -> the Tensor or Elements that data holds. limit is None for a format that needs
+ * none. With copies, elements are bytes; otherwise they are str, or memoryviews of data. */
+PyObject *value_decode(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
   value_input in;
-  if (input_begin(format, module, data, elements, &in) < 0) return NULL;
+  uint64_t options, limit = 0;
+  if (call_begin(&in.call, module, args, nargs, 6) < 0 || parse_options(args[2], &options) < 0 ||
+      (args[3] != Py_None && !parse_limit(args[3], &limit)) || input_begin(&in, args[1], args[4]) < 0)
+    return NULL;
+  if (args[3] != Py_None) options |= DLB_LIMIT(limit > 0 ? limit : 1);
   dlb_value value;
   dlb_error error;
-  WITHOUT_GIL(format->decode(in.go, &value, &in.frame, options, &error));
+  WITHOUT_GIL(in.call.functions->decode(&value, &in.frame, options, &error));
   if (error.code != DLB_OK) {
     loan_end(in.frame.ctx);
     return raise_library(&error);
@@ -119,9 +166,73 @@ PyObject *value_decode(const value_format *format, PyObject *module, PyObject *d
   return object;
 }
 
+enum { BATCH = 128 };
+
+/* Values that one call of the Go library has decoded, and the number of those that have become objects. */
+typedef struct {
+  value_input in;
+  dlb_value *values;
+  Py_ssize_t taken;
+} batch;
+
+static PyObject *batch_object(void *ctx, size_t index) {
+  batch *b = ctx;
+  b->taken++;
+  return value_object(&b->in, &b->values[index]);
+}
+
+static void release_rest(batch *b, Py_ssize_t count) {
+  for (; b->taken < count; b->taken++) {
+    if (b->values[b->taken].tensor != NULL) core_release_versioned(b->values[b->taken].tensor);
+    b->in.call.go->dlb_elements_free(b->values[b->taken].elements);
+  }
+}
+
+/* (format, data, offset, options, copies, Elements) -> (list of Tensors and Elements, offset after them), of a format in STREAMS. The list
+ * is empty at the end of data. It ends before a value that is malformed; the next call raises the error of that value. */
+PyObject *value_decode_batch(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+  batch b = {.taken = 0};
+  uint64_t options, offset;
+  if (call_begin(&b.in.call, module, args, nargs, 6) < 0 || parse_options(args[2], &offset) < 0 || parse_options(args[3], &options) < 0 ||
+      input_begin(&b.in, args[1], args[4]) < 0)
+    return NULL;
+  dlb_error error;
+  size_t next;
+  b.values = PyMem_Calloc(BATCH, sizeof *b.values);
+  if (b.values == NULL) {
+    loan_end(b.in.frame.ctx);
+    return PyErr_NoMemory();
+  }
+  WITHOUT_GIL(b.in.call.functions->decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, options, &error));
+  if (error.code != DLB_OK) {
+    loan_end(b.in.frame.ctx);
+    PyMem_Free(b.values);
+    return raise_library(&error);
+  }
+  Py_ssize_t count = 0;
+  while (count < BATCH && b.values[count].size > 0) count++;
+  PyObject *list = list_of((size_t)count, batch_object, &b);
+  KEEPING_EXCEPTION(release_rest(&b, count));
+  PyMem_Free(b.values);
+  Py_XDECREF(b.in.view);
+  return list == NULL ? NULL : Py_BuildValue("(Nn)", list, (Py_ssize_t)next);
+}
+
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-void output_end(value_output *out) {
+/* A value that Go can read without the GIL, and the objects that its memory belongs to. */
+typedef struct {
+  dlb_value value;
+  dlb_elements elements;
+  PyObject *type, *shape, *list; /* of Elements: a str, and private lists (see private_list) of the sizes and the values */
+  int64_t *dims;
+  dlb_bytes *values, *formats;
+  Py_buffer *buffers;
+  size_t buffer_count;
+} value_output;
+
+/* Releases the memory of the value; the current exception stays as it is. */
+static void output_end(value_output *out) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (out->value.tensor != NULL) core_release_versioned(out->value.tensor);
@@ -245,12 +356,14 @@ static int parse_attribute(value_output *out, PyObject *object, const char *name
   return failed ? -1 : 0;
 }
 
-int output_begin(module_state *state, value_output *out, PyObject *object, PyObject *elements, int with_values) {
+/* Makes a value of a producer or of Elements; without `with_values` only type and shape of Elements are read. -1 with
+ * an exception, and then there is nothing to end. */
+static int output_begin(const value_call *call, value_output *out, PyObject *object, int with_values) {
   memset(out, 0, sizeof *out);
-  int is_elements = PyObject_IsInstance(object, elements);
+  int is_elements = PyObject_IsInstance(object, call->elements);
   if (is_elements < 0) return -1;
   if (!is_elements) {
-    out->value.tensor = export_producer(state, object, NULL);
+    out->value.tensor = export_producer(call->state, object, NULL);
     return out->value.tensor == NULL ? -1 : 0;
   }
   out->value.elements = &out->elements;
@@ -268,23 +381,25 @@ static PyObject *raise_value(const value_output *out, dlb_error *error) {
   return raise_library(error);
 }
 
-/* A small encoding is copied from the stack; a large one is written into the bytes object. */
-PyObject *value_encode(const value_format *format, PyObject *module, PyObject *object, PyObject *elements,
-                       uint64_t options) {
-  const library *go = get_library(module);
+/* (format, x, options, Elements) -> bytes. A small encoding is copied from the stack; a large one is written into the bytes
+ * object. */
+PyObject *value_encode(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+  value_call call;
   value_output out;
-  if (go == NULL || output_begin(PyModule_GetState(module), &out, object, elements, 1) < 0) return NULL;
+  uint64_t options;
+  if (call_begin(&call, module, args, nargs, 4) < 0 || parse_options(args[2], &options) < 0 || output_begin(&call, &out, args[1], 1) < 0)
+    return NULL;
   char small[512];
   size_t size, written;
   dlb_error error;
-  WITHOUT_GIL(format->encode(go, &size, small, sizeof small, &out.value, options, &error));
+  WITHOUT_GIL(call.functions->encode(&size, small, sizeof small, &out.value, options, &error));
   PyObject *bytes = NULL;
   int large = error.code == DLB_ERROR_ROOM;
   if (error.code == DLB_OK || large) bytes = PyBytes_FromStringAndSize(large ? NULL : small, (Py_ssize_t)size);
   written = size;
   if (large && bytes != NULL) {
     char *data = PyBytes_AsString(bytes);
-    WITHOUT_GIL(format->encode(go, &written, data, size, &out.value, options, &error));
+    WITHOUT_GIL(call.functions->encode(&written, data, size, &out.value, options, &error));
   }
   if (error.code != DLB_OK && error.code != DLB_ERROR_ROOM) raise_value(&out, &error);
   else if (written != size)
@@ -292,4 +407,22 @@ PyObject *value_encode(const value_format *format, PyObject *module, PyObject *o
   if (PyErr_Occurred()) Py_CLEAR(bytes);
   output_end(&out);
   return bytes;
+}
+
+/* (format, rules as bytes, x, Elements) -> None, of a format in RULES. */
+PyObject *value_check(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+  value_call call;
+  value_output out;
+  char *text;
+  Py_ssize_t size;
+  if (call_begin(&call, module, args, nargs, 4) < 0 || PyBytes_AsStringAndSize(args[1], &text, &size) < 0 ||
+      output_begin(&call, &out, args[2], 0) < 0)
+    return NULL;
+  dlb_bytes rules = {text, (size_t)size};
+  dlb_error error;
+  WITHOUT_GIL(call.functions->check(rules, &out.value, &error));
+  output_end(&out);
+  if (error.code == DLB_OK) Py_RETURN_NONE;
+  if (error.code == DLB_ERROR_DTYPE) error.code = DLB_ERROR_ARGUMENT; /* a broken rule is a ValueError */
+  return raise_library(&error);
 }

@@ -24,9 +24,7 @@
  *   library.c     the Go library: loading it, its errors and counters
  *   frame.c       frames for the Go library, and lists of results
  *   tens.c        ZIO messages, by the Go library
- *   elements.c    Tensors and Elements as values of the formats
- *   decthings.c   Decthings, by the Go library
- *   tensorflow.c  TensorFlow, by the Go library
+ *   elements.c    Tensors and Elements as values of the formats, by the Go library
  *   module.c      the module
  *
  * Ownership is counted by the core: a Tensor has one share of its memory, and every export has another. A buffer that a
@@ -404,14 +402,10 @@ PyObject *tens_label_children(PyObject *module, PyObject *args);
 PyObject *tens_decode_next(PyObject *module, PyObject *args);
 PyObject *tens_decode_frames(PyObject *module, PyObject *data);
 
-/* ---- decthings.c */
-PyObject *decthings_decode(PyObject *module, PyObject *args);
-PyObject *decthings_decode_batch(PyObject *module, PyObject *args);
-PyObject *decthings_encode(PyObject *module, PyObject *args);
-PyObject *decthings_check(PyObject *module, PyObject *args);
-
-/* ---- tensorflow.c */
-PyObject *tensorflow_decode(PyObject *module, PyObject *args);
-PyObject *tensorflow_encode(PyObject *module, PyObject *args);
+/* ---- elements.c */
+PyObject *value_decode(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *value_decode_batch(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *value_encode(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *value_check(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

@@ -35,8 +35,19 @@ __attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *ty
   return -1;
 }
 
+/* Sets *function, a pointer to a function, to the symbol `name`. */
+static int find(void *handle, const char *path, const char *name, void *function, failure *why) {
+  void *symbol = dlsym(handle, name);
+  if (symbol == NULL)
+    return fail(why, PyExc_OSError,
+                "dlbridge: %s has no symbol %s: a Go library must be built with the version of dlbridge that this "
+                "package has, and the functions of a C library are those of a ctypes.CDLL", path, name);
+  memcpy(function, &symbol, sizeof symbol);
+  return 0;
+}
+
 static int resolve(void *handle, const char *path, failure *why) {
-  library found;
+  library found = {0};
   if (dlsym(handle, "dlb_version") == NULL)
     return fail(why, PyExc_OSError,
                 "dlbridge: %s is not a dlbridge library, because it has no symbol dlb_version: a Go library must import "
@@ -44,15 +55,16 @@ static int resolve(void *handle, const char *path, failure *why) {
                 "dlbridge.wrap takes",
                 path);
 #define RESOLVE(name) \
-  do { \
-    void *symbol = dlsym(handle, #name); \
-    if (symbol == NULL) \
-      return fail(why, PyExc_OSError, \
-                  "dlbridge: %s has no symbol %s: a Go library must be built with the version of dlbridge that this " \
-                  "package has, and the functions of a C library are those of a ctypes.CDLL", path, #name); \
-    memcpy(&found.name, &symbol, sizeof symbol); \
-  } while (0);
+  if (find(handle, path, #name, &found.name, why) < 0) return -1;
   FUNCTIONS(RESOLVE)
+#define RESOLVE_OF(name, function) \
+  if (find(handle, path, "dlb_" #name "_" #function, &found.formats[FORMAT_##name].function, why) < 0) return -1;
+#define RESOLVE_FORMAT(name, ...) RESOLVE_OF(name, decode) RESOLVE_OF(name, encode)
+#define RESOLVE_STREAM(name) RESOLVE_OF(name, decode_batch)
+#define RESOLVE_RULES(name) RESOLVE_OF(name, check)
+  FORMATS(RESOLVE_FORMAT)
+  STREAMS(RESOLVE_STREAM)
+  RULES(RESOLVE_RULES)
   const char *version = found.dlb_version();
   if (strtol(version, NULL, 10) != DLB_VERSION_MAJOR)
     return fail(why, PyExc_OSError, "dlbridge: %s has version %s, but this package needs %d.x", path, version,

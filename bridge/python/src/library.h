@@ -5,6 +5,7 @@
 #include "extension.h"
 
 #include <dlbridge.h>
+#include <formats.h>
 
 /* The functions of the library that the extension calls. */
 #define FUNCTIONS(X) \
@@ -29,17 +30,21 @@
   X(dlb_message_encode_packed) \
   X(dlb_message_free) \
   X(dlb_elements_free) \
-  X(dlb_decthings_decode) \
-  X(dlb_decthings_decode_batch) \
-  X(dlb_decthings_encode) \
-  X(dlb_decthings_check) \
-  X(dlb_tensorflow_decode) \
-  X(dlb_tensorflow_encode) \
   X(dlb_counters_read)
+
+/* The functions of a format: dlb_NAME_decode and so on. The last two are NULL for a format that lacks them (formats.h). */
+typedef struct {
+  int32_t (*decode)(dlb_value *out, const dlb_frame *frame, uint64_t options, dlb_error *error);
+  int32_t (*encode)(size_t *out, void *data, size_t room, const dlb_value *value, uint64_t options, dlb_error *error);
+  int32_t (*decode_batch)(dlb_value *out, size_t count, size_t *next, const dlb_frame *frame, size_t offset, uint64_t options,
+                          dlb_error *error);
+  int32_t (*check)(dlb_bytes rules, const dlb_value *value, dlb_error *error);
+} format_functions;
 
 #define FIELD(name) __typeof__(&name) name;
 typedef struct {
   FUNCTIONS(FIELD)
+  format_functions formats[FORMAT_COUNT];
 } library;
 
 /* Returns the functions of the library, which it loads unless the process has loaded it already. NULL with an exception. */

@@ -71,6 +71,7 @@ PyMutex turn;
 #endif
 
 #define FASTCALL(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
+#define POSITIONAL(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL
 
 static PyMethodDef functions[] = {
     {"from_dlpack", FASTCALL(from_dlpack), from_dlpack_doc},
@@ -91,12 +92,10 @@ static PyMethodDef functions[] = {
     {"tens_label_children", tens_label_children, METH_VARARGS, NULL},
     {"tens_decode_next", tens_decode_next, METH_VARARGS, NULL},
     {"tens_decode_frames", tens_decode_frames, METH_O, NULL},
-    {"decthings_decode", decthings_decode, METH_VARARGS, NULL},
-    {"decthings_decode_batch", decthings_decode_batch, METH_VARARGS, NULL},
-    {"decthings_encode", decthings_encode, METH_VARARGS, NULL},
-    {"decthings_check", decthings_check, METH_VARARGS, NULL},
-    {"tensorflow_decode", tensorflow_decode, METH_VARARGS, NULL},
-    {"tensorflow_encode", tensorflow_encode, METH_VARARGS, NULL},
+    {"value_decode", POSITIONAL(value_decode), NULL},
+    {"value_decode_batch", POSITIONAL(value_decode_batch), NULL},
+    {"value_encode", POSITIONAL(value_encode), NULL},
+    {"value_check", POSITIONAL(value_check), NULL},
 #ifdef __linux__
     {"shm_empty", FASTCALL(shm_empty), NULL},
     {"shm_copy", shm_copy, METH_O, NULL},
