@@ -55,7 +55,7 @@ func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 //
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their
 // part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that it is about. The
-// errors are those of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize]; [elements.ErrByteOrder];
+// errors are those of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize];
 // [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions; and, with [Align], [dlpack.ErrUnaligned] or
 // [dlpack.ErrMemory].
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
@@ -272,9 +272,6 @@ func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from
 
 // view returns a view of the one part in which the tensor that in describes lies.
 func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
-	if err := payload.CheckByteOrder(in.Word); err != nil {
-		return nil, err
-	}
 	if rank := len(in.Shape); rank > dlpack.MaxRank { // DecodeTensor would allocate strides for all of them
 		return nil, errRank(rank)
 	}

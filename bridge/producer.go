@@ -86,7 +86,7 @@ func Spread(bytes int64) EncodeOption {
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its
 // parts are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType],
-// [elements.ErrByteOrder], [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
+// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
 // [dlpack.ErrMemory] if there is too little memory for the label; the error of an option; or one of package tens for
 // metadata that is not a JSON object, or for a tensor's metadata if one of its values is an object or array.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
@@ -198,9 +198,6 @@ func textSize(l *tens.Label) (size int64) {
 
 func encodeTensor(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {
 	if err := t.RequireOpen(); err != nil {
-		return out, nil, "", err
-	}
-	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
 		return out, nil, "", err
 	}
 	padded := t.Flags()&dlpack.SubbytePadded != 0

@@ -1,7 +1,6 @@
 package dlpack
 
 import (
-	"encoding/binary"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -69,7 +68,7 @@ var kinds = [...]struct {
 }
 
 // DataType is the type of an element: lanes numbers of some bits each, in native byte order (DLPack
-// C API, "DLDataType"). The value has the bits of the C struct on a little-endian machine, so that the standard types are
+// C API, "DLDataType"). The value has the bits of the C struct, so that the standard types are
 // constants.
 //
 // C: DLDataType
@@ -217,8 +216,7 @@ func ParseDataType(text string) (DataType, error) {
 		unordered = text[1:]
 	}
 	if dt, ok := numpyTypes[unordered]; ok {
-		little := binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-		if dt.ItemSize() > 1 && (little && text[0] == '>' || !little && text[0] == '<') {
+		if dt.ItemSize() > 1 && text[0] == '>' {
 			return 0, fmt.Errorf("dlpack: data type %q: DLPack has elements in the byte order of this machine only, swap the bytes first: %w",
 				text, ErrDType)
 		}

@@ -1,7 +1,6 @@
 package dlpack_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -316,14 +315,10 @@ func TestParseDataTypeReadsTypeStringsOfNumPy(t *testing.T) {
 		assert.NoError(t, err, text)
 		assert.Equal(t, want, dt, text)
 	}
-	ours, theirs := "<", ">"
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		ours, theirs = theirs, ours
-	}
-	dt, err := dlpack.ParseDataType(ours + "f4")
+	dt, err := dlpack.ParseDataType("<f4")
 	assert.NoError(t, err)
 	assert.Equal(t, dlpack.Float32, dt)
-	_, err = dlpack.ParseDataType(theirs + "f4")
+	_, err = dlpack.ParseDataType(">f4")
 	assert.ErrorIs(t, err, dlpack.ErrDType)
 	assert.ErrorContains(t, err, "byte order")
 	for _, text := range []string{"", "<", "<<f4", "f", "f16", "<M8", "<float32", "f4<", "b2", "=", "V2", "<U1"} {

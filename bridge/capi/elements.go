@@ -145,9 +145,6 @@ func (r *reading) finish(d *decoded) error {
 
 // tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
 func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
-	if err := payload.CheckByteOrder(dt.ItemSize()); err != nil {
-		return fmt.Errorf("dlbridge: %v: %w", dt, err)
-	}
 	r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
 	if dt.IsSubByte() {
 		r.C.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED

@@ -12,7 +12,6 @@ import (
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
-	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -130,9 +129,6 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	frame := &m.frames[2+t.Part]
 	if int64(frame.size) != what.NBytes {
 		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
-	}
-	if err := payload.CheckByteOrder(t.Word); err != nil {
-		return err
 	}
 	m.tensors[i].part, m.tensors[i].parts = C.size_t(t.Part), 1
 	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)

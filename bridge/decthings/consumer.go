@@ -102,7 +102,7 @@ func wholeValue(v Value, n, size int, err error) (Value, error) {
 
 // DecodeFirst decodes the first tensor in data, as [Decode] does, and returns how many bytes it takes.
 //
-// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst], [elements.ErrByteOrder],
+// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst],
 // [dlpack.ErrUnaligned] for an invalid alignment, [dlpack.ErrMemory].
 func DecodeFirst(data []byte, options ...DecodeOption) (v Value, n int, err error) {
 	d, err := decodingOf(options)
@@ -179,9 +179,6 @@ func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Val
 	}
 	s := dlpack.Spec{DType: view.Type.DataType(), Shape: view.Shape, ReadOnly: !d.writable}
 	size := s.DType.ItemSize()
-	if err := payload.CheckByteOrder(size); err != nil {
-		return Value{}, 0, fmt.Errorf("decthings: %v: %w", view.Type, err)
-	}
 	align := d.align
 	if align == 0 {
 		align = size

@@ -16,7 +16,7 @@ import (
 // [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
-// tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue]
+// tensor. On error: [elements.ErrDType], [ErrRank], [dlpack.ErrValue]
 // for a boolean other than 0 and 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst is
 // then returned unchanged.
 func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
@@ -37,7 +37,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 // SizeTensor returns how many bytes [AppendTensor] appends.
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [elements.ErrDType],
-// [elements.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more bytes than a slice can have.
+// [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more bytes than a slice can have.
 func SizeTensor(t *dlpack.Tensor) (int, error) {
 	_, shape, err := headerOf(t, nil)
 	if err != nil {
@@ -57,9 +57,6 @@ func headerOf(t *dlpack.Tensor, dims []int64) (what Type, shape []int64, err err
 	}
 	if what, err = TypeOf(t.DType()); err != nil {
 		return 0, nil, err
-	}
-	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
-		return 0, nil, fmt.Errorf("decthings: %v: %w", what, err)
 	}
 	if t.Rank() > math.MaxUint8 {
 		return 0, nil, fmt.Errorf("decthings: rank = %d: %w", t.Rank(), ErrRank)

@@ -19,9 +19,6 @@ var (
 	ErrElements = errors.New("elements do not fit their shape")
 	// ErrSize reports a payload that is longer or shorter than the shape requires.
 	ErrSize = errors.New("size differs from what the shape says")
-	// ErrByteOrder reports numbers of more than one byte on a big-endian machine: all formats store them little-endian,
-	// and this module never swaps bytes.
-	ErrByteOrder = errors.New("little-endian elements on a big-endian machine")
 )
 
 // Error is an error in the input of a decoder, and its place. errors.Is finds the cause.

@@ -62,7 +62,7 @@ func Integers() DecodeOption {
 // without [Writable]. Copies are aligned to 64 bytes, or to the number of bytes of [Align] if that is larger.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
-// Threads: any. On error: as [DecodeView], [elements.ErrByteOrder], [dlpack.ErrUnaligned] for
+// Threads: any. On error: as [DecodeView], [dlpack.ErrUnaligned] for
 // an invalid alignment.
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	d := decodingOf(options)
@@ -118,9 +118,6 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 		view.Shape = p.shape.clone()
 		v.Elements = view.AsElements()
 		return v, nil
-	}
-	if err := payload.CheckByteOrder(dt.ItemSize()); err != nil {
-		return Value{}, fmt.Errorf("tensorflow: %v: %w", view.DType, err)
 	}
 	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), ReadOnly: !d.writable, Padded: dt.IsSubByte()}
 	align := d.align

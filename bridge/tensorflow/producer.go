@@ -17,7 +17,7 @@ import (
 // alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
-// tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue] for a bool that is
+// tensor. On error: [elements.ErrDType], [ErrRank], [dlpack.ErrValue] for a bool that is
 // neither 0 nor 1, [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes, [dlpack.ErrDevice], [dlpack.ErrClosed]
 // or [dlpack.ErrMemory]; dst is then returned unchanged.
 func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte, error) {
@@ -94,9 +94,6 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	dtype, err := DTypeOf(t.DType())
 	if err != nil {
 		return header{}, err
-	}
-	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
-		return header{}, fmt.Errorf("tensorflow: %v: %w", dtype, err)
 	}
 	if dtype, err = e.as(dtype); err != nil {
 		return header{}, err

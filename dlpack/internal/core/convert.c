@@ -17,10 +17,6 @@
 #include <immintrin.h>
 #endif
 
-#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "data types are laid out for machines whose lowest byte comes first"
-#endif
-
 /* ---- small floats ---------------------------------------------------------------------------- */
 
 /* Which special values a float format has, and which codes stand for them. */

@@ -26,6 +26,10 @@
 #error "dlbridge does not support Windows: its ownership core needs POSIX"
 #endif
 
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "dlbridge does not support big-endian machines: the formats have elements little-endian, and no bytes are swapped"
+#endif
+
 /* libdlbridge.so calls the core of libdlbridge_tensor.so, whose build therefore sets CORE_API to nothing: see
  * bridge/libdlbridge/build.sh. */
 #ifndef CORE_API

@@ -1,0 +1,6 @@
+//go:build armbe || arm64be || m68k || mips || mips64 || mips64p32 || ppc || ppc64 || s390 || s390x || shbe || sparc || sparc64
+
+package dlpack
+
+// The formats have elements little-endian, and no bytes are swapped.
+var _ = dlbridge_does_not_support_big_endian_machines
