@@ -162,6 +162,7 @@ def wrap(
         TypeError     a data type
         BufferError   a device, read-only memory, or a version of DLPack
         MemoryError   memory
+        OSError       the operating system; ConnectionError if the other side of a connection is gone
         ValueError    a layout, or any other wrong value
         RuntimeError  a panic, or an error of the function's own
 

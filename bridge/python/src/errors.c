@@ -1,5 +1,7 @@
-/* Exceptions: how errors of the core, and of calls on closed Tensors, are raised. */
+/* Exceptions: how errors of the core, of C functions, and of calls on closed Tensors, are raised. */
 #include "extension.h"
+
+#include <dlbridge.h>
 
 int raise_error(PyObject *type, const char *format, ...) {
   va_list arguments;
@@ -19,19 +21,33 @@ PyObject *raise_closed(const Tensor *self) {
   return PyErr_Format(PyExc_ValueError, "dlbridge: the tensor is closed");
 }
 
-PyObject *status_type(core_status status) {
-  switch (status) {
-    case CORE_ERR_VERSION:
-    case CORE_ERR_DTYPE:
-    case CORE_ERR_DEVICE:
-    case CORE_ERR_READONLY:
+/* A status of the core is the code of dlbridge.h for the same error. */
+_Static_assert(DLB_ERROR_VERSION == (int)CORE_ERR_VERSION && DLB_ERROR_CLOSED == (int)CORE_ERR_CLOSED, "codes of errors");
+
+PyObject *status_type(int32_t code) {
+  switch (code) {
+    case DLB_ERROR_VERSION:
+    case DLB_ERROR_DTYPE:
+    case DLB_ERROR_DEVICE:
+    case DLB_ERROR_READONLY:
       return PyExc_BufferError;
-    case CORE_ERR_MEMORY:
+    case DLB_ERROR_MEMORY:
       return PyExc_MemoryError;
-    case CORE_ERR_SYSTEM:
+    case DLB_ERROR_SYSTEM:
       return PyExc_OSError;
-    default:
+    case DLB_ERROR_CLOSED:
+      return PyExc_ConnectionError;
+    case DLB_ERROR_NULL:
+    case DLB_ERROR_LAYOUT:
+    case DLB_ERROR_OVERFLOW:
+    case DLB_ERROR_UNALIGNED:
+    case DLB_ERROR_FORMAT:
+    case DLB_ERROR_ARGUMENT:
+    case DLB_ERROR_ROOM:
+    case CORE_NEEDS_COPY:
       return PyExc_ValueError;
+    default: /* an error of a function's own, or an unknown code */
+      return PyExc_RuntimeError;
   }
 }
 

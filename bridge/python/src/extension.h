@@ -156,8 +156,8 @@ int raise_memory(void);
 /* Raise an exception, and return NULL. */
 PyObject *raise_closed(const Tensor *self);
 PyObject *raise_status(core_status status, const char *place, const char *message);
-/* Returns the type of the exception for an error of the core. */
-PyObject *status_type(core_status status);
+/* Returns the type of the exception for a code of dlbridge.h or a status of the core. */
+PyObject *status_type(int32_t code);
 /* Checks the description of a tensor, and sets *extent. -1 with an exception, whose text names `place`. */
 int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
 

@@ -228,18 +228,14 @@ const library *get_library(PyObject *module) {
   return failed ? NULL : &loaded;
 }
 
-/* The codes of the library begin with those of the core. */
-_Static_assert(DLB_ERROR_VERSION == (int)CORE_ERR_VERSION && DLB_ERROR_MEMORY == (int)CORE_ERR_MEMORY, "error codes");
-
 PyObject *raise_forked(void) { return PyErr_Format(PyExc_RuntimeError, "%s", forked); }
 
 PyObject *raise_library(const dlb_error *error) {
   if (error->code == DLB_ERROR_FORKED) return raise_forked();
-  PyObject *type = error->code == DLB_ERROR_INTERNAL ? PyExc_RuntimeError : status_type((core_status)error->code);
   static const char prefix[] = "dlbridge: "; /* of errors that name no package */
   const char *text = error->message;
   if (strncmp(text, prefix, sizeof prefix - 1) == 0) text += sizeof prefix - 1;
-  return PyErr_Format(type, "dlbridge: %s", text);
+  return PyErr_Format(status_type(error->code), "dlbridge: %s", text);
 }
 
 PyObject *library_require(PyObject *module, PyObject *Py_UNUSED(ignored)) {

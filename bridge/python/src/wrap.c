@@ -73,30 +73,7 @@ static void add_note(Function *self) {
 
 /* Raises the error that a C function has reported, as the exception that fits its code, with the text of the function. */
 static PyObject *raise_reported(Function *self, dlb_error *error) {
-  PyObject *type = PyExc_ValueError;
-  switch (error->code) {
-    case DLB_ERROR_DTYPE:
-      type = PyExc_TypeError;
-      break;
-    case DLB_ERROR_VERSION:
-    case DLB_ERROR_DEVICE:
-    case DLB_ERROR_READONLY:
-      type = PyExc_BufferError;
-      break;
-    case DLB_ERROR_MEMORY:
-      type = PyExc_MemoryError;
-      break;
-    case DLB_ERROR_NULL:
-    case DLB_ERROR_LAYOUT:
-    case DLB_ERROR_OVERFLOW:
-    case DLB_ERROR_UNALIGNED:
-    case DLB_ERROR_FORMAT:
-    case DLB_ERROR_ARGUMENT:
-    case DLB_ERROR_ROOM:
-      break;
-    default:
-      type = PyExc_RuntimeError;
-  }
+  PyObject *type = error->code == DLB_ERROR_DTYPE ? PyExc_TypeError : status_type(error->code);
   error->message[sizeof error->message - 1] = '\0';
   if (error->message[0] != '\0') PyErr_Format(type, "%s", error->message);
   else PyErr_Format(type, "dlbridge: %U has reported the error code %d without a text", self->name, (int)error->code);

@@ -937,6 +937,9 @@ def reporting(code: int, text: bytes, *others):
         (3, b"\xff\xc3\0", TypeError, "\ufffd\ufffd"),
         (7, b"%s%n%d\0", BufferError, "%s%n%d"),
         (9, b"memory\0", MemoryError, "memory"),
+        (13, b"internal\0", RuntimeError, "internal"),
+        (16, b"no more files\0", OSError, "no more files"),
+        (17, b"gone\0", ConnectionError, "gone"),
     ],
 )
 def test_an_error_of_a_c_function_is_raised_whatever_it_holds(code, text, kind, message, others):
