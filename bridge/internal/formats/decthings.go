@@ -21,7 +21,7 @@ import (
 )
 
 // Decthings is the row of package decthings.
-var Decthings = Format{
+var Decthings = add(Format{
 	Folder: "bridge/decthings",
 	Title:  "Decthings",
 	Encode: func(values ...Named) ([]byte, error) {
@@ -100,7 +100,7 @@ var Decthings = Format{
 			return viewOfDecthings(&v), n, err
 		},
 	},
-}
+})
 
 func viewOfDecthings(v *decthings.View) View {
 	return View{v.Type.DataType(), v.Shape, v.Data, true, v.Elements}

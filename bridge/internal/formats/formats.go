@@ -12,8 +12,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// All has the rows in the order of the columns of bridge/README.md.
-var All = []*Format{&TENS, &Decthings, &TensorFlow}
+// All has the rows.
+var All []*Format
+
+// add adds a row to All.
+func add(f Format) *Format {
+	All = append(All, &f)
+	return &f
+}
 
 // A Named is a tensor or elements in a message. Its name is empty in formats that have none.
 type Named struct {

@@ -39,11 +39,12 @@ func TestEveryFormatHasARow(t *testing.T) {
 		row := reflect.ValueOf(f).Elem()
 		for i := range row.NumField() {
 			name := row.Type().Field(i).Name
-			assert.True(t, !row.Field(i).IsZero() || slices.Contains(optional, name), "%s: the row has no %s", f.Folder, name)
+			may := slices.Contains(optional, name) || name == "InC" && f == formats.TENS
+			assert.True(t, may || !row.Field(i).IsZero(), "%s: the row has no %s", f.Folder, name)
 		}
 	}
 	assert.ElementsMatch(t, folders, rows, "each package of bridge with DecodeView in view.go is a format, and has a row: "+
-		"a file bridge/internal/formats/NAME.go with a variable of type Format, which All in formats.go lists. Its fields say what a "+
+		"a file bridge/internal/formats/NAME.go, which calls add. The fields of Format say what a "+
 		"row needs; hostile inputs are in bridge/NAME/NAMEtest. The other tables are bridge/capi/formats.h and formats.go, "+
 		"bridge/capi/testdata/formats.h and bridge/python/tests/formats.py")
 }

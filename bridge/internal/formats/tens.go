@@ -15,7 +15,7 @@ import (
 )
 
 // TENS is the row of package bridge. Its bytes are a message in single-part form.
-var TENS = Format{
+var TENS = add(Format{
 	Folder:  "bridge",
 	Title:   "TENS",
 	Several: true,
@@ -65,7 +65,7 @@ var TENS = Format{
 	},
 	Hostile: tenstest.Labels,
 	Measure: measureTENS,
-}
+})
 
 func appendTENS(dst []byte, ts []*dlpack.Tensor, options ...bridge.EncodeOption) ([]byte, error) {
 	msg, _, err := bridge.Encode(ts, options...)

@@ -18,7 +18,7 @@ import (
 )
 
 // TensorFlow is the row of package tensorflow.
-var TensorFlow = Format{
+var TensorFlow = add(Format{
 	Folder: "bridge/tensorflow",
 	Title:  "TensorFlow's TensorProto",
 	Encode: func(values ...Named) ([]byte, error) {
@@ -120,7 +120,7 @@ var TensorFlow = Format{
 			return View{v.DType.DataType(), v.Shape, v.Data, v.Aliases, nil}, err
 		},
 	},
-}
+})
 
 func tensorflowVectors(t testing.TB) (all []Vector) {
 	type manifest struct {
