@@ -74,11 +74,15 @@ PyObject *check_limit(PyObject *Py_UNUSED(module), PyObject *object) {
   Py_RETURN_NONE;
 }
 
+/* CPython 3.11 loses a reference when a list without items, such as that of PySequence_List, has no memory for those of another list. */
 PyObject *private_list(PyObject *sequence) {
-  PyObject *items = PySequence_List(sequence); /* Python code of the sequence may have found this list */
-  PyObject *list = items == NULL ? NULL : PyList_New(0);
+  PyObject *iterator = PyObject_GetIter(sequence), *list = iterator == NULL ? NULL : PyList_New(0), *item;
   if (list != NULL) PyObject_GC_UnTrack(list);
-  if (list != NULL && PyList_SetSlice(list, 0, 0, items) < 0) Py_CLEAR(list);
-  Py_XDECREF(items);
+  while (list != NULL && (item = PyIter_Next(iterator)) != NULL) {
+    if (PyList_Append(list, item) < 0) Py_CLEAR(list);
+    Py_DECREF(item);
+  }
+  if (PyErr_Occurred()) Py_CLEAR(list);
+  Py_XDECREF(iterator);
   return list;
 }

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 from conftest import HERE
 
-# Every operation, in a function that keeps no object. `check` compares the counters of live objects.
+# Every operation, in a function that keeps no object. `alive` returns the counters of live objects, and of references to the inputs.
 OPERATIONS = """
     import array, ctypes, gc, json, resource, sys, threading, weakref
     import numpy as np
@@ -78,8 +78,10 @@ OPERATIONS = """
     for format in FORMATS:
         add(format)
 
+    inputs = numbers, data, tensor, matrix, shape, frames, packed
+
     def alive():
-        return dlbridge.counters(), _core.library_counters()
+        return dlbridge.counters(), _core.library_counters(), [*map(sys.getrefcount, inputs)]
 
     def every(rounds):
         for _ in range(rounds):
