@@ -100,7 +100,7 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 }
 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
-func Offered() int { return int(C.segment_offer_count()) }
+func Offered() int { return int(C.segment_offer_count(C.UINT64_MAX)) }
 
 // Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer], with the
 // function handle of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is

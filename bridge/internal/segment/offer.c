@@ -34,6 +34,7 @@ typedef struct offer {
   int64_t end;
   size_t index;       /* in here.all */
   struct offer *next; /* in here.withdrawn */
+  uint64_t number; /* how many offers were made before it */
 } offer;
 
 /* A process that has connected, and the part of its token that has come. */
@@ -49,6 +50,7 @@ static struct {
   pthread_mutex_t mutex;
   offer **all;
   size_t count, room;
+  uint64_t made; /* offers, also those that are over */
   void *by_token;     /* a tree of tsearch, of all offers */
   int64_t first_end;  /* no offer ends before */
   offer *withdrawn;   /* offers that `unlock` will free */
@@ -350,6 +352,7 @@ core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_
                               : segment_decide(segment_file_descriptor(file), writable, text, text_size); /* for ever, so it is the last step */
   const int before = errno; /* of segment_fail */
   if (status == CORE_OK) {
+    made->number = here.made++;
     write_hex(out->token, made->token);
     memcpy(out->socket, here.socket, sizeof out->socket);
     wake_thread(); /* its wait may be too long for the new offer */
@@ -372,9 +375,17 @@ core_status segment_offer(segment_handle *out, const segment_place *place, int w
   return CORE_OK;
 }
 
-size_t segment_offer_count(void) {
+uint64_t segment_offers_made(void) {
   pthread_mutex_lock(&here.mutex);
-  const size_t count = here.count;
+  const uint64_t made = here.made;
+  pthread_mutex_unlock(&here.mutex);
+  return made;
+}
+
+size_t segment_offer_count(uint64_t made) {
+  size_t count = 0;
+  pthread_mutex_lock(&here.mutex);
+  for (size_t i = 0; i < here.count; i++) count += here.all[i]->number < made;
   pthread_mutex_unlock(&here.mutex);
   return count;
 }

@@ -37,8 +37,11 @@ CORE_API core_status segment_offer(segment_handle *out, const segment_place *pla
 /* Does what segment_offer does with a descriptor, which it takes over, also after an error, and sets the two strings of the handle. */
 CORE_API core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size);
 
-/* Returns the number of offers of this process that were not fetched, and whose time is not over. */
-CORE_API size_t segment_offer_count(void);
+/* Returns the number of offers that this process has made so far. */
+CORE_API uint64_t segment_offers_made(void);
+
+/* Returns how many of the first `made` offers of this process were not fetched, and have time left. UINT64_MAX stands for all. */
+CORE_API size_t segment_offer_count(uint64_t made);
 
 /* Withdraws all offers of this process, also those that other threads make meanwhile, and ends its thread. */
 CORE_API void segment_offers_end(void);

@@ -20,19 +20,8 @@ from ._elements import Buffer
 _PACKING = "shm"  # Go: shm.Packing
 
 
-_ending = False
-"""Whether the wait at the end of this process has begun: threads may still make offers."""
-
-_until = 0.0
-_waiter: threading.Thread | None = None
-_waiting = threading.Lock()
-"""Protects the two variables before it."""
-
-
 def _register(_: object = None) -> None:
     """Makes this process wait at its end until what it offers was fetched."""
-    global _ending, _waiter, _waiting
-    _ending, _waiter, _waiting = False, None, threading.Lock()
     # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
     # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers. It is too late
     # to register when the first tensor is offered: that can be while the finalizers are called.
@@ -40,48 +29,51 @@ def _register(_: object = None) -> None:
 
 
 def _end() -> None:
-    global _ending, _until
-    from . import shm
-
-    _ending = True
-    with _waiting:
-        _until = time.monotonic() + shm.exit_timeout
+    # A child of multiprocessing calls this before it waits for its threads, which can still offer tensors.
+    if threading.main_thread().is_alive() and _other_threads():
+        with contextlib.suppress(RuntimeError):  # there can be no further thread
+            _EndAfterThreads(name="dlbridge.shm").start()
+            return
     _wait()
-    main = threading.main_thread()
-    if not any(thread.is_alive() and not thread.daemon and thread is not main for thread in threading.enumerate()):
-        _core.shm_offers_end()
 
 
-def offered() -> None:
-    """Must be called after each offer: if the wait at the end of the process is over, a thread waits for the offer.
-
-    A child of multiprocessing calls `_end` before it waits for its threads, which can still offer tensors, and then waits for that
-    thread too.
-    """
-    global _until, _waiter
-    if not _ending:
-        return
+def _wait() -> None:
+    """Waits until what was offered so far was fetched. Daemon threads may go on offering, for ever."""
     from . import shm
 
-    with _waiting:
-        _until = time.monotonic() + shm.exit_timeout
-        if _waiter is None:
-            waiter = threading.Thread(target=_wait, args=(True,), name="dlbridge.shm")
-            with contextlib.suppress(RuntimeError):  # the interpreter waits for no further thread
-                waiter.start()
-                _waiter = waiter
-
-
-def _wait(by_thread: bool = False) -> None:
-    """Waits until nothing is on offer, or the time is over."""
-    global _waiter
-    while True:
-        with _waiting:
-            if _core.shm_offer_count() == 0 or time.monotonic() >= _until:
-                if by_thread:
-                    _waiter = None
-                return
+    made, until = _core.shm_offers_made(), time.monotonic() + shm.exit_timeout
+    while _core.shm_offer_count(made) > 0 and time.monotonic() < until:
         time.sleep(0.002)
+    _core.shm_offers_end()
+
+
+def _other_threads() -> list[threading.Thread]:
+    """Returns the threads, besides the main one, for which an interpreter waits at its end."""
+    main = threading.main_thread()
+    return [thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon and thread is not main]
+
+
+class _EndAfterThreads(threading.Thread):
+    """Waits until the other threads have ended, and then for what they have offered. The interpreter waits for this thread, but to the
+    other threads it counts as ended: one that waits for all others would otherwise wait for ever.
+    """
+
+    def run(self) -> None:
+        from . import shm
+
+        while threads := _other_threads():
+            threads[0].join()
+        # Queues that the threads have used first are flushed now. One that nobody reads would take for ever.
+        flush = threading.Thread(target=multiprocessing.util._run_finalizers, daemon=True)
+        flush.start()
+        flush.join(min(shm.exit_timeout, threading.TIMEOUT_MAX))
+        _wait()
+
+    def join(self, timeout: float | None = None) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        return False
 
 
 _register()
@@ -139,7 +131,6 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
     name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
-    offered()
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
 
@@ -243,7 +234,6 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
             name, token, offset, size = _core.shm_offer(segments[i], not readonly, milliseconds)
             text = f'{{"socket":"{name}","token":"{token}","offset":{offset},"size":{size},"readonly":{"true" if readonly else "false"}}}'
             label.change(i, {"packing": f'"{_PACKING}"', _PACKING: text})
-            offered()
         elif (numbers := _part_numbers(tensor, i)) and (before := gone[min(numbers[0], len(message.parts))]):
             label.change(i, {"part": str(numbers[0] - before)})
     parts = [part for i, part in enumerate(message.parts) if i not in left_out]

@@ -14,10 +14,12 @@ of it in the other way is a BufferError, before anything is sent: what is under 
 segment of its own, for which nothing is decided.
 
 The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
-waits until nothing is on offer any more, also what its threads offer while they end, at most for the seconds of the variable
-`exit_timeout`. The variable belongs to each process: a function given as `initializer` to a pool can set it in the workers. What was pickled and is never received is
-on offer for the seconds of `pickle_timeout`, an hour. Who receives it waits up to 30 seconds, for each tensor, for a process that does not
-answer, such as one that a debugger has stopped.
+waits until what it has offered was fetched, also what its threads have offered, themselves or by a queue, but not for what daemon threads
+go on offering. It waits at most for the seconds of the variable `exit_timeout`. The variable belongs to each process: a function given as
+`initializer` to a pool can set it in the workers. An item that no thread has pickled before the process ends is lost, as items of
+multiprocessing are that have no tensors: those that a daemon thread puts into a queue then, and those of a queue after
+`cancel_join_thread`. What was pickled and is never received is on offer for the seconds of `pickle_timeout`, an hour. Who receives it
+waits up to 30 seconds, for each tensor, for a process that does not answer, such as one that a debugger has stopped.
 
 A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
 ConnectionError that names the cause: the sender has ended, a process had no descriptor or memory left, or the tensor was closed before it
@@ -45,7 +47,7 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_empty"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts, offered
+from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts
 
 __all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "pickle_timeout", "readonly", "recv", "send"]
 
@@ -221,9 +223,7 @@ def _reduce(tensor: Tensor) -> Any:
 
 def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
     try:
-        pickled = _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
-        offered()
-        return pickled
+        return _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
     except BufferError as error:
         way = "" if tensor.readonly else "dlbridge.shm.readonly(t) is read-only, and "
         raise BufferError(f"{error}: {way}dlbridge.shm.copy(t) is a copy, for which nothing is decided") from None

@@ -387,7 +387,15 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   return Py_BuildValue("(ssKK)", h.socket, h.token, (unsigned long long)h.offset, (unsigned long long)h.size);
 }
 
-PyObject *shm_offer_count(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromSize_t(segment_offer_count()); }
+PyObject *shm_offers_made(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+  return PyLong_FromUnsignedLongLong(segment_offers_made());
+}
+
+/* (made), by default all -> how many of the first `made` offers were not fetched, and have time left */
+PyObject *shm_offer_count(PyObject *Py_UNUSED(module), PyObject *args) {
+  unsigned long long made = UINT64_MAX;
+  return PyArg_ParseTuple(args, "|K", &made) ? PyLong_FromSize_t(segment_offer_count(made)) : NULL;
+}
 
 PyObject *shm_offers_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
   segment_offers_end();

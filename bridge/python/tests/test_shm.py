@@ -700,6 +700,78 @@ def test_a_process_waits_for_what_its_threads_send_after_its_target_has_returned
     assert process.exitcode == 0
 
 
+def _queue_after_the_end(queue):
+    def put():
+        threading.main_thread().join()
+        queue.put((_PickledSlowly(), shm.copy(np.arange(3))))
+
+    shm.exit_timeout = 1e9
+    threading.Thread(target=put).start()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_waits_for_what_its_threads_queue_after_its_target_has_returned(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=_queue_after_the_end, args=(queue,))
+    process.start()
+    assert queue._reader.poll(30)
+    process.join(0.5)
+    assert process.is_alive()
+    assert queue.get(timeout=60)[1].tolist() == [0, 1, 2]
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
+def _fill_a_queue_that_nobody_reads(queue):
+    def put():
+        threading.main_thread().join()
+        queue.put(bytes(1 << 20))
+
+    shm.exit_timeout = 0.5
+    threading.Thread(target=put).start()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_does_not_wait_for_ever_for_a_queue_that_its_threads_fill(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=_fill_a_queue_that_nobody_reads, args=(queue,))
+    process.start()
+    process.join(timeout=60)
+    ended = not process.is_alive()
+    process.kill()
+    assert ended
+
+
+def _go_on_offering(beside_a_thread):
+    def go_on():
+        x = shm.copy(np.arange(3))
+        handles = [shm.handle(x)]
+        while True:
+            handles.append(shm.handle(x))
+            ready.set()
+            shm.fetch(handles.pop(0), 3, "int64")
+
+    shm.exit_timeout = 1e9
+    ready = threading.Event()
+    threading.Thread(target=go_on, daemon=True).start()
+    ready.wait()
+    if beside_a_thread:
+        threading.Thread(target=time.sleep, args=(0.2,)).start()
+
+
+@pytest.mark.parametrize("beside_a_thread", [False, True])
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_whose_daemon_thread_goes_on_offering_ends(method, beside_a_thread):
+    process = multiprocessing.get_context(method).Process(target=_go_on_offering, args=(beside_a_thread,))
+    process.start()
+    process.join(timeout=30)
+    ended = not process.is_alive()
+    process.kill()
+    assert ended
+
+
 def _join_all_others():
     time.sleep(0.1)
     for thread in threading.enumerate():
