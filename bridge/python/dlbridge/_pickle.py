@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pickle import PickleBuffer
 from typing import Any
@@ -10,8 +11,34 @@ from . import _core
 from ._core import Tensor
 
 
-def reduce(tensor: Tensor, protocol: int) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-    """Returns the function that makes the tensor again, and its arguments."""
+Reduced = tuple[Callable[..., Tensor], tuple[Any, ...]]
+"""A function that makes a tensor again, and its arguments."""
+
+
+def reduce(tensor: Tensor, protocol: int, offer: Callable[[Tensor], Reduced | None] = lambda _: None) -> Reduced:
+    """Returns what `offer` returns for the tensor, or if that is None, what makes it of its elements.
+
+    The thread of a queue of multiprocessing has no caller who could see an exception, and the rest of the item would be lost: a tensor
+    that cannot be pickled is replaced there by one that raises when it is used. (No handler of a signal has raised the exception there:
+    handlers run in the main thread only.)
+    """
+    try:
+        return offer(tensor) or _by_elements(tensor, protocol)
+    except Exception as error:
+        if threading.current_thread().name != "QueueFeederThread":  # of multiprocessing.queues
+            raise
+        if isinstance(error, ValueError) and tensor.closed:
+            return missing, ("it was closed before it was pickled; a queue pickles in a thread, later than put",)
+        return missing, (str(error).removeprefix("dlbridge: the tensor was not handed over: ") or type(error).__name__,)
+
+
+# Pickles name this function.
+def missing(why: str) -> Tensor:
+    """Returns a tensor of which every use raises a ConnectionError with this text."""
+    return _core.pickle_missing(why)
+
+
+def _by_elements(tensor: Tensor, protocol: int) -> Reduced:
     dtype, shape, transposed = str(tensor.dtype), tensor.shape, False
     data, padded = _core.pickle_bytes(tensor)
     if data is None:

@@ -21,12 +21,12 @@ multiprocessing are that have no tensors: those that a daemon thread puts into a
 `cancel_join_thread`. What was pickled and is never received is on offer for the seconds of `pickle_timeout`, an hour. Who receives it
 waits up to 30 seconds, for each tensor, for a process that does not answer, such as one that a debugger has stopped.
 
-A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
-ConnectionError that names the cause: the sender has ended, a process had no descriptor or memory left, or the tensor was closed before it
-was pickled. (A queue pickles in a thread, later than `put`: do not close a tensor after `put`; dropping the last reference is enough.) The
-exception does not come earlier, because one in an unpickler would end the thread that receives the results of a pool. A tensor that
-cannot be pickled as it is, such as one whose memory is on a device, is a BufferError or TypeError of the caller, as for `Connection.send`.
-A queue has no caller any more when it pickles: such a tensor arrives, too, and raises when it is used.
+A tensor that cannot be pickled, because it is on a device or closed, was handed over in the other way, or the process has no descriptor or
+memory left, is an error of the caller, such as `Connection.send`, or of the result of a pool. A queue pickles in a thread, later than
+`put`, where nobody would see the error. (So do not close a tensor after `put`; dropping the last reference is enough.) Such a tensor
+arrives all the same, and so does one that the receiver cannot fetch, because the sender has ended, or a process has no descriptor
+or memory left: each use of it raises a ConnectionError that names the cause. (An exception in an unpickler would end the thread that
+receives the results of a pool.)
 
 Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy.
 
@@ -37,11 +37,10 @@ from __future__ import annotations
 
 import multiprocessing.reduction
 import socket as sockets
-import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import _core, _dtypes, _pickle  # noqa: F401 # loaded now: a process that pickles may have no descriptor left
+from . import _core, _dtypes, _pickle  # noqa: F401 # _dtypes: loaded now, because a process that pickles may have no descriptor left
 from ._core import Tensor, from_dlpack
 
 if not hasattr(_core, "shm_empty"):
@@ -203,55 +202,32 @@ def _check_socket(sock: Any, what: str) -> None:
 _FETCHING = 30.0  # seconds, for each tensor, until a process that does not answer, such as a stopped one, is given up
 
 
-def _reduce(tensor: Tensor) -> Any:
-    """Pickles a tensor for multiprocessing: one in a segment as an offer of it, any other by its elements.
-
-    A queue calls this function in a thread of its own, where an exception would be lost with the whole item: what goes wrong is raised
-    when the tensor is used. In other threads the caller gets the BufferError or TypeError of a tensor that cannot be pickled as it is.
-    """
-    try:
-        return (_rebuild, _offered(tensor)) if _core.shm_is_shared(tensor) else _pickle.reduce(tensor, 4)
-    except Exception as error:
-        caller = threading.current_thread().name != "QueueFeederThread"  # of multiprocessing.queues
-        if caller and isinstance(error, (BufferError, TypeError)):
-            raise
-        why = _why(error)
-        if isinstance(error, ValueError) and tensor.closed:
-            why = "it was closed before it was pickled; a queue pickles in a thread, later than put"
-        return _missing, (why,)
+def _offer(tensor: Tensor) -> _pickle.Reduced | None:
+    pickled = _core.shm_pickle(tensor, milliseconds_of(pickle_timeout, "pickle_timeout"))
+    if isinstance(pickled, str):
+        return _pickle.missing, (pickled,)
+    return None if pickled is None else (_rebuild, pickled)
 
 
-def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
-    try:
-        return _core.shm_pickle(tensor, not tensor.readonly, milliseconds_of(pickle_timeout, "pickle_timeout"))
-    except BufferError as error:
-        way = "" if tensor.readonly else "dlbridge.shm.readonly(t) is read-only, and "
-        raise BufferError(f"{error}: {way}dlbridge.shm.copy(t) is a copy, for which nothing is decided") from None
+def _reduce(tensor: Tensor) -> _pickle.Reduced:
+    """Pickles a tensor for multiprocessing: one in a segment as an offer of it, any other by its elements."""
+    return _pickle.reduce(tensor, 4, _offer)
 
 
-# Pickles name these two functions.
+# Pickles name this function.
 def _rebuild(data: bytes, name: str, token: str) -> Tensor:
     """Returns the tensor of an offer. What goes wrong here is raised when the tensor is used: an exception in an unpickler ends the
     thread of a pool that receives the results, and all that wait for them wait for ever.
     """
-    try:
-        return _core.shm_unpickle(data, name, token, _FETCHING)
-    except LookupError:
-        return _missing(
+    result = _core.shm_unpickle(data, name, token, _FETCHING)
+    if isinstance(result, Tensor):
+        return result
+    if isinstance(result, LookupError):
+        return _pickle.missing(
             "the process that has sent it must live until it is received, and it has ended; or the pickle was loaded twice, or later than "
             "dlbridge.shm.pickle_timeout of that process allows"
         )
-    except (OSError, MemoryError, ValueError, BufferError) as error:
-        return _missing(_why(error))
-
-
-def _why(error: Exception) -> str:
-    return str(error).removeprefix("dlbridge: the tensor was not handed over: ") or type(error).__name__
-
-
-def _missing(why: str) -> Tensor:
-    """Returns a tensor of which every use raises a ConnectionError with this text."""
-    return _core.shm_missing(why)
+    return _pickle.missing(str(result) or type(result).__name__)
 
 
 multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)

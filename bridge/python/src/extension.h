@@ -328,6 +328,7 @@ PyObject *tensor_reduce(PyObject *self, PyObject *protocol);
 PyObject *tensor_deepcopy(PyObject *self, PyObject *memo);
 PyObject *pickle_bytes(PyObject *module, PyObject *tensor);
 PyObject *pickle_tensor(PyObject *module, PyObject *args);
+PyObject *pickle_missing(PyObject *module, PyObject *why);
 
 /* ---- loan.c */
 /* Returns the buffer of `object`, which any thread may release and free with loan_end; NULL with an exception. */
@@ -344,7 +345,6 @@ PyObject *shm_recv(PyObject *module, PyObject *args);
 PyObject *shm_send(PyObject *module, PyObject *args);
 PyObject *shm_pickle(PyObject *module, PyObject *args);
 PyObject *shm_unpickle(PyObject *module, PyObject *args);
-PyObject *shm_missing(PyObject *module, PyObject *why);
 PyObject *shm_offer(PyObject *module, PyObject *args);
 PyObject *shm_offers_made(PyObject *module, PyObject *ignored);
 PyObject *shm_offer_count(PyObject *module, PyObject *args);

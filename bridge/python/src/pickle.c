@@ -51,3 +51,14 @@ PyObject *pickle_tensor(PyObject *module, PyObject *args) {
   if (self != NULL && check_type(self->view.dtype) < 0) Py_CLEAR(self);
   return (PyObject *)self;
 }
+
+/* (why) -> a Tensor whose every use raises a ConnectionError with this text */
+PyObject *pickle_missing(PyObject *module, PyObject *why) {
+  module_state *state = PyModule_GetState(module);
+  const DLTensor view = {.device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}};
+  const core_extent extent = {.row_major = 1};
+  if (!PyUnicode_Check(why)) return PyErr_Format(PyExc_TypeError, "dlbridge: pickle: a str is required, not %R", (PyObject *)Py_TYPE(why));
+  Tensor *self = tensor_new(state->tensor_type, &view, 0, 0, &extent);
+  if (self != NULL) self->missing = Py_NewRef(why);
+  return (PyObject *)self;
+}

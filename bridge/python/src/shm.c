@@ -176,32 +176,59 @@ static int pack(segment_outbox *out, PyObject *tuple, int writable) {
   return failed ? -1 : 0;
 }
 
-/* Offers the segment of a Tensor. (Tensor, writable, milliseconds) -> (bytes of a message, socket, token) */
+/* Reports whether the elements of a Tensor, of whose memory the caller holds a share, are in a segment. */
+static int in_segment(const Tensor *t, const core_share *held) {
+  /* What the core has allocated is in no segment: the kernel need not be asked. */
+  return held->data == NULL && segment_is_shared(&t->view, &t->extent);
+}
+
+/* A Tensor, which the caller has checked -> whether its elements are in a segment */
+PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
+  core_share *held = tensor_hold((Tensor *)tensor);
+  if (held == NULL) return NULL;
+  int shared = in_segment((Tensor *)tensor, held);
+  share_end(held);
+  return PyBool_FromLong(shared);
+}
+
+/* Raises the exception for a Tensor in a segment that cannot be pickled. */
+static PyObject *raise_not_pickled(core_status status, const Tensor *t, const char *text) {
+  if (status != CORE_ERR_READONLY) return raise_shm(status, -1, text);
+  return PyErr_Format(PyExc_BufferError, "dlbridge: shm: %s: %sdlbridge.shm.copy(t) is a copy, for which nothing is decided", text,
+                      tensor_read_only(t) ? "" : "dlbridge.shm.readonly(t) is read-only, and ");
+}
+
+/* Offers the segment of a Tensor. (Tensor, milliseconds) -> (bytes of a message, socket, token); None if it is in no segment; for a
+ * Tensor that was not handed over, the str that says why */
 PyObject *shm_pickle(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
-  PyObject *tensor;
-  int writable;
+  Tensor *t;
   long long milliseconds;
-  segment_outbox out;
+  segment_outbox out = {.data = NULL};
   segment_handle h;
-  if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
-  PyObject *tuple = PyTuple_Pack(1, tensor), *result = NULL;
-  if (tuple == NULL || pack(&out, tuple, writable) < 0) {
-    Py_XDECREF(tuple);
-    return NULL;
-  }
-  PyObject *data = PyBytes_FromStringAndSize(out.data, (Py_ssize_t)out.size);
-  if (data != NULL && out.file_count != 1) {
-    PyErr_SetString(PyExc_ValueError, "dlbridge: shm: the tensor has no elements");
-  } else if (data != NULL) {
-    char text[MESSAGE_SIZE];
-    const core_status status = segment_offer_file(&h, out.files[0], writable, milliseconds, text, sizeof text);
+  int64_t failed;
+  char text[MESSAGE_SIZE];
+  core_status status;
+  if (!PyArg_ParseTuple(args, "O!L", state->tensor_type, &t, &milliseconds)) return NULL;
+  if (t->missing != NULL) return Py_NewRef(t->missing);
+  core_share *held = tensor_hold(t);
+  if (held == NULL) return NULL;
+  const DLTensor *view = &t->view;
+  const int writable = !tensor_read_only(t);
+  const uint64_t flags = t->flags | (writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY);
+  PyObject *result = NULL, *data = NULL;
+  if (!in_segment(t, held)) {
+    result = Py_NewRef(Py_None);
+  } else if ((status = segment_pack(&out, &view, &flags, 1, writable, &failed, text, sizeof text)) != CORE_OK) {
+    raise_not_pickled(status, t, text);
+  } else if ((data = PyBytes_FromStringAndSize(out.data, (Py_ssize_t)out.size)) != NULL) {
+    status = segment_offer_file(&h, out.files[0], writable, milliseconds, text, sizeof text);
     out.file_count = 0; /* it was taken over */
-    result = status == CORE_OK ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_shm(status, -1, text);
+    result = status == CORE_OK ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_not_pickled(status, t, text);
   }
   Py_XDECREF(data);
-  Py_DECREF(tuple);
   segment_outbox_end(&out);
+  share_end(held);
   return result;
 }
 
@@ -211,6 +238,7 @@ typedef struct {
   const char *op; /* for errors */
   int waits;      /* 0 for a timeout of 0 */
   int64_t end;    /* on the clock of segment_now; INT64_MAX for None */
+  int raised;     /* whether a handler of a signal has raised the exception */
 } deadline;
 
 /* Sets the deadline after so many seconds. */
@@ -246,9 +274,15 @@ static int deadline_set(deadline *d, PyObject *timeout) {
   return 0;
 }
 
+/* Calls the handlers of signals. Returns -1 with the exception of one of them. */
+static int handle_signals(deadline *d) {
+  d->raised = PyErr_CheckSignals() < 0;
+  return d->raised ? -1 : 0;
+}
+
 /* Called after a step that has found nothing to do (EAGAIN). Waits for the socket, and returns 0 when the step can be repeated;
  * otherwise -1 with an exception. */
-static int await(const deadline *d, short events) {
+static int await(deadline *d, short events) {
   int code;
   if (!d->waits) {
     raise_os(EAGAIN, "dlbridge: shm: %s: the socket has a timeout of 0, and the call would have to wait", d->op);
@@ -256,7 +290,7 @@ static int await(const deadline *d, short events) {
   }
   WITHOUT_GIL(code = segment_wait(d->fd, events, d->end));
   if (code == 0) return 0;
-  if (code == EINTR) return PyErr_CheckSignals();
+  if (code == EINTR) return handle_signals(d);
   if (code == ETIMEDOUT) PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
   else raise_errno(code, "poll");
   return -1;
@@ -305,17 +339,6 @@ PyObject *shm_recv(PyObject *module, PyObject *args) {
   return failed ? NULL : list_of_inbox(PyModule_GetState(module), &in);
 }
 
-/* (why) -> a Tensor whose every use raises a ConnectionError with this text */
-PyObject *shm_missing(PyObject *module, PyObject *why) {
-  module_state *state = PyModule_GetState(module);
-  const DLTensor view = {.device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}};
-  const core_extent extent = {.row_major = 1};
-  if (!PyUnicode_Check(why)) return PyErr_Format(PyExc_TypeError, "dlbridge: shm: a str is required, not %R", (PyObject *)Py_TYPE(why));
-  Tensor *self = tensor_new(state->tensor_type, &view, 0, 0, &extent);
-  if (self != NULL) self->missing = Py_NewRef(why);
-  return (PyObject *)self;
-}
-
 static void leave_share(void *share) {
   if (core_share_leave(share)) core_share_end(share);
 }
@@ -330,17 +353,6 @@ PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
   segment_inbox in;
   core_status status = segment_read_only(&in, &t->view, t->flags, leave_share, held, text, sizeof text);
   return status == CORE_OK ? only_tensor(state, &in) : raise_shm(status, -1, text);
-}
-
-/* A Tensor, which the caller has checked -> whether its elements are in a segment */
-PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
-  Tensor *t = (Tensor *)tensor;
-  core_share *held = tensor_hold(t);
-  if (held == NULL) return NULL;
-  /* What the core has allocated is in no segment: the kernel need not be asked. */
-  int shared = held->data == NULL && segment_is_shared(&t->view, &t->extent);
-  share_end(held);
-  return PyBool_FromLong(shared);
 }
 
 /* Finds the segment of a Tensor, as segment_place_of. Returns -1 with an exception. */
@@ -411,11 +423,11 @@ static void raise_not_fetched(int code) {
 }
 
 /* Begins to fetch, and returns the descriptor of the connection, or -1 with an exception. */
-static int fetch_begin(const segment_handle *h, const deadline *d) {
+static int fetch_begin(const segment_handle *h, deadline *d) {
   int conn, code;
   while ((code = segment_fetch_begin(&conn, h)) == EAGAIN && segment_now() < d->end) { /* too many processes wait there */
     WITHOUT_GIL(usleep(1000));
-    if (PyErr_CheckSignals() < 0) return -1;
+    if (handle_signals(d) < 0) return -1;
   }
   if (code == 0) return conn;
   if (code == EAGAIN) PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
@@ -424,17 +436,17 @@ static int fetch_begin(const segment_handle *h, const deadline *d) {
 }
 
 /* Fetches the descriptor that a handle is for. Returns -1 with an exception. */
-static int fetch(const segment_handle *h, double seconds) {
-  deadline d = {.op = "fetch"};
+static int fetch(const segment_handle *h, deadline *d, double seconds) {
   int file = -1, code, failed = 0;
-  deadline_after(&d, seconds);
-  d.fd = fetch_begin(h, &d);
-  if (d.fd < 0) return -1;
+  d->op = "fetch";
+  deadline_after(d, seconds);
+  d->fd = fetch_begin(h, d);
+  if (d->fd < 0) return -1;
   do {
-    code = segment_fetch_step(d.fd, &file);
-    if (code == EAGAIN) failed = await(&d, POLLIN);
+    code = segment_fetch_step(d->fd, &file);
+    if (code == EAGAIN) failed = await(d, POLLIN);
   } while (code == EAGAIN && !failed);
-  close(d.fd);
+  close(d->fd);
   if (code == 0) return file;
   if (code != EAGAIN) raise_not_fetched(code);
   return -1;
@@ -499,12 +511,11 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
     return NULL;
   view.byte_offset = offset;
   if (set_handle(&h, socket, socket_size, token, token_size, &view, size) < 0) return NULL;
-  int file = fetch(&h, seconds);
+  int file = fetch(&h, &(deadline){.raised = 0}, seconds);
   return file < 0 ? NULL : open_file(module, file, &view, writable, copied, 0);
 }
 
-/* What shm_pickle has returned, and a number of seconds -> the Tensor */
-PyObject *shm_unpickle(PyObject *module, PyObject *args) {
+static PyObject *unpickle(PyObject *module, PyObject *args, deadline *d) {
   const char *data, *socket, *token;
   Py_ssize_t size, socket_size, token_size;
   double seconds;
@@ -516,10 +527,23 @@ PyObject *shm_unpickle(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "y#s#s#d", &data, &size, &socket, &socket_size, &token, &token_size, &seconds)) return NULL;
   const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
   if (wrong != NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
-  const int file = fetch(&h, seconds);
+  const int file = fetch(&h, d, seconds);
   if (file < 0) return NULL;
   WITHOUT_GIL(status = segment_unpack(&in, data, (size_t)size, &file, 1, 0, &failed, text, sizeof text));
   return status == CORE_OK ? only_tensor(PyModule_GetState(module), &in) : raise_shm(status, failed, text);
+}
+
+/* What shm_pickle has returned, and a number of seconds -> the Tensor, or the exception that says why it was not handed over. Raised are
+ * only exceptions of handlers of signals. */
+PyObject *shm_unpickle(PyObject *module, PyObject *args) {
+  deadline d = {.raised = 0};
+  PyObject *tensor = unpickle(module, args, &d), *type, *error, *traceback;
+  if (tensor != NULL || d.raised) return tensor;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return error;
 }
 
 /* (directory, name, offset, shape, data type, writable, trusted) -> a Tensor */

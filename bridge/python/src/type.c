@@ -378,7 +378,9 @@ PyDoc_STRVAR(reduce_doc,
              "    >>> import pickle\n"
              "    >>> pickle.loads(pickle.dumps(dlbridge.from_buffer(b'abc'))).tolist()\n"
              "    [97, 98, 99]\n\n"
-             "Errors: ValueError if the tensor is closed; BufferError if the memory is not in the host; TypeError for handles.");
+             "Errors: ValueError if the tensor is closed; BufferError if the memory is not in the host; TypeError for handles. A\n"
+             "queue of multiprocessing, which pickles in a thread where nobody would see the error, sends a tensor whose every use\n"
+             "raises a ConnectionError with the cause.");
 PyDoc_STRVAR(dlpack_device_doc,
              "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).\n\n"
              "    >>> dlbridge.empty(3, 'int8').__dlpack_device__()\n"
