@@ -389,7 +389,11 @@ def _send(
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
     if state.sending and state.lost:
-        put(b"", flags)  # the last frame of the request was refused, and there was no peer to take this one
+        try:
+            put(b"", flags)  # the last frame of the request was refused, and there was no peer to take this one
+        except state.zmq.ZMQError as error:
+            if error.errno != state.zmq.EFSM:  # EFSM: an interrupted call has sent it already
+                raise
         state.sending = False
     elif state.sending:
         _end_message(put, state)

@@ -468,6 +468,39 @@ def test_a_request_whose_peer_goes_is_sent_to_the_next(at, flags):
                     assert is_message(tens.recv(req))
 
 
+@pytest.mark.parametrize("after", [False, True])
+def test_a_request_whose_peer_goes_is_sent_after_an_exception(after):
+    class Losing(Interrupted):
+        left = 102  # the last frame
+
+        def send(self, *args, **options):
+            self.left -= 1
+            if self.left == 0:
+                first.close()
+                time.sleep(0.05)
+            return super().send(*args, **options)
+
+    with zmq.Context() as context, Losing(context, zmq.REQ) as req, context.socket(zmq.REP) as second:
+        context.linger = req.linger = second.linger = 0
+        req.sndtimeo = 100
+        req.bind("inproc://x")
+        first = context.socket(zmq.REP)
+        first.connect("inproc://x")
+        with pytest.raises(zmq.Again):
+            tens.send(req, message_of(0, 100))
+        second.connect("inproc://x")
+        second.rcvtimeo = req.rcvtimeo = req.sndtimeo = 10_000
+        req.calls, req.at, req.after = 0, (0,), after
+        with pytest.raises(Interrupt):
+            tens.send(req, message_of(1), seqno=1)
+        req.at = ()
+        tens.send(req, message_of(2), seqno=2)
+        message = tens.recv(second)
+        assert message.seqno == 2 and is_message(message)
+        tens.send(second, message_of(3), seqno=3)
+        assert is_message(tens.recv(req))
+
+
 def test_a_request_that_is_refused_must_be_answered():
     with sockets(zmq.REP, zmq.REQ) as (rep, req):
         req.send(b"garbage")
