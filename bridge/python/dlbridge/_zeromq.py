@@ -160,8 +160,8 @@ def send(
         ({'run': 7}, [0, 1, 2])
 
     On a socket of zmq.asyncio the tensors are encoded at once, and the result is a coroutine that must be awaited: it sends the message
-    when it is the turn of the call: after the calls before it on the same socket, or, on a ROUTER, to the same peer. If it is
-    cancelled, the message is sent whole or not at all.
+    when it is the turn of the call: after the calls before it on the same socket, or, on a ROUTER, to the same peer. With zmq.DONTWAIT
+    it raises zmq.Again if such calls wait. If it is cancelled, the message is sent whole or not at all.
 
     An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. The receiver then gets the message
     whole or not at all; or it gets the first parts followed by an empty one, or an empty message, which `recv` refuses. (With
@@ -248,7 +248,7 @@ def recv(
     subscriptions with the first frame, such as b"ZIO0TENS".
 
     On a socket of zmq.asyncio the result is a coroutine that must be awaited. If it is cancelled, it has taken no message. Concurrent
-    calls receive in the order in which they begin.
+    calls receive in the order in which they begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.
 
     A request on a REP socket counts as received even if it is refused: send an answer before the next `recv`, which is an error
     (zmq.EFSM) until then. So is `recv` on a REQ socket before a request is sent.
@@ -529,13 +529,11 @@ async def _in_turn(
     """
     import asyncio
 
-    if flags & _DONTWAIT:
-        return _step(socket, step)
     loop = asyncio.get_running_loop()
     if state.loop is not loop:
         state.loop, state.locks = loop, weakref.WeakValueDictionary()
     lock = state.locks.setdefault((event, peer), asyncio.Lock())
-    milliseconds = socket.get(timeout_option)
+    milliseconds = 0 if flags & _DONTWAIT else socket.get(timeout_option)
     end = None if milliseconds < 0 else loop.time() + milliseconds / 1000
     if end is None:
         await lock.acquire()
@@ -547,7 +545,7 @@ async def _in_turn(
         except TimeoutError:
             if not limit.expired():
                 raise
-            return _step(socket, step)  # raises zmq.Again
+            raise state.zmq.Again() from None
     try:
         polled = False
         while True:

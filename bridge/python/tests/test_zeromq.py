@@ -860,6 +860,27 @@ def test_asyncio_calls_have_their_turn():
         in_loop(main, sndhwm=1, rcvhwm=1, endpoint="inproc://x")
 
 
+def test_asyncio_calls_that_do_not_wait_overtake_none_that_wait():
+    async def main(pull, push):
+        waiting = asyncio.ensure_future(tens.recv(pull))
+        await asyncio.sleep(0)
+        tens.send(zmq.Socket.shadow(push), message_of(0))  # at once, before `waiting` can notice it
+        with pytest.raises(zmq.Again):
+            await tens.recv(pull, flags=zmq.DONTWAIT)
+        assert is_message(await waiting)
+        for i in range(2):
+            await tens.send(push, message_of(i), seqno=i)
+        waiting = asyncio.ensure_future(tens.send(push, message_of(2), seqno=2))
+        await asyncio.sleep(0)
+        assert tens.recv(zmq.Socket.shadow(pull)).seqno == 0
+        with pytest.raises(zmq.Again):
+            await tens.send(push, [], flags=zmq.DONTWAIT)
+        await waiting
+        assert [(await tens.recv(pull, flags=zmq.DONTWAIT)).seqno for _ in range(2)] == [1, 2]
+
+    in_loop(main, endpoint="inproc://x", sndhwm=1, rcvhwm=1)
+
+
 def test_asyncio_sends_to_one_peer_do_not_wait_for_another():
     async def main():
         context = zmq.asyncio.Context()
