@@ -22,6 +22,7 @@ from ._elements import LIMIT
 from ._messages import Message, decode, decode_frames, encode, encode_frames
 
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import TypeAlias, Unpack
 
     import zmq
@@ -37,6 +38,10 @@ _REQ, _REP, _ROUTER = 3, 4, 6
 _RCVMORE, _EVENTS, _RCVTIMEO, _SNDTIMEO, _REQ_RELAXED = 13, 15, 27, 28, 53
 _DONTWAIT, _SNDMORE = 1, 2
 _POLLIN, _POLLOUT = 1, 2
+
+_LOOKED_AT = (0, 1, 5, 8, 9)
+"""PAIR, PUB, DEALER, PUSH and XPUB: the sockets that may send for long without receiving, and fetch no frame when they are asked for
+zmq.EVENTS. libzmq notices there, and some of them only there, that a peer has gone, and releases what it holds for it."""
 
 _KEPT = 16 << 10
 """The size in bytes from which on a received part stays in libzmq's memory. Smaller parts are copied, because several of
@@ -61,17 +66,30 @@ class Tracker:
         >>> before, sent.done
         (False, True)
 
-    Its methods may be called on any thread.
+    It may be used on any thread. On the thread of `send`, `done` and `wait` also ask the socket for zmq.EVENTS, because libzmq may only
+    then release what it holds for a peer that has gone: let no other thread use the socket meanwhile. (Of a ROUTER, see `send`.)
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_place", "_socket")
 
-    def __init__(self, parts: Iterable[Any]) -> None:
+    def __init__(self, parts: Iterable[Any], socket: Any = None) -> None:
         self._parts = [part for part in parts if part is not None and not part.done]  # None: libzmq has a copy
+        self._socket = None if socket is None or socket.type not in _LOOKED_AT else weakref.ref(socket)
+        self._place = os.getpid(), threading.get_ident()
+
+    def _look(self) -> bool:
+        """Has libzmq release what it holds for peers that have gone, if this is the thread of `send`. Reports whether it has."""
+        socket = None if self._socket is None or self._place != (os.getpid(), threading.get_ident()) else self._socket()
+        try:
+            return socket is not None and socket.get(_EVENTS) >= 0
+        except sys.modules["zmq"].ZMQError:  # it is closed
+            return False
 
     @property
     def done(self) -> bool:
         """Whether libzmq has let go of all parts."""
+        if self._parts:
+            self._look()
         self._parts = [part for part in self._parts if not part.done]
         return not self._parts
 
@@ -86,10 +104,11 @@ class Tracker:
         for part in self._parts:
             while not part.done:
                 left = end - time.monotonic()
+                most = 0.05 if self._look() else 3600.0  # Python's locks cannot wait for centuries
                 try:
-                    part.wait(max(0.0, min(left, 3600.0)))  # Python's locks cannot wait for centuries
+                    part.wait(max(0.0, min(left, most)))
                 except sys.modules["zmq"].NotDone:
-                    if left <= 3600.0:
+                    if left <= most:
                         raise TimeoutError(f"dlbridge: tens: send: parts are still in use after {timeout} s") from None
 
     def __repr__(self) -> str:
@@ -170,8 +189,18 @@ def send(
     exception comes while pyzmq destroys a frame: pyzmq hands it to sys.unraisablehook, and the call goes on. A handler that also sets
     a flag, which the program tests after the call, misses nothing.
 
+    A signal handler that calls `send` or `recv` on a socket while the program is in a call of these on it gets RuntimeError.
+
     If the peer of a REQ goes in the middle of the request, the request is sent again as a whole, to the next peer. If there is none
-    in time, zmq.Again is raised, and the socket can send again.
+    in time, zmq.Again is raised, and the socket can send again. A next peer that is a ROUTER may first get a message that its `recv`
+    refuses.
+
+    libzmq holds what was sent to a peer that has gone until the socket is asked for messages to receive. `send` does so, by zmq.EVENTS,
+    but not on a ROUTER, which then fetches the first frame of a message (see `recv`): where a program sends on a ROUTER and does not
+    receive, it calls `socket.get(zmq.EVENTS)` itself now and then.
+
+    If one of several peers of a PUSH or DEALER goes while a message for another is being sent, libzmq can send the rest of that message
+    to a third one. With `packed` it cannot.
 
     End the context (`Context.term`, or leave a `with` block of it) before the process ends. It waits until everything is sent, at most
     `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone. So can
@@ -193,13 +222,12 @@ def send(
     flags = int(flags)
     if state.futures is None:
         trackers = _send(socket, socket.send, socket.recv, state, frames, flags, track)
-        return Tracker(trackers) if track else None
-    plain = state.zmq.Socket  # whose methods do their work at once
-    put, take = functools.partial(plain.send, socket), functools.partial(plain.recv, socket)
+        return Tracker(trackers, socket) if track else None
+    put, take = _plain_calls(socket, state)
 
     def step() -> Any:
         trackers = _send(socket, put, take, state, frames, flags | _DONTWAIT, track)
-        return Tracker(trackers) if track else None
+        return Tracker(trackers, socket) if track else None
 
     peer = frames[0] if routing and state.type == _ROUTER else None
     return _in_turn(socket, state, step, flags, _POLLOUT, _SNDTIMEO, peer)
@@ -250,8 +278,14 @@ def recv(
     On a socket of zmq.asyncio the result is a coroutine that must be awaited. If it is cancelled, it has taken no message. Concurrent
     calls receive in the order in which they begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.
 
-    A request on a REP socket counts as received even if it is refused: send an answer before the next `recv`, which is an error
-    (zmq.EFSM) until then. So is `recv` on a REQ socket before a request is sent.
+    If `recv` on a REP socket raises an exception after it has taken a request, such as ValueError for a request that is refused, the
+    program may `send` an answer. Otherwise the next `recv` answers with an empty frame, which the client's `recv` refuses; until then
+    `socket.poll` reports no further request. After a request that `recv` has returned, the next `recv` is an error (zmq.EFSM) until an
+    answer is sent. So is `recv` on a REQ socket before a request is sent.
+
+    A ROUTER or REP gives its peers ids that it counts up from a number of rand() of C, and a peer that chooses the next one for itself ends
+    the process. Python programs do not seed rand(), so that anybody knows that number. Call
+    ctypes.CDLL(None).srand(int.from_bytes(os.urandom(4))) before the socket is made, and let only peers connect that you trust (CURVE).
 
     A SUB or ROUTER socket takes the first frame of a message when the program polls it or waits for it in asyncio. If the program then
     disconnects from the peer before it has received the message, the rest is lost, and libzmq can end the process. Receive what is
@@ -280,16 +314,17 @@ def recv(
     state = _state(socket, "recv")
     first = 1 if state.type == _ROUTER else 0
     flags = int(flags)
+
+    def receive(put: Callable[..., Any], take: Callable[..., Any], flags: int) -> Message:
+        received = _receive(socket, put, take, state, flags)
+        message = _decode(received, first, aligned, writable, message_only, join, limit)
+        state.refused = False
+        return message
+
     if state.futures is None:
-        received = _receive(socket, socket.recv, state, flags)
-        return _decode(received, first, aligned, writable, message_only, join, limit)
-    take = functools.partial(state.zmq.Socket.recv, socket)
-
-    def step() -> Message:
-        received = _receive(socket, take, state, flags | _DONTWAIT)
-        return _decode(received, first, aligned, writable, message_only, join, limit)
-
-    return _in_turn(socket, state, step, flags, _POLLIN, _RCVTIMEO)
+        return receive(socket.send, socket.recv, flags)
+    put, take = _plain_calls(socket, state)
+    return _in_turn(socket, state, lambda: receive(put, take, flags | _DONTWAIT), flags, _POLLIN, _RCVTIMEO)
 
 
 class _State:
@@ -298,6 +333,7 @@ class _State:
     receiving: frames of a message that `recv` has begun may be left in the socket. RCVMORE is true then, and if it is not, none
         are. (Without the mark, RCVMORE means that the program has received the first frames itself.)
     sending: `send` has begun a message, and may not have sent its last frame. libzmq does not tell.
+    refused: a REP may have received a request that no call has returned. The next one answers it.
     lost: the peer of a REQ went in the middle of the last request.
     relaxed: `send` has set ZMQ_REQ_RELAXED since, until a request is sent.
     futures: the module of pyzmq whose sockets return futures, if this is one of them, or None.
@@ -305,11 +341,11 @@ class _State:
         turn.
     """
 
-    __slots__ = ("futures", "locks", "loop", "lost", "receiving", "relaxed", "sending", "type", "zmq")
+    __slots__ = ("futures", "locks", "loop", "lost", "receiving", "refused", "relaxed", "sending", "type", "zmq")
 
     def __init__(self, zmq: Any, socket: Any) -> None:
         self.zmq, self.type = zmq, socket.type
-        self.receiving = self.sending = self.lost = self.relaxed = False
+        self.receiving = self.sending = self.refused = self.lost = self.relaxed = False
         modules = filter(None, map(sys.modules.get, ("zmq.asyncio", "zmq.eventloop.future")))
         self.futures: Any = next((module for module in modules if isinstance(socket, module.Socket)), None)
         self.loop: Any = None
@@ -332,14 +368,38 @@ def _state(socket: Any, what: str) -> _State:
     return state
 
 
-def _receive(socket: Any, take: Callable[..., Any], state: _State, flags: int) -> list[Any]:
+def _plain_calls(socket: Any, state: _State) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Returns the functions by which a socket of asyncio sends and receives a frame at once."""
+    plain = state.zmq.Socket
+    return functools.partial(plain.send, socket), functools.partial(plain.recv, socket)
+
+
+def _refuse_inner_call(state: _State, what: str) -> None:
+    """Raises RuntimeError if a signal handler, or a function that Python calls on its own, has interrupted a call on the socket."""
+    if not state.receiving and not state.sending:
+        return
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code in _CALLS and frame.f_locals.get("state") is state:
+            raise RuntimeError(
+                f"dlbridge: tens: {what}: the caller has interrupted another call on the socket, such as a signal handler; "
+                "it can set a flag, which the program tests after that call"
+            )
+        frame = frame.f_back
+
+
+def _receive(socket: Any, put: Callable[..., Any], take: Callable[..., Any], state: _State, flags: int) -> list[Any]:
     """Receives the frames of a message.
 
     Once its first frame is here, all are, because libzmq hands messages over whole. But sockets such as SUB and ROUTER take the
     first frame when the program only asks whether there is a message, and if the program then disconnects, libzmq drops the rest.
     """
+    _refuse_inner_call(state, "recv")
     if state.receiving:
         _drop_rest(socket, take, state)
+    if state.refused:
+        _end_message(put, state)  # which libzmq refuses if the program has sent an answer, or no request was received
+    state.refused = state.type == _REP
     while True:
         frames: list[Any] = []
         state.receiving = True
@@ -353,6 +413,8 @@ def _receive(socket: Any, take: Callable[..., Any], state: _State, flags: int) -
             if frames or not isinstance(error, state.zmq.ZMQError):
                 _drop_rest(socket, take, state)
             state.receiving = False  # if libzmq has no first frame, nothing is begun
+            if not frames and isinstance(error, state.zmq.ZMQError):
+                state.refused = False
             if isinstance(error, state.zmq.ZMQError) and error.errno == state.zmq.EFSM and state.type in _OUT_OF_TURN:
                 raise type(error)(error.errno, f"dlbridge: tens: recv: {error}: {_OUT_OF_TURN[state.type]}") from None
             raise
@@ -362,7 +424,7 @@ def _receive(socket: Any, take: Callable[..., Any], state: _State, flags: int) -
 
 _OUT_OF_TURN = {
     _REQ: "a REQ socket must send a request before it receives an answer",
-    _REP: "a REP socket must send an answer before it receives the next request, also if the message that it received was refused",
+    _REP: "a REP socket must send an answer before it receives the next request",
 }
 
 
@@ -386,6 +448,9 @@ def _send(
     track: bool,
 ) -> list[Any]:
     """Sends the frames of a message, and returns what pyzmq returns for each."""
+    _refuse_inner_call(state, "send")
+    if state.futures is None and state.type in _LOOKED_AT:  # the event loop looks at those of asyncio
+        socket.get(_EVENTS)
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
     if state.sending and state.lost:
@@ -427,6 +492,9 @@ def _send(
         socket.set(_REQ_RELAXED, 0)
     state.lost = state.relaxed = False
     return trackers
+
+
+_CALLS = (_receive.__code__, _send.__code__)
 
 
 def _is_request_lost(socket: Any, state: _State, error: Any, begun: bool) -> bool:

@@ -501,29 +501,52 @@ def test_a_request_whose_peer_goes_is_sent_after_an_exception(after):
         assert is_message(tens.recv(req))
 
 
-def test_a_request_that_is_refused_must_be_answered():
+def test_a_request_that_is_refused_is_answered():
     with sockets(zmq.REP, zmq.REQ) as (rep, req):
-        req.send(b"garbage")
-        with pytest.raises(ValueError):
-            tens.recv(rep)
-        with pytest.raises(zmq.ZMQError, match="recv: .* a REP socket must send an answer before .* refused") as raised:
-            tens.recv(rep)
-        assert raised.value.errno == zmq.EFSM
+        for own_answer in (False, True, False):
+            req.send(b"garbage")
+            with pytest.raises(ValueError):
+                tens.recv(rep)
+            if own_answer:
+                tens.send(rep, [])
+            for _ in range(2):
+                with pytest.raises(zmq.Again):
+                    tens.recv(rep, flags=zmq.DONTWAIT)
+            assert (req.recv_multipart() == [b""]) != own_answer
+        tens.send(req, message_of(1), seqno=1)
+        assert is_message(tens.recv(rep))
+        for _ in range(2):
+            with pytest.raises(zmq.ZMQError, match="recv: .* a REP socket must send an answer before") as raised:
+                tens.recv(rep)
+            assert raised.value.errno == zmq.EFSM
         tens.send(rep, [])
         tens.recv(req)
         with pytest.raises(zmq.ZMQError, match="recv: .* a REQ socket must send a request before"):
             tens.recv(req)
-        tens.send(req, message_of(1), seqno=1)
-        assert is_message(tens.recv(rep))
 
     async def main(rep, req):
         await req.send(b"garbage")
         with pytest.raises(ValueError):
             await tens.recv(rep)
-        with pytest.raises(zmq.ZMQError, match="a REP socket must send an answer"):
+        rep.rcvtimeo = 10
+        with pytest.raises(zmq.Again):
             await tens.recv(rep)
+        assert await req.recv() == b""
 
     in_loop(main, kinds=(zmq.REP, zmq.REQ))
+
+
+def test_a_request_whose_recv_was_interrupted_is_answered():
+    with sockets(zmq.REP, zmq.REQ, "inproc://x", module=Module) as (rep, req):
+        for interrupted in calls(rep):
+            tens.send(req, message_of(0))
+            received = False
+            for call in (interrupted, lambda function: function()):
+                with contextlib.suppress(Interrupt, zmq.Again):
+                    received = received or bool(call(lambda: tens.recv(rep, flags=zmq.DONTWAIT)))
+            if received:
+                tens.send(rep, [])
+            assert (req.recv_multipart() == [b""]) != received
 
 
 def test_a_disconnect_spoils_no_message_of_another_peer():
@@ -631,6 +654,51 @@ def test_an_exception_while_a_send_waits_sends_nothing():
         assert [tens.recv(pull).seqno for _ in range(2)] == [0, 1]
         tens.send(push, message_of(3), seqno=3)
         assert tens.recv(pull).seqno == 3
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+@pytest.mark.parametrize("inner", ["send", "recv"])
+@pytest.mark.parametrize("outer", ["send", "recv"])
+def test_a_signal_handler_cannot_use_the_socket_of_a_call(outer, inner, at):
+    class Signalling(zmq.Socket):
+        left = 0
+
+        def call(self, method, *args, **options):
+            self.left -= 1
+            if self.left == 0:
+                signal.raise_signal(signal.SIGUSR1)
+            return method(*args, **options)
+
+        def send(self, *args, **options):
+            return self.call(super().send, *args, **options)
+
+        def recv(self, *args, **options):
+            return self.call(super().recv, *args, **options)
+
+    class Module:
+        class Context(zmq.Context):
+            _socket_class = Signalling
+
+    refused = 0
+
+    def handler(*_):
+        nonlocal refused
+        with pytest.raises(RuntimeError, match=f"{inner}: the caller has interrupted another call on the socket"):
+            tens.send(a, message_of(9), seqno=9) if inner == "send" else tens.recv(a, flags=zmq.DONTWAIT)
+        refused += 1
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with sockets(zmq.PAIR, zmq.PAIR, "inproc://x", module=Module) as (a, b):
+            sender, receiver = (a, b) if outer == "send" else (b, a)
+            for i in range(4):
+                a.left = 0 if outer == "recv" else at
+                tens.send(sender, message_of(i), seqno=i)
+                a.left = 0 if outer == "send" else at
+                message = tens.recv(receiver)
+                assert message.seqno == i and is_message(message) and refused == i + 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_message_that_libzmq_refuses_leaves_nothing():
@@ -1062,6 +1130,70 @@ def test_a_tracker_covers_all_parts(endpoint):
         assert sent.done
 
     in_loop(main, endpoint=endpoint)
+
+
+GOING = [(zmq.DEALER, zmq.DEALER), (zmq.PAIR, zmq.PAIR), (zmq.PUSH, zmq.PULL), (zmq.PUB, zmq.SUB), (zmq.XPUB, zmq.SUB)]
+
+
+@pytest.mark.parametrize("how", ["wait", "done", "send"])
+@pytest.mark.parametrize("kinds", GOING)
+def test_what_was_sent_to_a_peer_that_has_gone_is_released(kinds, how):
+    with sockets(*kinds, rcvhwm=1) as (sender, receiver):
+        if kinds[1] == zmq.SUB:
+            receiver.subscribe(b"")
+            while not receiver.poll(1):  # a subscription takes some time to arrive
+                tens.send(sender, [])
+        before = dlbridge.counters()["exports"]
+        sent = [tens.send(sender, [np.zeros(1 << 19)], track=True) for _ in range(10)]  # more than TCP takes
+        receiver.close()
+
+        def released_by_sending():
+            with contextlib.suppress(zmq.Again):
+                tens.send(sender, [], flags=zmq.DONTWAIT)
+            return dlbridge.counters()["exports"] == before
+
+        if how == "wait":
+            for tracker in sent:
+                tracker.wait(30)
+        else:
+            wait_for(released_by_sending if how == "send" else lambda: all([tracker.done for tracker in sent]))
+
+
+@pytest.mark.parametrize("kinds", GOING[:3])
+def test_asyncio_releases_what_was_sent_to_a_peer_that_has_gone(kinds):
+    async def main(sender, receiver):
+        sent = [await tens.send(sender, [np.zeros(1 << 19)], track=True) for _ in range(10)]
+        receiver.close()
+        for tracker in sent:
+            await asyncio.to_thread(tracker.wait, 30)
+
+    in_loop(main, kinds=kinds, rcvhwm=1)
+
+
+def test_a_tracker_leaves_a_socket_alone_on_other_threads_and_once_it_is_closed():
+    class Counting(zmq.Socket):
+        looks = 0
+
+        def get(self, option):
+            self.looks += option == zmq.EVENTS
+            return super().get(option)
+
+    with zmq.Context() as context, context.socket(zmq.PULL) as pull:
+        context.linger = 0
+        with Counting(context, zmq.PUSH) as push:
+            push.bind("inproc://x")
+            pull.connect("inproc://x")
+            sent = tens.send(push, [np.zeros(1 << 17)], track=True)
+            looks = push.looks
+            thread = threading.Thread(target=lambda: sent.done)
+            thread.start()
+            thread.join()
+            assert push.looks == looks
+            assert not sent.done and push.looks == looks + 1
+        with pytest.raises(TimeoutError):
+            sent.wait(0.01)
+        tens.recv(pull)
+        sent.wait(30)
 
 
 def manifest(group):
