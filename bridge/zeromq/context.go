@@ -14,6 +14,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -69,6 +71,7 @@ type Context struct {
 	mu      sync.Mutex
 	ptr     unsafe.Pointer // nil after Close
 	sockets map[*Socket]struct{}
+	inprocs inprocs
 }
 
 // A ContextOption is a setting of a context.
@@ -83,7 +86,8 @@ type ContextOption struct {
 // received in a second. Each takes two descriptors.
 func Threads(n int) ContextOption { return ContextOption{"Threads", C.ZMQ_IO_THREADS, n, 256} }
 
-// MaxSockets sets how many sockets the context may have, at most 1048576; the default is 1023.
+// MaxSockets sets how many sockets the context may have, at most 1048576; the default is 1023. The first Connect over inproc to an endpoint
+// to which no socket is bound takes one.
 func MaxSockets(n int) ContextOption {
 	return ContextOption{"MaxSockets", C.ZMQ_MAX_SOCKETS, n, 1 << 20}
 }
@@ -119,7 +123,7 @@ func NewContext(options ...ContextOption) (*Context, error) {
 			return nil, failed("context: set "+o.label, err)
 		}
 	}
-	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}}, nil
+	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}, inprocs: inprocs{map[string]*Socket{}, map[string][]*Socket{}, nil}}, nil
 }
 
 // Close closes all sockets of the context, and waits until their messages have been sent or the time of [Linger] has
@@ -128,9 +132,9 @@ func (c *Context) Close() error {
 	c.mu.Lock()
 	ptr := c.ptr
 	c.ptr = nil
-	var sockets []*Socket
-	for s := range c.sockets {
-		sockets = append(sockets, s)
+	sockets := slices.Collect(maps.Keys(c.sockets))
+	if ptr != nil {
+		c.end()
 	}
 	c.mu.Unlock()
 	if ptr == nil {

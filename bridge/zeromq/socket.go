@@ -223,6 +223,18 @@ func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 	name := C.CString(endpoint)
 	defer C.free(unsafe.Pointer(name))
 	err = s.call(verb+" "+endpoint, func() (rc C.int, err error) {
+		if c := s.context; inproc(endpoint) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if err := c.before(s, verb, endpoint); err != nil {
+				return -1, err
+			}
+			defer func() {
+				if rc == 0 {
+					c.after(s, verb, endpoint)
+				}
+			}()
+		}
 		switch verb {
 		case "bind":
 			if rc, err = C.zmq_bind(s.ptr, name); rc == 0 { // another Bind would change the last endpoint
@@ -239,7 +251,7 @@ func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 			s.receiveEarly()
 			rc, err = C.zmq_disconnect(s.ptr, name)
 		}
-		s.inproc = s.inproc || strings.HasPrefix(endpoint, "inproc:")
+		s.inproc = s.inproc || inproc(endpoint)
 		s.attached = s.attached || rc == 0
 		return rc, err
 	})
@@ -322,6 +334,10 @@ func (s *Socket) Close() error {
 	ptr, file := s.ptr, s.waits.file
 	s.ptr = nil
 	if ptr != nil {
+		s.context.mu.Lock()
+		s.context.forget(s)
+		delete(s.context.sockets, s)
+		s.context.mu.Unlock()
 		C.zmq_close(ptr)
 		if s.early {
 			C.zeromq_clear(&s.inbox)
@@ -336,9 +352,6 @@ func (s *Socket) Close() error {
 	if file != nil {
 		file.Close()
 	}
-	s.context.mu.Lock()
-	delete(s.context.sockets, s)
-	s.context.mu.Unlock()
 	return nil
 }
 
