@@ -1,4 +1,5 @@
-// Command bench times the paths of dlbridge and of its peers in one process. It prints lines of `name value unit`.
+// Command bench times the paths of dlbridge and of its peers in one process. It prints lines of `name value unit`, and before them
+// the tables that belong to the report of their measurements, as the command report reads them.
 //
 // All paths take turns in running short batches, so that other work of the machine affects all paths alike. The program repeats
 // this in several turns. The time of a path is the median over the turns of its fastest batch in each turn. The fastest batch of
@@ -70,6 +71,9 @@ func main() {
 	if *only != "" {
 		measure(named(paths, strings.Split(*only, ",")), *batches)
 		return
+	}
+	for _, t := range slices.Concat(decthingsTables, protoTables) {
+		t.print()
 	}
 	measure(paths, *batches)
 	firstDeletes()
@@ -158,6 +162,35 @@ func (p *path) count() {
 	}
 	report(p.name+"_allocations", allocations, "per_round")
 	report(p.name+"_crossings", crossings, "per_round")
+}
+
+// A table of the report: its title, a note, the path whose time is the unit of the second column, and the name of the unit.
+type table struct {
+	title, note, yardstick, unit string
+	rows                         []row
+	aims                         []aim
+}
+
+// A row is that of a path: what it does, the path that it is compared with, or "", and whether it is a peer itself.
+type row struct {
+	path, what, peer string
+	peers            bool
+}
+
+// An aim is how many times faster than its peer a path must be.
+type aim struct {
+	path, peer string
+	times      float64
+}
+
+func (t *table) print() {
+	fmt.Printf("table\t%s\t%s\t%s\t%s\n", t.title, t.note, t.yardstick, t.unit)
+	for _, r := range t.rows {
+		fmt.Printf("row\t%s\t%s\t%s\t%v\n", r.path, r.what, r.peer, r.peers)
+	}
+	for _, a := range t.aims {
+		fmt.Printf("aim\t%s\t%s\t%g\n", a.path, a.peer, a.times)
+	}
 }
 
 func report(name string, value float64, unit string) { fmt.Printf("%s %.2f %s\n", name, value, unit) }

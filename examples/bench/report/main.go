@@ -1,9 +1,12 @@
-// Command report writes the README and the plot of one benchmark run. It reads the results as lines of `name value unit`.
+// Command report writes the README and the plot of one benchmark run. It reads the results as lines of `name value unit`, and
+// tables that come with their measurements as lines of fields between tabs: `table`, title, note, yardstick and unit; `row`, path,
+// what it is, peer, and `true` if the path is a peer itself; `aim`, path, peer, and how many times faster the path must be.
 package main
 
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"html"
@@ -11,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -42,6 +46,12 @@ func read(file string) (results, error) {
 	r := results{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
+		if fields := strings.Split(lines.Text(), "\t"); len(fields) > 1 {
+			if err := describe(fields[0], fields[1:]); err != nil {
+				return nil, fmt.Errorf("%s: %q: %w", file, lines.Text(), err)
+			}
+			continue
+		}
 		var name, unit string
 		var value float64
 		if _, err := fmt.Sscan(lines.Text(), &name, &value, &unit); err != nil {
@@ -55,6 +65,24 @@ func read(file string) (results, error) {
 		}
 	}
 	return r, lines.Err()
+}
+
+// describe adds what a line with tabs says to tables and aims.
+func describe(kind string, fields []string) error {
+	switch {
+	case kind == "table" && len(fields) == 4:
+		tables = append(tables, table{title: fields[0], note: fields[1], yardstick: fields[2], unit: fields[3]})
+	case kind == "row" && len(fields) == 4:
+		last := &tables[len(tables)-1]
+		last.rows = append(last.rows, row{path: fields[0], what: fields[1], peer: fields[2], peers: fields[3] == "true"})
+	case kind == "aim" && len(fields) == 3:
+		bound, err := strconv.ParseFloat(fields[2], 64)
+		aims = append(aims, target{fields[0], []aim{times(fields[0], fields[1], bound)}})
+		return err
+	default:
+		return errors.New("no table, row or aim")
+	}
+	return nil
 }
 
 // A row is the row of a path in a table. peer is the path that it is compared with, or "".
@@ -165,38 +193,6 @@ var tables = []table{
 		{path: "description_allocate", what: "`Description.Allocate`, rows aligned to 64 bytes", peer: "new_close"},
 		{path: "new_close", what: "`dlpack.New`"},
 	}},
-	{"Decthings: small tensors", "A stream holds tensors of 4 float32. The data of every fourth tensor is aligned.",
-		"py_decthings_deserialize", "decodes of the Python client", []row{
-			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize"},
-			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
-			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
-			{path: "py_decthings_serialize", what: "the Python client, encode", peers: true},
-			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.iter`", peer: "py_decthings_deserialize"},
-			{path: "py_dlbridge_decthings_encode", what: "Python: `dlbridge.decthings.encode`", peer: "py_decthings_serialize"},
-		}},
-	{"Decthings: 64 MiB", "One tensor with aligned data. The copying reader is written by hand. Encoders and `copy` write to existing memory.",
-		"memcpy_64MiB", "copies", []row{
-			{path: "decthings_decode_64MiB", what: "decode", peer: "decthings_copy_64MiB"},
-			{path: "decthings_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
-			{path: "decthings_copy_64MiB", what: "a copying reader", peers: true},
-			{path: "memcpy_64MiB", what: "Go's `copy`", peers: true},
-		}},
-	{"TensorFlow: small tensors", "TensorProto messages of 4 float32 follow each other in memory. The data of every second message is aligned.",
-		"dynamicpb_decode_4_floats", "decodes of protobuf-go", []row{
-			{path: "tensorflow_decode_4_floats", what: "decode", peer: "dynamicpb_decode_4_floats"},
-			{path: "tensorflow_encode_4_floats", what: "encode", peer: "dynamicpb_decode_4_floats"},
-			{path: "dynamicpb_decode_4_floats", what: "protobuf-go, `dynamicpb`", peers: true},
-		}},
-	{"TensorFlow: 64 MiB", "One TensorProto, padded so that its data is aligned. The copying reader is written by hand with `protowire`. Encoders and `copy` " +
-		"write to existing memory.",
-		"memcpy_64MiB", "copies", []row{
-			{path: "tensorflow_decode_64MiB", what: "decode", peer: "tensorflow_copy_64MiB"},
-			{path: "tensorflow_decode_1KiB", what: "decode, 1 KiB", peer: "tensorflow_copy_64MiB"},
-			{path: "tensorflow_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
-			{path: "tensorflow_copy_64MiB", what: "a copying reader", peers: true},
-			{path: "dynamicpb_decode_64MiB", what: "protobuf-go, `dynamicpb`", peers: true},
-			{path: "memcpy_64MiB", what: "Go's `copy`", peers: true},
-		}},
 	{"gorgonia", "`Dense` wraps a matrix of float32 for gorgonia; its time includes the release. `FromDense` makes a tensor of a lazily transposed " +
 		"matrix; its time includes `Close`.",
 		"gorgonia_tensor_new_4KiB", "calls of `tensor.New`", []row{
@@ -456,14 +452,6 @@ var aims = []target{
 		times("tens_parse_4KiB", "py_json_numpy_parse", 10)}},
 	{"tens_parse_16MiB", []aim{
 		{what: "times arrow_ipc_view_3_columns", path: "tens_parse_16MiB", by: "arrow_ipc_view_3_columns", bound: 0.7}}},
-	{"decthings_decode_4_floats", []aim{times("decthings_decode_4_floats", "py_decthings_deserialize", 20)}},
-	{"decthings_decode_64MiB", []aim{times("decthings_decode_64MiB", "decthings_copy_64MiB", 500)}},
-	{"decthings_encode_64MiB", []aim{times("decthings_encode_64MiB", "memcpy_64MiB", 0.9)}},
-	{"tensorflow_decode_4_floats", []aim{times("tensorflow_decode_4_floats", "dynamicpb_decode_4_floats", 3)}},
-	{"tensorflow_decode_64MiB", []aim{
-		times("tensorflow_decode_64MiB", "tensorflow_copy_64MiB", 500),
-		times("tensorflow_decode_64MiB", "dynamicpb_decode_64MiB", 500)}},
-	{"tensorflow_encode_64MiB", []aim{times("tensorflow_encode_64MiB", "memcpy_64MiB", 0.9)}},
 	{"gorgonia_dense_4KiB", []aim{times("gorgonia_dense_4KiB", "gorgonia_tensor_new_4KiB", 0.77)}},
 	{"gorgonia_dense_16MiB", []aim{
 		times("gorgonia_dense_16MiB", "gorgonia_tensor_new_16MiB", 0.77),
