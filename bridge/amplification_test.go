@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 	"github.com/dlbridge/dlbridge/tens/tenstest"
@@ -33,8 +34,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 		if uintptr(unsafe.Pointer(&payload[0]))%2 == 0 {
 			payload = payload[1:]
 		}
-		msg, err := tens.Decode([][]byte{[]byte("ZIO0TENS" + label), make([]byte, 24), payload[:size]})
-		require.NoError(t, err)
+		msg := must.Do(tens.Decode([][]byte{[]byte("ZIO0TENS" + label), make([]byte, 24), payload[:size]}))(t)
 		return bridge.Decode(msg, bridge.Align(64))
 	}
 	ts, err := tensors(68) // four times the part, and 64 MiB

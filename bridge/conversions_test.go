@@ -20,6 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -62,8 +63,7 @@ func overDLPack(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 
 // readTable returns the cells of the README's table, by row and format.
 func readTable(t *testing.T) map[string]map[string]string {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("README.md"))(t)
 	_, section, found := strings.Cut(string(text), "## What each format supports\n")
 	require.True(t, found)
 	table := map[string]map[string]string{}
@@ -155,8 +155,7 @@ func dataTypes() (all []dlpack.DataType) {
 
 // sample returns a tensor of 2 by 3 elements of a type with varied bits.
 func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
-	n, err := dt.NumBytes(6, false)
-	require.NoError(t, err)
+	n := must.Do(dt.NumBytes(6, false))(t)
 	data := make([]byte, n)
 	for i := range data {
 		data[i] = byte(i*37 + 1)
@@ -167,15 +166,12 @@ func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
 	if rest := 6 * dt.BitSize() % 8; rest > 0 {
 		data[n-1] &= 1<<rest - 1 // behind the last element
 	}
-	x, err := dlpack.FromBytes(data, dlpack.Spec{DType: dt, Shape: []int64{2, 3}})
-	require.NoError(t, err)
-	return x
+	return must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: dt, Shape: []int64{2, 3}}))(t)
 }
 
 // bytesOf returns the elements of a tensor in row-major order; elements of less than a byte have a byte each.
 func bytesOf(t *testing.T, x *dlpack.Tensor) []byte {
-	data, err := x.AppendBytes(nil)
-	require.NoError(t, err)
+	data := must.Do(x.AppendBytes(nil))(t)
 	size := x.DType().BitSize()
 	if size%8 == 0 {
 		return data
@@ -244,8 +240,7 @@ func TestTENSSaysByItsAttributeWhatTheTableSays(t *testing.T) {
 		x := sample(t, dt)
 		msg, _, err := bridge.Encode([]*dlpack.Tensor{x})
 		require.NoError(t, err)
-		label, err := msg.DecodeLabel()
-		require.NoError(t, err)
+		label := must.Do(msg.DecodeLabel())(t)
 		extended := table[rowOf(dt)]["TENS"] == "by an extension attribute"
 		assert.Equal(t, extended, label.Tensors[0].DType == 'V', "%v", dt)
 		x.Close()
@@ -283,8 +278,7 @@ func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 					}
 					require.Contains(t, cell, "as `elements.Elements`")
 					require.NoError(t, err)
-					values, err := f.row.Decode(data)
-					require.NoError(t, err)
+					values := must.Do(f.row.Decode(data))(t)
 					require.Equal(t, e, values[0].Elements)
 					e = values[0].Elements // for the next format
 					had++
@@ -302,15 +296,12 @@ func TestRanksAreThoseOfTheTable(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			most := dlpack.MaxRank
 			if number, ok := strings.CutPrefix(table["rank"][f.name], "at most "); ok {
-				var err error
-				most, err = strconv.Atoi(number)
-				require.NoError(t, err)
+				most = must.Do(strconv.Atoi(number))(t)
 			} else {
 				require.Equal(t, "any", table["rank"][f.name])
 			}
 			for rank := range dlpack.MaxRank + 1 {
-				x, err := dlpack.New(dlpack.Int16, slices.Repeat([]int64{1}, rank)...)
-				require.NoError(t, err)
+				x := must.Do(dlpack.New(dlpack.Int16, slices.Repeat([]int64{1}, rank)...))(t)
 				y, err := f.cross(x)
 				if rank > most {
 					require.ErrorIs(t, err, f.row.NoRank, "%d", rank)
@@ -344,16 +335,13 @@ func TestLayoutsGoFromEachFormatToEachOther(t *testing.T) {
 			for _, to := range columns {
 				t.Run(fmt.Sprintf("%s/%s to %s", v.name, from.name, to.name), func(t *testing.T) {
 					dlpacktest.CheckLeaks(t)
-					whole, err := dlpack.FromSlice(counting(24), 2, 3, 4)
-					require.NoError(t, err)
+					whole := must.Do(dlpack.FromSlice(counting(24), 2, 3, 4))(t)
 					defer whole.Close()
-					x, err := whole.Apply(v.view)
-					require.NoError(t, err)
+					x := must.Do(whole.Apply(v.view))(t)
 					defer x.Close()
 					want := bytesOf(t, x)
 					for _, f := range []column{from, to} {
-						y, err := f.cross(x)
-						require.NoError(t, err)
+						y := must.Do(f.cross(x))(t)
 						defer y.Close()
 						assert.Equal(t, x.Shape(), y.Shape())
 						assert.Equal(t, want, bytesOf(t, y))
@@ -384,8 +372,7 @@ func counting(n int) []int32 {
 // If the elements are aligned in both formats, a conversion copies them once, to its output.
 func TestATensorOfAFrameIsWrittenFromTheFrame(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	x, err := dlpack.FromSlice([]float64{1, 2, 3}, 3)
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice([]float64{1, 2, 3}, 3))(t)
 	defer x.Close()
 	for _, from := range formats.All {
 		for _, to := range formats.All {
@@ -393,22 +380,17 @@ func TestATensorOfAFrameIsWrittenFromTheFrame(t *testing.T) {
 				continue
 			}
 			t.Run(from.Name()+" to "+to.Name(), func(t *testing.T) {
-				data, err := from.Encode(formats.Named{Tensor: x})
-				require.NoError(t, err)
-				values, err := from.Decode(data)
-				require.NoError(t, err)
+				data := must.Do(from.Encode(formats.Named{Tensor: x}))(t)
+				values := must.Do(from.Decode(data))(t)
 				defer values[0].Tensor.Close()
 				msg, report, err := bridge.Encode([]*dlpack.Tensor{values[0].Tensor})
 				require.NoError(t, err)
 				assert.Equal(t, []string{""}, report.Copied)
 				assert.Same(t, unsafe.SliceData(data[len(data)-24:]), unsafe.SliceData(msg.Parts[0]))
-				header, err := to.Header(x.DType(), x.Shape())
-				require.NoError(t, err)
-				values, err = to.Decode(append(header, msg.Parts[0]...))
-				require.NoError(t, err)
+				header := must.Do(to.Header(x.DType(), x.Shape()))(t)
+				values = must.Do(to.Decode(append(header, msg.Parts[0]...)))(t)
 				defer values[0].Tensor.Close()
-				got, err := dlpack.UnsafeValues[float64](values[0].Tensor)
-				require.NoError(t, err)
+				got := must.Do(dlpack.UnsafeValues[float64](values[0].Tensor))(t)
 				assert.Equal(t, []float64{1, 2, 3}, got)
 			})
 		}

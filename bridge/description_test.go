@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -59,10 +59,8 @@ func TestEncodeTensorAndDecodeTensorAreInverse(t *testing.T) {
 							step *= shape[d]
 						}
 						packed := dt.IsSubByte()
-						out, err := bridge.EncodeTensor(dt, packed, shape, strides)
-						require.NoError(t, err)
-						d, err := bridge.DecodeTensor(&out)
-						require.NoError(t, err)
+						out := must.Do(bridge.EncodeTensor(dt, packed, shape, strides))(t)
+						d := must.Do(bridge.DecodeTensor(&out))(t)
 						assert.Equal(t, dt, d.DType)
 						assert.Equal(t, packed, d.Padded)
 						assert.Equal(t, strides, d.Layout.Strides)

@@ -10,12 +10,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // Every test and every test file that .ci/README.md names exists.
 func TestProofsThatAreNamedExist(t *testing.T) {
-	text, err := os.ReadFile("../.ci/README.md")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("../.ci/README.md"))(t)
 	named := regexp.MustCompile("`((?:Test|Fuzz|test_)[A-Za-z0-9_]+(?:\\.py)?)").FindAllStringSubmatch(string(text), -1)
 	require.NotEmpty(t, named)
 	tests := map[string]bool{}

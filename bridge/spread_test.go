@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -50,21 +51,16 @@ func randomTensor(t *testing.T, r *rand.Rand) *dlpack.Tensor {
 		}
 		step *= max(shape[d], 1)
 	}
-	size, err := dt.NumBytes(n, false)
-	require.NoError(t, err)
+	size := must.Do(dt.NumBytes(n, false))(t)
 	data := make([]byte, size)
 	for i := range data {
 		data[i] = byte(r.Uint32())
 	}
-	x, err := dlpack.FromBytes(data, dlpack.Spec{DType: dt, Shape: shape, Strides: strides, ByteOffset: offset * int64(dt.ItemSize())})
-	require.NoError(t, err)
-	return x
+	return must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: dt, Shape: shape, Strides: strides, ByteOffset: offset * int64(dt.ItemSize())}))(t)
 }
 
 func elementsOf(t *testing.T, x *dlpack.Tensor) []byte {
-	data, err := x.AppendBytes(nil)
-	require.NoError(t, err)
-	return data
+	return must.Do(x.AppendBytes(nil))(t)
 }
 
 func closeAll(t *testing.T, ts []*dlpack.Tensor) {
@@ -84,8 +80,7 @@ func decoders(t *testing.T, msg *tens.Message) []func(...bridge.DecodeOption) ([
 			}
 			var parts []*dlpack.Tensor
 			for _, data := range msg.Parts {
-				part, err := dlpack.New(dlpack.Uint8, int64(len(data)))
-				require.NoError(t, err)
+				part := must.Do(dlpack.New(dlpack.Uint8, int64(len(data))))(t)
 				defer part.Close()
 				room, _, err := part.UnsafeBytes()
 				require.NoError(t, err)
@@ -193,16 +188,14 @@ func requireOldReadersRefuse(t *testing.T, msg *tens.Message, label *tens.Label)
 	for i := range label.Tensors {
 		old := label.Tensors[i]
 		old.Parts = 0
-		what, err := bridge.DecodeTensor(&old)
-		require.NoError(t, err)
+		what := must.Do(bridge.DecodeTensor(&old))(t)
 		require.Less(t, int64(len(msg.Parts[old.Part])), what.NBytes)
 		var parts []*dlpack.Tensor
 		for _, data := range msg.Parts {
-			part, err := dlpack.FromSlice(data)
-			require.NoError(t, err)
+			part := must.Do(dlpack.FromSlice(data))(t)
 			parts = append(parts, part)
 		}
-		_, err = bridge.DecodeParts(&tens.Label{Tensors: []tens.Tensor{old}}, parts)
+		_, err := bridge.DecodeParts(&tens.Label{Tensors: []tens.Tensor{old}}, parts)
 		require.ErrorIs(t, err, elements.ErrSize)
 		closeAll(t, parts)
 	}
@@ -215,14 +208,12 @@ func TestPiecesAreReadOnlyWithoutWritable(t *testing.T) {
 		if writable {
 			options = append(options, bridge.Writable())
 		}
-		ts, err := bridge.Decode(msg, options...)
-		require.NoError(t, err)
+		ts := must.Do(bridge.Decode(msg, options...))(t)
 		require.Len(t, ts, 2)
 		assert.Equal(t, !writable, ts[1].ReadOnly())
 		assert.Equal(t, address(msg.Parts[1]), ts[1].Data())
 		closeAll(t, ts)
-		ts, err = bridge.Decode(msg, append(options, bridge.Join())...)
-		require.NoError(t, err)
+		ts = must.Do(bridge.Decode(msg, append(options, bridge.Join())...))(t)
 		require.Len(t, ts, 1)
 		assert.False(t, ts[0].ReadOnly())
 		closeAll(t, ts)

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens"
@@ -71,12 +72,9 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	seen := 0
 	for _, v := range readVectors(t, "tens", "layout") {
 		t.Run(v.ID, func(t *testing.T) {
-			msg, err := tens.Decode(v.read(t))
-			require.NoError(t, err)
-			label, err := msg.DecodeLabel()
-			require.NoError(t, err)
-			ts, err := bridge.Decode(msg)
-			require.NoError(t, err)
+			msg := must.Do(tens.Decode(v.read(t)))(t)
+			label := must.Do(msg.DecodeLabel())(t)
+			ts := must.Do(bridge.Decode(msg))(t)
 			require.Len(t, ts, len(v.Tens.Tensors))
 			for i, want := range v.Tens.Tensors {
 				seen++
@@ -91,15 +89,13 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 				if got.NumElements() > 0 {
 					assert.Equal(t, address(part)+uintptr(want.Offset)*uintptr(want.Word), got.Data(), "the same memory")
 				}
-				elements, err := got.AppendBytes(nil)
-				require.NoError(t, err)
+				elements := must.Do(got.AppendBytes(nil))(t)
 				sum := sha256.Sum256(elements)
 				assert.Equal(t, want.LogicalSHA256, hex.EncodeToString(sum[:]))
 			}
 			out, report, err := bridge.Encode(ts)
 			require.NoError(t, err)
-			again, err := out.DecodeLabel()
-			require.NoError(t, err)
+			again := must.Do(out.DecodeLabel())(t)
 			for i, in := range label.Tensors {
 				assert.Empty(t, report.Copied[i])
 				assert.Equal(t, msg.Parts[in.Part], out.Parts[i])
@@ -156,34 +152,28 @@ func TestG66InvalidVectorsAreRefused(t *testing.T) {
 func TestTensorsOfLentPartsAreViewsOfThem(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	loan := dlpacktest.Lend(t, 24)
-	part, err := dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context())
-	require.NoError(t, err)
-	label, err := tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[2,3],"word":4,"dtype":"f","order":[0,1]}],"metadata":{}}}`))
-	require.NoError(t, err)
-	ts, err := bridge.DecodeParts(label, []*dlpack.Tensor{part})
-	require.NoError(t, err)
+	part := must.Do(dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context()))(t)
+	label := must.Do(tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[2,3],"word":4,"dtype":"f","order":[0,1]}],"metadata":{}}}`)))(t)
+	ts := must.Do(bridge.DecodeParts(label, []*dlpack.Tensor{part}))(t)
 	assert.Equal(t, []int64{1, 2}, ts[0].Strides())
 	assert.False(t, ts[0].ReadOnly())
 	part.Close()
 	assert.Zero(t, loan.Releases())
-	m, err := ts[0].Export()
-	require.NoError(t, err)
+	m := must.Do(ts[0].Export())(t)
 	ts[0].Close()
 	dlpacktest.Fill(m, 1)
 	assert.Equal(t, 6.0, dlpacktest.Sum(m))
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 	assert.Equal(t, 1, loan.Releases())
 
-	_, err = bridge.DecodeParts(label, nil)
+	_, err := bridge.DecodeParts(label, nil)
 	assert.ErrorIs(t, err, tens.ErrPartMissing)
 }
 
 func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	label, err := tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[4],"word":1,"dtype":"u"}],"metadata":{}}}`))
-	require.NoError(t, err)
-	bytes, err := dlpack.FromSlice([]uint8{0, 1, 2, 3, 4, 5, 6, 7})
-	require.NoError(t, err)
+	label := must.Do(tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[4],"word":1,"dtype":"u"}],"metadata":{}}}`)))(t)
+	bytes := must.Do(dlpack.FromSlice([]uint8{0, 1, 2, 3, 4, 5, 6, 7}))(t)
 	defer bytes.Close()
 	for name, part := range map[string]func() (*dlpack.Tensor, error){
 		"every second byte":  func() (*dlpack.Tensor, error) { return bytes.Slice(layout.All().By(2)) },
@@ -193,10 +183,9 @@ func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
 		"of rank 2":          func() (*dlpack.Tensor, error) { return dlpack.FromSlice([]uint8{1, 2, 3, 4}, 2, 2) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			part, err := part()
-			require.NoError(t, err)
+			part := must.Do(part())(t)
 			defer part.Close()
-			_, err = bridge.DecodeParts(label, []*dlpack.Tensor{part})
+			_, err := bridge.DecodeParts(label, []*dlpack.Tensor{part})
 			assert.ErrorIs(t, err, dlpack.ErrLayout)
 			assert.ErrorContains(t, err, "part 0")
 		})
@@ -237,8 +226,7 @@ func TestG74TypesWithoutALetterTravel(t *testing.T) {
 		t.Run(fmt.Sprint(test.dtype, test.padded), func(t *testing.T) {
 			part := make([]byte, test.bytes)
 			part[0] = 0x5a
-			in, err := dlpack.FromBytes(part, dlpack.Spec{DType: test.dtype, Shape: []int64{3, 5}, Padded: test.padded})
-			require.NoError(t, err)
+			in := must.Do(dlpack.FromBytes(part, dlpack.Spec{DType: test.dtype, Shape: []int64{3, 5}, Padded: test.padded}))(t)
 			defer in.Close()
 			msg, report, err := bridge.Encode([]*dlpack.Tensor{in})
 			require.NoError(t, err)
@@ -246,8 +234,7 @@ func TestG74TypesWithoutALetterTravel(t *testing.T) {
 			assert.Equal(t, address(part), address(msg.Parts[0]))
 			assert.Contains(t, string(msg.Label), `"dlpack":`+test.text)
 			assert.Contains(t, string(msg.Label), `"dtype":"V"`, "older readers refuse it")
-			ts, err := bridge.Decode(msg)
-			require.NoError(t, err)
+			ts := must.Do(bridge.Decode(msg))(t)
 			assert.Equal(t, test.dtype, ts[0].DType())
 			assert.Equal(t, test.padded, ts[0].Flags()&dlpack.SubbytePadded != 0)
 			assert.Equal(t, address(part), ts[0].Data())
@@ -286,8 +273,7 @@ func TestG74MalformedExtensionsAreRefused(t *testing.T) {
 func TestGapsAndBroadcastsAreCompacted(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []float32{1, 2, 3, 4, 5, 6, 7, 8}
-	base, err := dlpack.FromSlice(data)
-	require.NoError(t, err)
+	base := must.Do(dlpack.FromSlice(data))(t)
 	defer base.Close()
 	tests := []struct {
 		name           string
@@ -302,17 +288,14 @@ func TestGapsAndBroadcastsAreCompacted(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			view, err := base.View(dlpack.Spec{DType: dlpack.Float32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset})
-			require.NoError(t, err)
+			view := must.Do(base.View(dlpack.Spec{DType: dlpack.Float32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset}))(t)
 			defer view.Close()
 			msg, report, err := bridge.Encode([]*dlpack.Tensor{base, view})
 			require.NoError(t, err)
 			assert.Empty(t, report.Copied[0])
 			assert.Contains(t, report.Copied[1], "leave gaps or share elements")
-			ts, err := bridge.Decode(msg)
-			require.NoError(t, err)
-			got, err := dlpack.UnsafeValues[float32](ts[1])
-			require.NoError(t, err)
+			ts := must.Do(bridge.Decode(msg))(t)
+			got := must.Do(dlpack.UnsafeValues[float32](ts[1]))(t)
 			assert.Equal(t, test.want, got)
 			for _, tensor := range ts {
 				tensor.Close()
@@ -325,16 +308,13 @@ func TestWritableFramesCanBeWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	part := make([]byte, 16)
 	msg := messageOf(t, `{"shape":[4],"word":4,"dtype":"i"}`, part)
-	ts, err := bridge.Decode(msg)
-	require.NoError(t, err)
-	_, err = dlpack.Values[int32](ts[0])
+	ts := must.Do(bridge.Decode(msg))(t)
+	_, err := dlpack.Values[int32](ts[0])
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
 	ts[0].Close()
-	ts, err = bridge.Decode(msg, bridge.Writable())
-	require.NoError(t, err)
+	ts = must.Do(bridge.Decode(msg, bridge.Writable()))(t)
 	defer ts[0].Close()
-	values, err := dlpack.Values[int32](ts[0])
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[int32](ts[0]))(t)
 	values[3] = 0x01020304
 	assert.Equal(t, []byte{4, 3, 2, 1}, part[12:])
 }
@@ -345,35 +325,30 @@ func TestG69UnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
 	part := make([]byte, 64)[1:17]
 	part[0] = 7
 	msg := messageOf(t, `{"shape":[4],"word":4,"dtype":"i"}`, part)
-	ts, err := bridge.Decode(msg)
-	require.NoError(t, err)
+	ts := must.Do(bridge.Decode(msg))(t)
 	assert.Equal(t, address(part), ts[0].Data())
 	assert.Equal(t, 1, ts[0].Alignment())
 	assert.Zero(t, ts[0].Flags()&dlpack.IsCopied)
-	_, err = dlpack.UnsafeValues[int32](ts[0])
+	_, err := dlpack.UnsafeValues[int32](ts[0])
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 	ts[0].Close()
-	ts, err = bridge.Decode(msg, bridge.Align(64))
-	require.NoError(t, err)
+	ts = must.Do(bridge.Decode(msg, bridge.Align(64)))(t)
 	defer ts[0].Close()
 	assert.NotZero(t, ts[0].Flags()&dlpack.IsCopied)
-	values, err := dlpack.Values[int32](ts[0])
-	require.NoError(t, err)
+	values := must.Do(dlpack.Values[int32](ts[0]))(t)
 	assert.Equal(t, []int32{7, 0, 0, 0}, values)
 }
 
 func TestMetadataTravels(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	tensor, err := dlpack.FromSlice([]uint8{1, 2})
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.FromSlice([]uint8{1, 2}))(t)
 	defer tensor.Close()
 	msg, _, err := bridge.Encode([]*dlpack.Tensor{tensor, tensor},
 		bridge.Metadata([]byte(`{"run":7}`)),
 		bridge.TensorMetadata(1, []byte(`{"gain":0.5}`)),
 		bridge.LabelAttributes(tens.Attributes{{Name: "flow", Value: []byte(`"DAT"`)}}))
 	require.NoError(t, err)
-	label, err := msg.DecodeLabel()
-	require.NoError(t, err)
+	label := must.Do(msg.DecodeLabel())(t)
 	assert.JSONEq(t, `{"run":7}`, string(label.Metadata))
 	assert.Nil(t, label.Tensors[0].Metadata)
 	assert.JSONEq(t, `{"gain":0.5}`, string(label.Tensors[1].Metadata))
@@ -391,10 +366,8 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	sparse, dense := `{"shape":[9],"word":4,"dtype":"f","part":5,"packing":"sparse"}`, `{"shape":[2],"word":1,"dtype":"u","part":0}`
 	msg := messageOf(t, sparse+","+dense, []byte{7, 8})
-	label, err := msg.DecodeLabel()
-	require.NoError(t, err)
-	part, err := dlpack.FromSlice([]byte{7, 8})
-	require.NoError(t, err)
+	label := must.Do(msg.DecodeLabel())(t)
+	part := must.Do(dlpack.FromSlice([]byte{7, 8}))(t)
 	defer part.Close()
 	for _, decode := range []func(...bridge.DecodeOption) ([]*dlpack.Tensor, error){
 		func(o ...bridge.DecodeOption) ([]*dlpack.Tensor, error) { return bridge.Decode(msg, o...) },
@@ -402,14 +375,12 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 			return bridge.DecodeParts(label, []*dlpack.Tensor{part}, o...)
 		},
 	} {
-		ts, err := decode(bridge.Align(64))
-		require.NoError(t, err)
+		ts := must.Do(decode(bridge.Align(64)))(t)
 		require.Len(t, ts, 2)
 		assert.Nil(t, ts[0])
-		values, err := ts[1].AppendBytes(nil)
-		require.NoError(t, err)
+		values := must.Do(ts[1].AppendBytes(nil))(t)
 		assert.Equal(t, []byte{7, 8}, values)
-		_, err = ts[0].Export()
+		_, err := ts[0].Export()
 		assert.ErrorIs(t, err, dlpack.ErrClosed)
 		_, err = ts[0].AppendBytes(nil)
 		assert.ErrorIs(t, err, dlpack.ErrClosed)
@@ -418,7 +389,7 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 		assert.NoError(t, ts[0].Close())
 		require.NoError(t, ts[1].Close())
 	}
-	_, err = bridge.DecodeTensor(&label.Tensors[0])
+	_, err := bridge.DecodeTensor(&label.Tensors[0])
 	assert.ErrorIs(t, err, tens.ErrUnsupported)
 }
 
@@ -445,14 +416,12 @@ func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 
 func TestEncodeRefusesClosedAndForeignMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	closed, err := dlpack.FromSlice([]uint8{1, 2})
-	require.NoError(t, err)
+	closed := must.Do(dlpack.FromSlice([]uint8{1, 2}))(t)
 	closed.Close()
-	_, _, err = bridge.Encode([]*dlpack.Tensor{closed})
+	_, _, err := bridge.Encode([]*dlpack.Tensor{closed})
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
-	device, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(p.Managed()))(t)
 	defer device.Close()
 	_, _, err = bridge.Encode([]*dlpack.Tensor{device})
 	assert.ErrorIs(t, err, dlpack.ErrDevice)
@@ -469,8 +438,7 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	for _, x := range []string{`{"shape":[3],"word":2,"dtype":"i","part":0,"parts":2,"ascend":[false]}`, `{"shape":[1,6],"word":1,"dtype":"V","dlpack":[0,8,1],"part":0,"parts":2}`} {
-		packed, err := messageOf(f, x, []byte{1, 2}, []byte{3, 4, 5, 6}).AppendPacked(nil)
-		require.NoError(f, err)
+		packed := must.Do(messageOf(f, x, []byte{1, 2}, []byte{3, 4, 5, 6}).AppendPacked(nil))(f)
 		f.Add(packed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -479,8 +447,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		if joined, err := bridge.Decode(msg, bridge.Join()); err == nil {
-			label, err := msg.DecodeLabel()
-			require.NoError(t, err)
+			label := must.Do(msg.DecodeLabel())(t)
 			require.Len(t, joined, len(label.Tensors))
 			for i, x := range joined {
 				require.Equal(t, label.Tensors[i].IsDense(), x != nil)
@@ -497,16 +464,13 @@ func FuzzDecode(f *testing.F) {
 		ts = slices.DeleteFunc(ts, func(x *dlpack.Tensor) bool { return x == nil })
 		out, report, err := bridge.Encode(ts)
 		require.NoError(t, err)
-		again, err := bridge.Decode(out)
-		require.NoError(t, err)
+		again := must.Do(bridge.Decode(out))(t)
 		for i := range ts {
 			require.Empty(t, report.Copied[i])
 			assert.Equal(t, ts[i].DType(), again[i].DType())
 			assert.Equal(t, ts[i].Shape(), again[i].Shape())
-			a, err := ts[i].AppendBytes(nil)
-			require.NoError(t, err)
-			b, err := again[i].AppendBytes(nil)
-			require.NoError(t, err)
+			a := must.Do(ts[i].AppendBytes(nil))(t)
+			b := must.Do(again[i].AppendBytes(nil))(t)
 			assert.Equal(t, a, b)
 			ts[i].Close()
 			again[i].Close()

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // The table of addresses is shared with the tests of package dlpack.
 func TestDataLiesWhereMemoryCanBe(t *testing.T) {
-	file, err := os.ReadFile("../../dlpack/testdata/addresses.json")
-	require.NoError(t, err)
+	file := must.Do(os.ReadFile("../../dlpack/testdata/addresses.json"))(t)
 	var cases []struct {
 		Name, Data, Offset string
 		Shape, Strides     []int64

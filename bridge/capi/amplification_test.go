@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/tens/tenstest"
 )
@@ -32,10 +33,8 @@ func startMeasurer(t testing.TB) *measurer {
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault", "-o", filepath.Join(dir, "libfault.so"), "../libdlbridge")
 	program := compile(t, "cc", "amplification.c", append(append(slices.Clone(c11), "testdata/count_memory.c"), linked(dir, "fault")...)...)
 	command := exec.Command(program)
-	in, err := command.StdinPipe()
-	require.NoError(t, err)
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Do(command.StdinPipe())(t)
+	out := must.Do(command.StdoutPipe())(t)
 	var complaints strings.Builder
 	command.Stderr = &complaints
 	require.NoError(t, command.Start())
@@ -55,11 +54,9 @@ func (m *measurer) require(t testing.TB, op string, options uint64, data []byte,
 	var c, inGo uint64
 	var status string
 	for range 3 { // other work of Go may add to the first measurements
-		_, err := fmt.Fprintf(m.in, "%s %d %d\n%s", op, options, len(data), data)
-		require.NoError(t, err)
-		line, err := m.out.ReadString('\n')
-		require.NoError(t, err)
-		_, err = fmt.Sscanf(line, "%d %d %s", &c, &inGo, &status)
+		must.Do(fmt.Fprintf(m.in, "%s %d %d\n%s", op, options, len(data), data))(t)
+		line := must.Do(m.out.ReadString('\n'))(t)
+		_, err := fmt.Sscanf(line, "%d %d %s", &c, &inGo, &status)
 		require.NoError(t, err, line)
 		if c+inGo <= times*uint64(input)+limit+amplification.Overhead {
 			return

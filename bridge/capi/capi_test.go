@@ -20,6 +20,7 @@ import (
 
 	_ "github.com/dlbridge/dlbridge/bridge/capi" // the library that the programs are linked with
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
@@ -160,12 +161,10 @@ func linked(dir, name string) []string {
 func libraryFlags(t testing.TB) []string {
 	t.Helper()
 	if testmode.Sanitizer == "" {
-		dir, err := library()
-		require.NoError(t, err)
+		dir := must.Do(library())(t)
 		return linked(dir, "dlbridge")
 	}
-	file, err := archive()
-	require.NoError(t, err)
+	file := must.Do(archive())(t)
 	flags := []string{file, "-lpthread"}
 	if testmode.Sanitizer == "-race" {
 		return append(flags, "-no-pie")
@@ -207,9 +206,7 @@ func TestG82HeaderCompilesAlone(t *testing.T) {
 
 func read(t testing.TB, file string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return text
+	return must.Do(os.ReadFile(file))(t)
 }
 
 // G59: the tensor functions link and run without Go. Sanitizers and valgrind find no error in them.
@@ -292,16 +289,14 @@ func TestWhatIsBeingMadeIsNobodyElses(t *testing.T) {
 func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	run(t, nil, nil, compile(t, "cc", "memory_limit.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
 // The library is built without a sanitizer, which would make stack frames larger.
 func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	run(t, nil, nil, compile(t, "cc", "small_stack.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
@@ -333,8 +328,7 @@ var leakCases = []struct {
 // Go for references.
 func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	program := compile(t, "cc", "leaks.c", append(append(slices.Clone(c11), "-fsanitize=address"), linked(dir, "dlbridge")...)...)
 	for _, c := range leakCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -373,8 +367,7 @@ func TestG58FaultsBecomeErrors(t *testing.T) {
 
 // G61: the library is not unloaded. Opening it again returns it in the same state.
 func TestG61LibraryStaysAfterDlclose(t *testing.T) {
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	program := compile(t, "cc", "dlclose.c", append(slices.Clone(c11), "-ldl")...)
 	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
 }
@@ -383,8 +376,7 @@ func TestG61LibraryStaysAfterDlclose(t *testing.T) {
 // fails.
 func TestG63LibraryIsOpenedLate(t *testing.T) {
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	program := compile(t, "cc", "static_tls.c", append(slices.Clone(c11), "-ldl")...)
 	others := func(count, room int) (files []string) {
 		one := compile(t, "cc", "static_tls.c", "-shared", "-fPIC", fmt.Sprint("-DROOM=", room))
@@ -410,21 +402,16 @@ func version(t testing.TB, part string) string {
 
 // G83: the SONAME has the major version of the header, and the symbolic links refer to the file.
 func TestG83LibraryHasASoname(t *testing.T) {
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	soname := "libdlbridge.so." + version(t, "MAJOR")
 	file := soname + "." + version(t, "MINOR") + "." + version(t, "PATCH")
-	f, err := elf.Open(filepath.Join(dir, "libdlbridge.so"))
-	require.NoError(t, err)
+	f := must.Do(elf.Open(filepath.Join(dir, "libdlbridge.so")))(t)
 	defer f.Close()
-	names, err := f.DynString(elf.DT_SONAME)
-	require.NoError(t, err)
+	names := must.Do(f.DynString(elf.DT_SONAME))(t)
 	assert.Equal(t, []string{soname}, names)
-	target, err := os.Readlink(filepath.Join(dir, soname))
-	require.NoError(t, err)
+	target := must.Do(os.Readlink(filepath.Join(dir, soname)))(t)
 	assert.Equal(t, file, target)
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must.Do(os.ReadDir(dir))(t)
 	assert.Len(t, entries, 7, "two libraries with two links each, the static one, and no header of cgo's")
 }
 
@@ -435,14 +422,11 @@ func TestG85LibrariesExportTheHeaderAndNoMore(t *testing.T) {
 		declared[f.library] = append(declared[f.library], f.name)
 	}
 	require.Equal(t, strings.Count(dlbridgeheader.Source, "\nDLB_API "), len(declared["libdlbridge"])+len(declared["libdlbridge_tensor"]))
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	for _, library := range []string{"libdlbridge", "libdlbridge_tensor"} {
-		f, err := elf.Open(filepath.Join(dir, library+".so"))
-		require.NoError(t, err)
+		f := must.Do(elf.Open(filepath.Join(dir, library+".so")))(t)
 		defer f.Close()
-		symbols, err := f.DynamicSymbols()
-		require.NoError(t, err)
+		symbols := must.Do(f.DynamicSymbols())(t)
 		var exported []string
 		for _, s := range symbols {
 			// libdlbridge uses the private names of libdlbridge_tensor.
@@ -456,8 +440,7 @@ func TestG85LibrariesExportTheHeaderAndNoMore(t *testing.T) {
 
 // G53: integers are not passed as pointers, and C has no handles of Go values.
 func TestG53ThereAreNoHandlesOfGo(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := must.Do(filepath.Glob("*.go"))(t)
 	handle := "cgo." + "Handle"
 	for _, file := range files {
 		assert.NotContains(t, string(read(t, file)), handle, file)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
@@ -285,8 +286,7 @@ func abiFault(before, now [3]int, recorded, abi []string, released, record bool)
 // readABI returns the version and the lines of abi.txt.
 func readABI(t testing.TB) (version [3]int, lines []string) {
 	first, rest, _ := strings.Cut(string(read(t, abiRecord)), "\n")
-	_, err := fmt.Sscanf(first, "version %d.%d.%d", &version[0], &version[1], &version[2])
-	require.NoError(t, err)
+	must.Do(fmt.Sscanf(first, "version %d.%d.%d", &version[0], &version[1], &version[2]))(t)
 	return version, strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
 }
 
@@ -301,8 +301,7 @@ func TestABIChangesOnlyWithTheVersion(t *testing.T) {
 	before, recorded := readABI(t)
 	var now [3]int
 	for i, part := range []string{"MAJOR", "MINOR", "PATCH"} {
-		_, err := fmt.Sscan(version(t, part), &now[i])
-		require.NoError(t, err)
+		must.Do(fmt.Sscan(version(t, part), &now[i]))(t)
 	}
 	if fault := abiFault(before, now, recorded, abi, isReleased(t, before), *updateABI); fault != "" {
 		t.Fatal(fault)

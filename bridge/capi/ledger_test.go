@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // An object of a report: its kind and size, and its stack without the frames of the library.
@@ -86,8 +88,7 @@ func TestLedgerPrintsLiveObjectsAtExit(t *testing.T) {
 // Without -rdynamic the functions of a program have no names. addr2line finds their lines by the addresses of the report.
 func TestLedgerPrintsAddressesForAddr2line(t *testing.T) {
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	for _, kind := range []string{"-pie", "-no-pie"} {
 		t.Run(kind, func(t *testing.T) {
 			flags := append(slices.Clone(c11), linked(dir, "dlbridge")...)

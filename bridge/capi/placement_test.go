@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // The program calls every function of the header that takes a tensor and reads more than its description.
@@ -68,8 +70,7 @@ func calledBy(t *testing.T, object string) map[string]bool {
 	f, err := elf.Open(object)
 	require.NoError(t, err, filepath.Base(object))
 	defer f.Close()
-	symbols, err := f.Symbols()
-	require.NoError(t, err)
+	symbols := must.Do(f.Symbols())(t)
 	called := map[string]bool{}
 	for _, s := range symbols {
 		if s.Section == elf.SHN_UNDEF && strings.HasPrefix(s.Name, "dlb_") {

@@ -14,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/capi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // dlbError is the dlb_error of dlbridge.h.
@@ -43,9 +44,7 @@ const (
 type served = func(in ...*dlpack.Tensor) (*dlpack.Tensor, error)
 
 func exported(t *testing.T, values ...float32) unsafe.Pointer {
-	m, err := dlpack.ExportSlice(values)
-	require.NoError(t, err)
-	return m
+	return must.Do(dlpack.ExportSlice(values))(t)
 }
 
 func TestServeImportsArgumentsAndExportsTheResult(t *testing.T) {
@@ -53,10 +52,8 @@ func TestServeImportsArgumentsAndExportsTheResult(t *testing.T) {
 	a, b := []float32{1, 2, 3}, []float32{10, 20, 30}
 	var e dlbError
 	add := func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
-		x, err := dlpack.Values[float32](in[0])
-		require.NoError(t, err)
-		y, err := dlpack.Values[float32](in[1])
-		require.NoError(t, err)
+		x := must.Do(dlpack.Values[float32](in[0]))(t)
+		y := must.Do(dlpack.Values[float32](in[1]))(t)
 		for i := range x {
 			x[i] += y[i]
 		}
@@ -65,8 +62,7 @@ func TestServeImportsArgumentsAndExportsTheResult(t *testing.T) {
 	m := capi.Serve(add, unsafe.Pointer(&e), exported(t, a...), exported(t, b...))
 	require.NotNil(t, m)
 	assert.Equal(t, dlbError{}, e)
-	sum, err := dlpack.Import(m)
-	require.NoError(t, err)
+	sum := must.Do(dlpack.Import(m))(t)
 	defer sum.Close()
 	assert.Equal(t, uintptr(unsafe.Pointer(&a[0])), sum.Data())
 	assert.Equal(t, []float32{11, 22, 33}, a)

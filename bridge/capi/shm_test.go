@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestG88ProcessesInCShareMemory(t *testing.T) {
@@ -26,34 +27,29 @@ func TestG88ProcessesInCShareMemory(t *testing.T) {
 
 // The thread that answers those who fetch ends with the last offer, and with it a process whose other threads have ended.
 func TestAnOfferDoesNotKeepAProcessAlive(t *testing.T) {
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "leave")
 }
 
 // The program gives up its rights, which a sanitizer needs.
 func TestWhatTheSystemRefusesIsNotSaidOfTensors(t *testing.T) {
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "refuse")
 }
 
 // The library is built without a sanitizer, which would make stack frames larger.
 func TestPlainFunctionsRunOnSmallStacks(t *testing.T) {
 	t.Parallel()
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	run(t, nil, nil, compile(t, "cc", "plain_stack.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...))
 }
 
 // A program in C doubles the elements of tensors that Go sends.
 func TestGoAndCShareMemory(t *testing.T) {
 	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), libraryFlags(t)...)...)
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	require.NoError(t, err)
+	pair := must.Do(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
 	here, there := os.NewFile(uintptr(pair[0]), "here"), os.NewFile(uintptr(pair[1]), "there")
-	conn, err := net.FileConn(here)
-	require.NoError(t, err)
+	conn := must.Do(net.FileConn(here))(t)
 	here.Close()
 	command := exec.CommandContext(t.Context(), program, "3")
 	command.Env = append(os.Environ(), sanitized...)
@@ -62,16 +58,13 @@ func TestGoAndCShareMemory(t *testing.T) {
 	require.NoError(t, command.Start())
 	there.Close()
 	for _, n := range []int64{1, 1 << 20} {
-		x, err := shm.New(dlpack.Float32, n)
-		require.NoError(t, err)
+		x := must.Do(shm.New(dlpack.Float32, n))(t)
 		require.NoError(t, x.Fill(float32(21)))
 		require.NoError(t, shm.Send(t.Context(), conn.(*net.UnixConn), []*dlpack.Tensor{x}, shm.Writable()))
-		ts, err := shm.Recv(t.Context(), conn.(*net.UnixConn))
-		require.NoError(t, err)
+		ts := must.Do(shm.Recv(t.Context(), conn.(*net.UnixConn)))(t)
 		require.Len(t, ts, 1)
 		for _, y := range []*dlpack.Tensor{x, ts[0]} { // one memory, mapped twice
-			v, err := y.At(n - 1)
-			require.NoError(t, err)
+			v := must.Do(y.At(n - 1))(t)
 			assert.Equal(t, float32(42), v)
 			y.Close()
 		}
@@ -88,18 +81,14 @@ func TestGoAndCFetchHandlesOfEachOther(t *testing.T) {
 	command := exec.CommandContext(t.Context(), program, "offer")
 	command.Env = append(os.Environ(), sanitized...)
 	command.Stderr = os.Stderr
-	input, err := command.StdinPipe()
-	require.NoError(t, err)
-	output, err := command.StdoutPipe()
-	require.NoError(t, err)
+	input := must.Do(command.StdinPipe())(t)
+	output := must.Do(command.StdoutPipe())(t)
 	require.NoError(t, command.Start())
 	var h shm.Handle
 	readonly := 2
-	_, err = fmt.Fscan(output, &h.Socket, &h.Token, &h.Offset, &h.Size, &readonly)
-	require.NoError(t, err)
+	must.Do(fmt.Fscan(output, &h.Socket, &h.Token, &h.Offset, &h.Size, &readonly))(t)
 	require.Zero(t, readonly)
-	x, err := shm.Fetch(t.Context(), h, spec)
-	require.NoError(t, err)
+	x := must.Do(shm.Fetch(t.Context(), h, spec))(t)
 	require.NoError(t, dlpack.Use(x, func(values []float32) error {
 		for i := range values {
 			values[i] *= 2
@@ -109,11 +98,9 @@ func TestGoAndCFetchHandlesOfEachOther(t *testing.T) {
 	input.Close()
 	require.NoError(t, command.Wait())
 
-	h, err = shm.Offer(x, time.Minute, shm.Writable())
-	require.NoError(t, err)
+	h = must.Do(shm.Offer(x, time.Minute, shm.Writable()))(t)
 	run(t, sanitized, nil, program, "fetch", h.Socket, h.Token, fmt.Sprint(h.Offset), fmt.Sprint(h.Size), "0")
-	last, err := x.At(1, 1)
-	require.NoError(t, err)
+	last := must.Do(x.At(1, 1))(t)
 	assert.Equal(t, float32(12), last)
 	x.Close()
 	assert.Zero(t, shm.Mappings())

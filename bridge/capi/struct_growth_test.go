@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
@@ -82,8 +83,7 @@ func TestStructuresGrowWithoutBreakingPrograms(t *testing.T) {
 	command := exec.Command("sh", "../libdlbridge/build.sh", dir)
 	command.Env = append(os.Environ(), "CFLAGS="+newer[0], "CGO_CFLAGS=-g -O2 "+newer[0])
 	require.NoError(t, build(command))
-	today, err := library()
-	require.NoError(t, err)
+	today := must.Do(library())(t)
 	for _, test := range []struct {
 		name           string
 		program        []string

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // questions has the input of testdata/text.c, and the answers of the Go functions.
@@ -49,8 +50,7 @@ func (q *questions) parse(text string) {
 
 // tensor asks for the text of a tensor, and for that of its conversion to another type.
 func (q *questions) tensor(t *testing.T, data []byte, spec dlpack.Spec, device dlpack.Device, to dlpack.DataType) {
-	x, err := dlpack.FromBytes(data, spec)
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromBytes(data, spec))(t)
 	defer x.Close()
 	numbers := func(n []int64) string { return strings.Trim(fmt.Sprint(n), "[]") }
 	line := fmt.Sprintf("%s %d %d %d %d %s %s %s", dtypeNumbers(spec.DType), uint64(x.Flags()), device.Type,

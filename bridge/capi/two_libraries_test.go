@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -43,18 +44,14 @@ var tensorLibrary = sync.OnceValues(func() (string, error) {
 func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
-	f, err := elf.Open(filepath.Join(dir, "libdlbridge_tensor.so"))
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
+	f := must.Do(elf.Open(filepath.Join(dir, "libdlbridge_tensor.so")))(t)
 	defer f.Close()
-	needed, err := f.ImportedLibraries()
-	require.NoError(t, err)
+	needed := must.Do(f.ImportedLibraries())(t)
 	for _, library := range needed {
 		assert.Regexp(t, `^(lib(c|m|pthread|dl)|ld-linux-.*)\.so`, library)
 	}
-	names, err := f.DynString(elf.DT_SONAME)
-	require.NoError(t, err)
+	names := must.Do(f.DynString(elf.DT_SONAME))(t)
 	assert.Equal(t, []string{"libdlbridge_tensor.so." + version(t, "MAJOR")}, names)
 
 	address := slices.Concat([]string{"-fsanitize=address"}, undefined)
@@ -80,8 +77,7 @@ func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
 // The static library has no global names but those of the header, so that it can be linked with anything.
 func TestLibdlbridgeTensorHasNoOtherGlobalNames(t *testing.T) {
 	t.Parallel()
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	var declared []string
 	for _, f := range header(t).functions {
 		if f.library == "libdlbridge_tensor" {
@@ -100,8 +96,7 @@ func TestLibdlbridgeTensorHasNoOtherGlobalNames(t *testing.T) {
 // A program that calls a function of libdlbridge is not linked without it.
 func TestMessagesNeedLibdlbridge(t *testing.T) {
 	t.Parallel()
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	program := filepath.Join(t.TempDir(), "program")
 	for _, name := range []string{"dlb_message_decode", "dlb_message_free", "dlb_elements_free", "dlb_tensorflow_decode"} {
 		source := program + ".c"
@@ -116,8 +111,7 @@ func TestMessagesNeedLibdlbridge(t *testing.T) {
 // A process that loads both libraries has one C half.
 func TestTwoLibrariesHaveOneState(t *testing.T) {
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	whole, half := filepath.Join(dir, "libdlbridge.so"), filepath.Join(dir, "libdlbridge_tensor.so")
 	plain := compile(t, "cc", "two_libraries.c", append(slices.Clone(c11), "-ldl")...)
 	program := compile(t, "cc", "two_libraries.c", slices.Concat(c11, []string{"-DLINKED", "-ldl"}, linked(dir, "dlbridge_tensor"))...)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -31,8 +32,7 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 func TestHandlesUnderValgrind(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...)
 	valgrind(t, nil, "--leak-check=full", "--error-exitcode=9", program, "handle")
 }
@@ -41,8 +41,7 @@ func TestHandlesUnderValgrind(t *testing.T) {
 // the search for leaks.
 func TestValgrindReportsWhatIsLostAndNothingElse(t *testing.T) {
 	t.Parallel()
-	dir, err := library()
-	require.NoError(t, err)
+	dir := must.Do(library())(t)
 	suppressions := filepath.Join(t.TempDir(), "dlbridge.supp")
 	text := run(t, nil, nil, "sh", "../libdlbridge/suppressions.sh")
 	require.NoError(t, os.WriteFile(suppressions, []byte(text), 0o600))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -48,8 +49,7 @@ func viewCases(t testing.TB) string {
 			continue
 		}
 		spec := dlpack.Spec{DType: dlpack.Float32, Shape: shape, Strides: strides, ByteOffset: -4 * low, ReadOnly: r.IntN(4) == 0}
-		base, err := dlpack.FromBytes(memory, spec)
-		require.NoError(t, err)
+		base := must.Do(dlpack.FromBytes(memory, spec))(t)
 		line := []any{v.Method, list(shape), list(strides), -low, uint64(base.Flags()), list(args)}
 		results := v.Call(base)
 		view := results[0].(*dlpack.Tensor)
@@ -119,8 +119,7 @@ func indexNumbers(t testing.TB, text string) []int64 {
 		}
 		for k, part := range parts {
 			if part != "" {
-				n, err := strconv.ParseInt(part, 10, 64)
-				require.NoError(t, err)
+				n := must.Do(strconv.ParseInt(part, 10, 64))(t)
 				numbers[k], kind = n, kind|kinds[k]
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestMain(m *testing.M) { dlpacktest.Main(m) }
@@ -125,8 +126,7 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 		for shift := range 9 {
 			dlpacktest.CheckLeaks(t)
 			frame := append(make([]byte, shift, shift+len(data)), data...)[shift:]
-			got, err := decthings.Decode(frame, decthings.In(d))
-			require.NoError(t, err)
+			got := must.Do(decthings.Decode(frame, decthings.In(d)))(t)
 			assert.Equal(t, want.Type, got.Type)
 			assert.Equal(t, want.Shape, append([]int64{}, got.Shape()...))
 			require.Equal(t, want.Elements, got.Elements)
@@ -136,14 +136,11 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 			}
 			assert.Equal(t, want.Type.DataType(), got.Tensor.DType())
 			assert.True(t, got.Tensor.ReadOnly())
-			elems, err := got.Tensor.AppendBytes(nil)
-			require.NoError(t, err)
+			elems := must.Do(got.Tensor.AppendBytes(nil))(t)
 			assert.True(t, bytes.Equal(want.Data, elems))
-			again, err := decthings.AppendTensor(nil, got.Tensor)
-			require.NoError(t, err)
+			again := must.Do(decthings.AppendTensor(nil, got.Tensor))(t)
 			assert.Equal(t, data, again)
-			size, err := decthings.SizeTensor(got.Tensor)
-			require.NoError(t, err)
+			size := must.Do(decthings.SizeTensor(got.Tensor))(t)
 			assert.Equal(t, len(data), size)
 			require.NoError(t, got.Close())
 		}
@@ -152,8 +149,7 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 
 // numbers returns a tensor of float32 whose payload lies the given number of bytes after a multiple of 64.
 func numbers(t testing.TB, more int, values ...float32) []byte {
-	head, err := decthings.AppendHeader(nil, decthings.F32, []int64{int64(len(values))})
-	require.NoError(t, err)
+	head := must.Do(decthings.AppendHeader(nil, decthings.F32, []int64{int64(len(values))}))(t)
 	room := make([]byte, 64+more+len(head)+4*len(values)+64)
 	skip := int(-(address(room)+uintptr(len(head)))%64) + more
 	out := append(room[skip:skip], head...)
@@ -168,21 +164,18 @@ func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
 	for more := range 64 {
 		data := numbers(t, more, 1, 2, 3)
 		payload := data[len(data)-12:]
-		v, err := decthings.Decode(data, decthings.Writable())
-		require.NoError(t, err)
+		v := must.Do(decthings.Decode(data, decthings.Writable()))(t)
 		assert.Equal(t, more%4 != 0, v.Copied)
 		assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
 		assert.Equal(t, v.Copied, v.Tensor.Data() != address(payload))
 		require.NoError(t, v.Tensor.RequireAlign(4))
-		x, err := dlpack.Values[float32](v.Tensor)
-		require.NoError(t, err)
+		x := must.Do(dlpack.Values[float32](v.Tensor))(t)
 		require.Equal(t, []float32{1, 2, 3}, x)
 		x[1] = 42
 		assert.Equal(t, !v.Copied, bytes.Equal(payload[4:8], []byte{0, 0, 0x28, 0x42}), "the same memory, or not")
 		v.Close()
 		for _, align := range []int{0, 1, 2, 8, 64, 256} {
-			v, err := decthings.Decode(data, decthings.Align(align))
-			require.NoError(t, err)
+			v := must.Do(decthings.Decode(data, decthings.Align(align)))(t)
 			if align == 0 {
 				align = 4
 			}
@@ -201,13 +194,11 @@ func TestTensorsAreReadOnlyUnlessTheInputIsWritable(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, more := range []int{0, 1} {
 		data := numbers(t, more, 1)
-		v, err := decthings.Decode(data)
-		require.NoError(t, err)
+		v := must.Do(decthings.Decode(data))(t)
 		assert.Equal(t, more == 1, v.Copied)
 		assert.True(t, v.Tensor.ReadOnly())
 		v.Close()
-		v, err = decthings.Decode(data, decthings.Writable())
-		require.NoError(t, err)
+		v = must.Do(decthings.Decode(data, decthings.Writable()))(t)
 		assert.False(t, v.Tensor.ReadOnly())
 		v.Close()
 	}
@@ -217,8 +208,7 @@ func TestTensorsAreReadOnlyUnlessTheInputIsWritable(t *testing.T) {
 func lent(t *testing.T, data []byte, shift int, readOnly bool) (*dlpack.Tensor, *dlpacktest.Loan) {
 	loan := dlpacktest.Lend(t, shift+len(data))
 	copy(unsafe.Slice((*byte)(loan.Data()), shift+len(data))[shift:], data)
-	frame, err := dlpack.Lend(unsafe.Add(loan.Data(), shift), int64(len(data)), readOnly, loan.Release(), loan.Context())
-	require.NoError(t, err)
+	frame := must.Do(dlpack.Lend(unsafe.Add(loan.Data(), shift), int64(len(data)), readOnly, loan.Release(), loan.Context()))(t)
 	return frame, loan
 }
 
@@ -229,8 +219,7 @@ func TestForeignMemoryIsKeptByItsTensorsAlone(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for shift := range 8 {
 			frame, loan := lent(t, data, shift, readOnly)
-			v, err := decthings.DecodeFrom(frame)
-			require.NoError(t, err)
+			v := must.Do(decthings.DecodeFrom(frame))(t)
 			address := uintptr(loan.Data()) + uintptr(shift+3)
 			assert.Equal(t, address%8 != 0, v.Copied)
 			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
@@ -238,8 +227,7 @@ func TestForeignMemoryIsKeptByItsTensorsAlone(t *testing.T) {
 			assert.Equal(t, readOnly, v.Tensor.ReadOnly())
 			frame.Close()
 			assert.Equal(t, v.Copied, loan.Releases() == 1, "a tensor that aliases the frame keeps it, a copy does not")
-			exported, err := v.Tensor.Export()
-			require.NoError(t, err)
+			exported := must.Do(v.Tensor.Export())(t)
 			v.Close()
 			dlpack.Release(exported)
 			assert.Equal(t, 1, loan.Releases())
@@ -260,10 +248,8 @@ func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
 			require.ErrorIs(t, err, decthings.ErrTrailing)
 			require.Equal(t, ours.Elements, got.Elements)
 			if got.Tensor != nil {
-				want, err := decthings.AppendTensor(nil, ours.Tensor)
-				require.NoError(t, err)
-				again, err := decthings.AppendTensor(nil, got.Tensor)
-				require.NoError(t, err)
+				want := must.Do(decthings.AppendTensor(nil, ours.Tensor))(t)
+				again := must.Do(decthings.AppendTensor(nil, got.Tensor))(t)
 				require.True(t, bytes.Equal(want, again))
 			}
 			got.Close()
@@ -276,27 +262,22 @@ func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
 
 func TestOnlyRowsOfBytesAreDecoded(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	base, err := dlpack.New(dlpack.Uint8, 4, 4)
-	require.NoError(t, err)
+	base := must.Do(dlpack.New(dlpack.Uint8, 4, 4))(t)
 	defer base.Close()
-	step, err := base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, Strides: []int64{2}})
-	require.NoError(t, err)
+	step := must.Do(base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, Strides: []int64{2}}))(t)
 	defer step.Close()
-	words, err := base.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{8}})
-	require.NoError(t, err)
+	words := must.Do(base.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{8}}))(t)
 	defer words.Close()
 	for _, none := range []*dlpack.Tensor{base, step, words} {
 		_, err := decthings.DecodeFrom(none)
 		assert.ErrorIs(t, err, dlpack.ErrLayout)
 	}
-	closed, err := dlpack.New(dlpack.Uint8, 4)
-	require.NoError(t, err)
+	closed := must.Do(dlpack.New(dlpack.Uint8, 4))(t)
 	closed.Close()
-	_, err = decthings.DecodeFrom(closed)
+	_, err := decthings.DecodeFrom(closed)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Code: 1, Bits: 8, Lanes: 1, DeviceType: 2, Shape: []int64{4}})
-	device, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(p.Managed()))(t)
 	defer device.Close()
 	_, err = decthings.DecodeFrom(device)
 	assert.ErrorIs(t, err, dlpack.ErrDevice)

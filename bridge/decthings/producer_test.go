@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func ExampleAppendTensor() {
@@ -31,8 +32,7 @@ func ExampleAppendTensor() {
 
 func TestAnyLayoutIsWrittenRowMajor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	base, err := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6, 7, 8})
-	require.NoError(t, err)
+	base := must.Do(dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6, 7, 8}))(t)
 	defer base.Close()
 	tests := []struct {
 		name           string
@@ -49,14 +49,11 @@ func TestAnyLayoutIsWrittenRowMajor(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			view, err := base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset})
-			require.NoError(t, err)
+			view := must.Do(base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset}))(t)
 			defer view.Close()
-			data, err := decthings.AppendTensor([]byte("before"), view)
-			require.NoError(t, err)
+			data := must.Do(decthings.AppendTensor([]byte("before"), view))(t)
 			assert.Equal(t, append([]byte("before"), test.want...), data)
-			size, err := decthings.SizeTensor(view)
-			require.NoError(t, err)
+			size := must.Do(decthings.SizeTensor(view))(t)
 			assert.Equal(t, len(test.want), size)
 		})
 	}
@@ -66,12 +63,9 @@ func TestWhatIsAppendedToNilIsDecodedWithoutACopy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for rank := range 9 {
 		shape := append(slices.Repeat([]int64{1}, rank), 3)
-		base, err := dlpack.FromSlice([]float64{1, 2, 3}, shape...)
-		require.NoError(t, err)
-		data, err := decthings.AppendTensor(nil, base)
-		require.NoError(t, err)
-		v, err := decthings.Decode(data, decthings.Align(64))
-		require.NoError(t, err)
+		base := must.Do(dlpack.FromSlice([]float64{1, 2, 3}, shape...))(t)
+		data := must.Do(decthings.AppendTensor(nil, base))(t)
+		v := must.Do(decthings.Decode(data, decthings.Align(64)))(t)
 		assert.False(t, v.Copied)
 		assert.True(t, within(data, data[len(data)-24:]))
 		assert.Equal(t, address(data)+uintptr(len(data)-24), v.Tensor.Data())
@@ -81,12 +75,10 @@ func TestWhatIsAppendedToNilIsDecodedWithoutACopy(t *testing.T) {
 }
 
 func TestAppendTensorUsesTheMemoryThatIsThere(t *testing.T) {
-	base, err := dlpack.FromSlice([]uint8{1, 2})
-	require.NoError(t, err)
+	base := must.Do(dlpack.FromSlice([]uint8{1, 2}))(t)
 	defer base.Close()
 	dst := make([]byte, 1, 6)
-	out, err := decthings.AppendTensor(dst, base)
-	require.NoError(t, err)
+	out := must.Do(decthings.AppendTensor(dst, base))(t)
 	assert.Equal(t, []byte{0, 7, 1, 2, 1, 2}, out)
 	assert.Same(t, &dst[0], &out[0])
 }
@@ -98,11 +90,9 @@ func TestAppendTensorReadsAllBeforeItWritesOverIt(t *testing.T) {
 			buffer[i] = byte(i)
 		}
 		elems := bytes.Clone(buffer[offset : offset+30])
-		tensor, err := dlpack.FromSlice(buffer[offset : offset+30])
-		require.NoError(t, err)
+		tensor := must.Do(dlpack.FromSlice(buffer[offset : offset+30]))(t)
 		defer tensor.Close()
-		out, err := decthings.AppendTensor(buffer[:0], tensor)
-		require.NoError(t, err)
+		out := must.Do(decthings.AppendTensor(buffer[:0], tensor))(t)
 		assert.Equal(t, append([]byte{byte(decthings.U8), 1, 30}, elems...), out, "at %d", offset)
 	}
 }
@@ -111,9 +101,8 @@ func TestAppendTensorFindsBooleansOtherThan0And1Anywhere(t *testing.T) {
 	for i := range 10 {
 		data := bytes.Repeat([]byte{1}, 10)
 		data[i] = 2
-		flags, err := dlpack.FromBytes(data, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{10}})
-		require.NoError(t, err)
-		_, err = decthings.AppendTensor(nil, flags)
+		flags := must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{10}}))(t)
+		_, err := decthings.AppendTensor(nil, flags)
 		assert.ErrorIs(t, err, dlpack.ErrValue)
 		assert.ErrorContains(t, err, fmt.Sprintf("element %d is the boolean 2", i))
 		flags.Close()
@@ -122,8 +111,7 @@ func TestAppendTensorFindsBooleansOtherThan0And1Anywhere(t *testing.T) {
 
 func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	memory, err := dlpack.New(dlpack.Uint8, 64)
-	require.NoError(t, err)
+	memory := must.Do(dlpack.New(dlpack.Uint8, 64))(t)
 	defer memory.Close()
 	refused := func(tensor *dlpack.Tensor, want error) {
 		before := make([]byte, 1, 1024)
@@ -135,34 +123,29 @@ func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 		dlpack.Float16, dlpack.BFloat16, dlpack.Complex64, dlpack.Int4, dlpack.Float8E4M3,
 		dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), dlpack.OpaqueHandle64,
 	} {
-		view, err := memory.View(dlpack.Spec{DType: dt, Shape: []int64{2}})
-		require.NoError(t, err)
+		view := must.Do(memory.View(dlpack.Spec{DType: dt, Shape: []int64{2}}))(t)
 		refused(view, elements.ErrDType)
-		_, err = decthings.SizeTensor(view)
+		_, err := decthings.SizeTensor(view)
 		assert.ErrorIs(t, err, elements.ErrDType)
 		view.Close()
 	}
-	deep, err := memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: slices.Repeat([]int64{1}, 256)})
-	require.NoError(t, err)
+	deep := must.Do(memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: slices.Repeat([]int64{1}, 256)}))(t)
 	refused(deep, decthings.ErrRank)
 	deep.Close()
 
-	broad, err := memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 48}, Strides: []int64{0}})
-	require.NoError(t, err)
+	broad := must.Do(memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 48}, Strides: []int64{0}}))(t)
 	refused(broad, dlpack.ErrMemory)
-	_, err = decthings.SizeTensor(broad)
+	_, err := decthings.SizeTensor(broad)
 	assert.ErrorIs(t, err, dlpack.ErrMemory)
 	broad.Close()
 
-	wrong, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
-	require.NoError(t, err)
+	wrong := must.Do(dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}}))(t)
 	refused(wrong, dlpack.ErrValue)
 	wrong.Close()
 	refused(wrong, dlpack.ErrClosed)
 
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
-	device, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(p.Managed()))(t)
 	defer device.Close()
 	refused(device, dlpack.ErrDevice)
 }
@@ -171,17 +154,14 @@ func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 func TestFormatsAreConvertedThroughTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := numbers(t, 0, 1, 2, 3)
-	v, err := decthings.Decode(data)
-	require.NoError(t, err)
+	v := must.Do(decthings.Decode(data))(t)
 	defer v.Close()
 	msg, report, err := bridge.Encode([]*dlpack.Tensor{v.Tensor})
 	require.NoError(t, err)
 	assert.Equal(t, []string{""}, report.Copied)
 	assert.Equal(t, address(data[len(data)-12:]), address(msg.Parts[0]), "the payload part is the payload of the tensor")
-	ts, err := bridge.Decode(msg)
-	require.NoError(t, err)
+	ts := must.Do(bridge.Decode(msg))(t)
 	defer ts[0].Close()
-	again, err := decthings.AppendTensor(nil, ts[0])
-	require.NoError(t, err)
+	again := must.Do(decthings.AppendTensor(nil, ts[0]))(t)
 	assert.True(t, bytes.Equal(data, again))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // endless is a stream of a header and then zeros without end.
@@ -36,11 +37,9 @@ func TestReaderSaysWhereThereIsNoMemoryForATensor(t *testing.T) {
 		assert.NoError(t, err, "%.2000s", output)
 		return
 	}
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	text := must.Do(os.ReadFile("/proc/self/statm"))(t)
 	var pages uint64
-	_, err = fmt.Sscan(string(text), &pages)
-	require.NoError(t, err)
+	must.Do(fmt.Sscan(string(text), &pages))(t)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_AS, &limit))
 	limit.Cur = pages*uint64(os.Getpagesize()) + 768<<20

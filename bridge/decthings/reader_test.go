@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -80,8 +81,7 @@ func TestReaderSplitsAnyStreamOfTheVectors(t *testing.T) {
 				require.Equal(t, len(want), len(got))
 				for i := range want {
 					require.True(t, bytes.Equal(want[i], got[i]))
-					v, err := decthings.DecodeView(got[i], d)
-					require.NoError(t, err)
+					v := must.Do(decthings.DecodeView(got[i], d))(t)
 					if len(v.Data) > 0 {
 						require.Zero(t, address(v.Data)%64)
 					}
@@ -217,8 +217,7 @@ func (r *wrongCount) Read(data []byte) (int, error) {
 }
 
 func TestReaderRefusesCountsThatAReaderMustNotReturn(t *testing.T) {
-	header, err := decthings.AppendHeader(nil, decthings.U8, []int64{100_000})
-	require.NoError(t, err)
+	header := must.Do(decthings.AppendHeader(nil, decthings.U8, []int64{100_000}))(t)
 	for _, sent := range []int{0, len(header), 50_000, 99_000} { // small reads go through a buffer, large ones do not
 		for _, count := range []int{-1, math.MinInt, 1 << 20, math.MaxInt} {
 			stream := append(header[:len(header):len(header)], make([]byte, 100_000)...)
@@ -235,8 +234,7 @@ func TestReaderRefusesCountsThatAReaderMustNotReturn(t *testing.T) {
 func TestReaderKeepsAnErrorThatComesWithTheLastBytes(t *testing.T) {
 	broken := errors.New("broken")
 	for _, size := range []int{100, 1 << 16, 1 << 20} {
-		data, err := (&decthings.View{Type: decthings.U8, Shape: []int64{int64(size)}, Data: make([]byte, size)}).Append(nil, decthings.Doc)
-		require.NoError(t, err)
+		data := must.Do((&decthings.View{Type: decthings.U8, Shape: []int64{int64(size)}, Data: make([]byte, size)}).Append(nil, decthings.Doc))(t)
 		tensors, err := readAll(&once{data: data, err: broken}, decthings.Doc)
 		assert.ErrorIs(t, err, broken)
 		assert.LessOrEqual(t, len(tensors), 1)
@@ -277,8 +275,7 @@ func TestReaderWaitsForNoMoreThanTheTensor(t *testing.T) {
 		r := decthings.NewReader(in, decthings.Doc)
 		for range 2 {
 			go out.Write([]byte(tensor)) // and nothing behind it
-			got, err := r.Next()
-			require.NoError(t, err)
+			got := must.Do(r.Next())(t)
 			require.Equal(t, tensor, string(got))
 		}
 		in.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func ExampleRules() {
@@ -80,8 +81,7 @@ func TestRulesWithTextThatIsNotUTF8AreNotWritten(t *testing.T) {
 		assert.ErrorIs(t, err, decthings.ErrRules, "%q", text)
 		assert.ErrorContains(t, err, "annotations[1]", "%q", text)
 	}
-	text, err := (&decthings.Rules{Annotations: []string{"\ufffd"}}).MarshalJSON()
-	require.NoError(t, err)
+	text := must.Do((&decthings.Rules{Annotations: []string{"\ufffd"}}).MarshalJSON())(t)
 	assert.JSONEq(t, `{"shape":[],"allowedTypes":[],"annotations":["\ufffd"]}`, string(text))
 }
 
@@ -107,8 +107,7 @@ func TestRulesWithANameTwiceAreRefused(t *testing.T) {
 			assert.Equal(t, before, unmarshalled)
 		})
 	}
-	rules, err := decthings.DecodeRules([]byte(`{"shape":[1],"allowedTypes":["u8"],"Shape":[2],"x":[{"y":1},{"y":1}]}`))
-	require.NoError(t, err)
+	rules := must.Do(decthings.DecodeRules([]byte(`{"shape":[1],"allowedTypes":["u8"],"Shape":[2],"x":[{"y":1},{"y":1}]}`)))(t)
 	assert.Equal(t, []int64{1}, rules.Shape, "names match exactly")
 }
 
@@ -142,8 +141,7 @@ func TestRulesSayWhichRuleIsBroken(t *testing.T) {
 	}
 	none := &decthings.Rules{}
 	assert.ErrorIs(t, none.Check(decthings.U8, nil), decthings.ErrRuleType)
-	text, err := json.Marshal(none)
-	require.NoError(t, err)
+	text := must.Do(json.Marshal(none))(t)
 	assert.JSONEq(t, `{"shape":[],"allowedTypes":[],"annotations":[]}`, string(text))
 }
 
@@ -169,8 +167,7 @@ func TestRulesAreWrittenWhereverTheyStand(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.JSONEq(t, want, string(text), name)
 	}
-	text, err := json.Marshal(struct{ Input decthings.Rules }{rules})
-	require.NoError(t, err)
+	text := must.Do(json.Marshal(struct{ Input decthings.Rules }{rules}))(t)
 	assert.JSONEq(t, `{"Input":`+want+`}`, string(text))
 
 	var method struct{ Input decthings.Rules }
@@ -210,10 +207,8 @@ func FuzzRules(f *testing.F) {
 			require.ErrorIs(t, err, decthings.ErrRules)
 			return
 		}
-		printed, err := json.Marshal(rules)
-		require.NoError(t, err)
-		again, err := decthings.DecodeRules(printed)
-		require.NoError(t, err)
+		printed := must.Do(json.Marshal(rules))(t)
+		again := must.Do(decthings.DecodeRules(printed))(t)
 		require.Equal(t, rules, again)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -75,8 +76,7 @@ func (v *tensorVector) overInt64() bool { return slices.Contains(v.Flags, "dim_o
 func (v *tensorVector) shape(t testing.TB) []int64 {
 	shape := []int64{}
 	for _, n := range v.Shape {
-		dim, err := n.Int64()
-		require.NoError(t, err)
+		dim := must.Do(n.Int64())(t)
 		shape = append(shape, dim)
 	}
 	return shape
@@ -84,8 +84,7 @@ func (v *tensorVector) shape(t testing.TB) []int64 {
 
 // view returns the View that decoding the tensor must return.
 func (v *tensorVector) view(t testing.TB) decthings.View {
-	what, err := decthings.ParseType(v.Type)
-	require.NoError(t, err)
+	what := must.Do(decthings.ParseType(v.Type))(t)
 	if v.TypeByte != 0 {
 		require.Equal(t, v.TypeByte, byte(what))
 	}
@@ -139,9 +138,7 @@ func (v *tensorVector) item(t testing.TB, text json.RawMessage) []byte {
 }
 
 func unhex(t testing.TB, text string) []byte {
-	data, err := hex.DecodeString(text)
-	require.NoError(t, err)
-	return data
+	return must.Do(hex.DecodeString(text))(t)
 }
 
 func manifests(t testing.TB) []manifest {
@@ -153,8 +150,7 @@ func manifests(t testing.TB) []manifest {
 }
 
 func dialect(t testing.TB, name string) decthings.Dialect {
-	d, err := decthings.ParseDialect(name)
-	require.NoError(t, err)
+	d := must.Do(decthings.ParseDialect(name))(t)
 	require.Equal(t, name, d.String())
 	return d
 }
@@ -193,8 +189,7 @@ func TestVectorsAreReadAndWrittenByteForByte(t *testing.T) {
 		assert.Equal(t, want.Elements, got.Elements)
 
 		for _, view := range []decthings.View{want, got} {
-			again, err := view.Append([]byte("before"), d)
-			require.NoError(t, err)
+			again := must.Do(view.Append([]byte("before"), d))(t)
 			require.Equal(t, append([]byte("before"), data...), again)
 		}
 		if got.Elements == nil {
@@ -205,8 +200,7 @@ func TestVectorsAreReadAndWrittenByteForByte(t *testing.T) {
 			assert.True(t, within(data, value))
 			assert.Equal(t, len(value), cap(value))
 		}
-		n, err := decthings.SizeElements(got.Elements, d)
-		require.NoError(t, err)
+		n := must.Do(decthings.SizeElements(got.Elements, d))(t)
 		assert.Equal(t, len(data), n)
 	})
 }
@@ -220,8 +214,7 @@ func TestStreamsAreReadTensorByTensor(t *testing.T) {
 				at := 0
 				var again []byte
 				for i, id := range s.Tensors {
-					n, err := view.DecodeFirst(data[at:], d)
-					require.NoError(t, err)
+					n := must.Do(view.DecodeFirst(data[at:], d))(t)
 					at += n
 					assert.Equal(t, s.EndsAt[i], at)
 					k := slices.IndexFunc(m.Tensors, func(v tensorVector) bool { return v.ID == id })
@@ -229,8 +222,7 @@ func TestStreamsAreReadTensorByTensor(t *testing.T) {
 					assert.Equal(t, want.Shape, append([]int64{}, view.Shape...))
 					assert.True(t, bytes.Equal(want.Data, view.Data))
 					assert.Equal(t, want.Elements, view.Elements)
-					again, err = view.Append(again, d)
-					require.NoError(t, err)
+					again = must.Do(view.Append(again, d))(t)
 				}
 				assert.Len(t, data, at)
 				assert.True(t, bytes.Equal(data, again))
@@ -287,8 +279,7 @@ func TestAmbiguousBytesAreReadInTheDialectAskedFor(t *testing.T) {
 			for name, reading := range v.Readings {
 				t.Run(v.ID+"/"+name, func(t *testing.T) {
 					data := m.File(t, v.File)
-					got, err := decthings.DecodeView(data, dialect(t, name))
-					require.NoError(t, err)
+					got := must.Do(decthings.DecodeView(data, dialect(t, name)))(t)
 					assert.Len(t, data, reading.Consumed)
 					assert.Equal(t, reading.view(t).Elements, got.Elements)
 				})
@@ -310,8 +301,7 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 				}
 				require.NoError(t, err)
 				assert.Equal(t, []int64{0, n}, view.Shape)
-				again, err := decthings.AppendHeader(nil, decthings.U8, []int64{0, n})
-				require.NoError(t, err)
+				again := must.Do(decthings.AppendHeader(nil, decthings.U8, []int64{0, n}))(t)
 				assert.Equal(t, data, again)
 				for cut := 3; cut < len(data); cut++ {
 					_, err := decthings.DecodeView(data[:cut], decthings.Doc)
@@ -325,12 +315,10 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 func TestRulesOfTheVectorsAreChecked(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Rules {
-			rules, err := decthings.DecodeRules(v.Rules)
-			require.NoError(t, err)
+			rules := must.Do(decthings.DecodeRules(v.Rules))(t)
 			for _, c := range v.Cases {
-				what, err := decthings.ParseType(c.Type)
-				require.NoError(t, err)
-				err = rules.Check(what, c.Shape)
+				what := must.Do(decthings.ParseType(c.Type))(t)
+				err := rules.Check(what, c.Shape)
 				assert.Equal(t, c.Accepted, err == nil, "%s %s%v: %v", v.ID, c.Type, c.Shape, err)
 				assert.Equal(t, c.Reason == "data_type", errors.Is(err, decthings.ErrRuleType), "%v", err)
 				assert.Equal(t, c.Reason == "shape", errors.Is(err, decthings.ErrRuleShape), "%v", err)
@@ -344,8 +332,7 @@ func TestRulesOfTheVectorsAreChecked(t *testing.T) {
 					return
 				}
 				require.NoError(t, err)
-				text, err := json.Marshal(rules)
-				require.NoError(t, err)
+				text := must.Do(json.Marshal(rules))(t)
 				assert.JSONEq(t, string(v.Expect), string(text))
 			})
 		}
@@ -354,12 +341,10 @@ func TestRulesOfTheVectorsAreChecked(t *testing.T) {
 
 func TestRanksOf253AndMoreAreOneByte(t *testing.T) {
 	shape := slices.Repeat([]int64{1}, math.MaxUint8)
-	header, err := decthings.AppendHeader(nil, decthings.U8, shape)
-	require.NoError(t, err)
+	header := must.Do(decthings.AppendHeader(nil, decthings.U8, shape))(t)
 	assert.Equal(t, []byte{7, 255, 1}, header[:3])
-	view, err := decthings.DecodeView(append(header, 9), decthings.Doc)
-	require.NoError(t, err)
+	view := must.Do(decthings.DecodeView(append(header, 9), decthings.Doc))(t)
 	assert.Equal(t, shape, view.Shape)
-	_, err = decthings.AppendHeader(nil, decthings.U8, append(shape, 1))
+	_, err := decthings.AppendHeader(nil, decthings.U8, append(shape, 1))
 	assert.ErrorIs(t, err, decthings.ErrRank)
 }

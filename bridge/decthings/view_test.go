@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -85,12 +86,10 @@ func TestTypesAndDialectsHaveNames(t *testing.T) {
 	for i, name := range names {
 		what := decthings.Type(i + 1)
 		assert.Equal(t, name, what.String())
-		parsed, err := decthings.ParseType(name)
-		require.NoError(t, err)
+		parsed := must.Do(decthings.ParseType(name))(t)
 		assert.Equal(t, what, parsed)
 		if dt := what.DataType(); dt != 0 {
-			back, err := decthings.TypeOf(dt)
-			require.NoError(t, err)
+			back := must.Do(decthings.TypeOf(dt))(t)
 			assert.Equal(t, what, back)
 		}
 	}
@@ -153,10 +152,8 @@ func TestAppendRefusesWhatCannotBeRead(t *testing.T) {
 		d      decthings.Dialect
 	}{{"", decthings.Rs015}, {long[1:], decthings.Rs015}, {"pä", decthings.Py004}, {"数", decthings.Rs015}} {
 		e := scalar("image", []byte{1}, allowed.format)
-		data, err := decthings.AppendElements(nil, e, allowed.d)
-		require.NoError(t, err)
-		v, err := decthings.DecodeView(data, allowed.d)
-		require.NoError(t, err)
+		data := must.Do(decthings.AppendElements(nil, e, allowed.d))(t)
+		v := must.Do(decthings.DecodeView(data, allowed.d))(t)
 		assert.Equal(t, e.Formats, v.Elements.Formats)
 		assert.Equal(t, e.Values, v.Elements.Values)
 	}
@@ -202,8 +199,7 @@ func TestNilViewsAreRefused(t *testing.T) {
 func TestBooleansOtherThan0And1AreFoundAnywhere(t *testing.T) {
 	for n := range 20 {
 		data := append([]byte{byte(decthings.Boolean), 1, byte(n)}, bytes.Repeat([]byte{1}, n)...)
-		_, err := decthings.DecodeView(data, decthings.Doc)
-		require.NoError(t, err)
+		must.Do(decthings.DecodeView(data, decthings.Doc))(t)
 		for i := range n {
 			for _, wrong := range []byte{2, 128, 255} {
 				data[3+i] = wrong
@@ -220,14 +216,12 @@ func TestBooleansOtherThan0And1AreFoundAnywhere(t *testing.T) {
 func TestSectionsEndWithTheirLastElement(t *testing.T) {
 	e := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("a"), []byte("bc")}}
 	for _, d := range []decthings.Dialect{decthings.Py004, decthings.Rs015} {
-		data, err := decthings.AppendElements(nil, e, d)
-		require.NoError(t, err)
-		_, err = decthings.DecodeView(data, d)
-		require.NoError(t, err)
+		data := must.Do(decthings.AppendElements(nil, e, d))(t)
+		must.Do(decthings.DecodeView(data, d))(t)
 		const section = 3 // behind the type, the rank and one size: the length of the section
 		require.EqualValues(t, len(data)-section-1, data[section])
 		data[section]++
-		_, err = decthings.DecodeView(append(data, 0), d)
+		_, err := decthings.DecodeView(append(data, 0), d)
 		assert.ErrorIs(t, err, decthings.ErrSection, "%v", d)
 	}
 }
@@ -238,8 +232,7 @@ func TestNewMemoryAlignsThePayload(t *testing.T) {
 			shape := append(slices.Repeat([]int64{1}, rank), int64(size))
 			v := decthings.View{Type: decthings.F64, Shape: shape, Data: make([]byte, 8*size)}
 			for _, before := range [][]byte{nil, {1}, make([]byte, 100, 101)} {
-				out, err := v.Append(before, decthings.Doc)
-				require.NoError(t, err)
+				out := must.Do(v.Append(before, decthings.Doc))(t)
 				require.True(t, bytes.HasPrefix(out, before))
 				require.Zero(t, (address(out)+uintptr(len(out)-8*size))%64, "%v behind %d bytes", shape, len(before))
 			}
@@ -255,8 +248,7 @@ func TestAppendUsesTheMemoryThatIsThere(t *testing.T) {
 	assert.Equal(t, []byte{0, 7, 1, 2, 1, 2}, out)
 	assert.Same(t, &dst[0], &out[0])
 	e := &elements.Elements{Type: "binary", Values: [][]byte{{1, 2}}}
-	out, err = decthings.AppendElements(dst[:0], e, decthings.Py004)
-	require.NoError(t, err)
+	out = must.Do(decthings.AppendElements(dst[:0], e, decthings.Py004))(t)
 	assert.Equal(t, []byte{12, 0, 3, 2, 1, 2}, out)
 	assert.Same(t, &dst[0], &out[0])
 	stream := []byte(nil)
@@ -306,10 +298,8 @@ func TestHeadersAloneTakeNoMemory(t *testing.T) {
 
 func TestFormatsThatRepeatAreOneString(t *testing.T) {
 	e := &elements.Elements{Type: "image", Shape: []int64{4}, Values: make([][]byte, 4), Formats: []string{"png", "png", "jpg", "jpg"}}
-	data, err := decthings.AppendElements(nil, e, decthings.Doc)
-	require.NoError(t, err)
-	v, err := decthings.DecodeView(data, decthings.Doc)
-	require.NoError(t, err)
+	data := must.Do(decthings.AppendElements(nil, e, decthings.Doc))(t)
+	v := must.Do(decthings.DecodeView(data, decthings.Doc))(t)
 	got := v.Elements.Formats
 	assert.Equal(t, e.Formats, got)
 	assert.Same(t, unsafe.StringData(got[0]), unsafe.StringData(got[1]))
@@ -352,8 +342,7 @@ func FuzzDecodeView(f *testing.F) {
 		} else {
 			require.True(t, within(data[:n], v.Data))
 		}
-		again, err := v.Append(nil, dialect)
-		require.NoError(t, err)
+		again := must.Do(v.Append(nil, dialect))(t)
 		require.True(t, bytes.Equal(data[:n], again))
 		_, err = decthings.DecodeView(data, dialect)
 		if n == len(data) {
@@ -386,8 +375,7 @@ func FuzzAppendElements(f *testing.F) {
 			return
 		}
 		require.Equal(t, len(data), size)
-		v, err := decthings.DecodeView(data, dialect)
-		require.NoError(t, err)
+		v := must.Do(decthings.DecodeView(data, dialect))(t)
 		require.Equal(t, e.Type, v.Elements.Type)
 		require.Equal(t, e.Shape, v.Elements.Shape)
 		require.Equal(t, e.Formats, v.Elements.Formats)
@@ -400,9 +388,8 @@ func FuzzAppendElements(f *testing.F) {
 
 func TestErrorsInElementsNameTheDialect(t *testing.T) {
 	text := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("one"), []byte("two")}}
-	data, err := decthings.AppendElements(nil, text, decthings.Py004)
-	require.NoError(t, err)
-	_, err = decthings.DecodeView(data, decthings.Doc)
+	data := must.Do(decthings.AppendElements(nil, text, decthings.Py004))(t)
+	_, err := decthings.DecodeView(data, decthings.Doc)
 	assert.ErrorContains(t, err, "in dialect doc (the option In, in Python dialect=, selects another): cut short")
 	_, err = decthings.DecodeView(data, decthings.Py004)
 	assert.NoError(t, err)

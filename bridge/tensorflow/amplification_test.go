@@ -14,6 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -26,8 +27,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 		data := tensorflowtest.TensorProto(byte(dtype), count, tensorflowtest.Field(7, []byte{1}))
 		_, err := tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size)-1))
 		assert.ErrorIs(t, err, tensorflow.ErrLimit, "%v", dtype)
-		view, err := tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size)))
-		require.NoError(t, err)
+		view := must.Do(tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size))))(t)
 		assert.Len(t, view.AsElements().Values, count)
 
 		_, err = tensorflow.Decode(data, tensorflow.Limit(count*size-1), tensorflow.Integers())
@@ -41,8 +41,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 // Values that repeat the last one alias the same bytes of the message.
 func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 	data := tensorflowtest.TensorProto(byte(tensorflow.String), 1000, tensorflowtest.Field(8, []byte("first")), tensorflowtest.Field(8, []byte("last")))
-	value, err := tensorflow.Decode(data)
-	require.NoError(t, err)
+	value := must.Do(tensorflow.Decode(data))(t)
 	for i, got := range value.Elements.Values[1:] {
 		require.Equal(t, address(value.Elements.Values[1]), address(got), "%d", i)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow/tensorflowtest"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -100,8 +101,7 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 		for _, v := range m.Tensors {
 			t.Run(v.ID, func(t *testing.T) {
 				data := m.File(t, v.File)
-				got, err := tensorflow.Decode(data)
-				require.NoError(t, err)
+				got := must.Do(tensorflow.Decode(data))(t)
 				defer got.Close()
 				dtype := tensorflow.DType(v.DType)
 				assert.Equal(t, dtype, got.DType)
@@ -111,16 +111,14 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 					require.Nil(t, got.Tensor)
 					assert.Equal(t, dtype.String(), got.Elements.Type)
 					require.NoError(t, got.Elements.Validate())
-					out, err := tensorflow.AppendElements(nil, got.Elements, tensorflow.Content())
-					require.NoError(t, err)
+					out := must.Do(tensorflow.AppendElements(nil, got.Elements, tensorflow.Content()))(t)
 					assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out))
 					return
 				}
 				require.Nil(t, got.Elements)
 				assert.Equal(t, dtype.DataType(), got.Tensor.DType())
 				assert.True(t, got.Tensor.ReadOnly())
-				elems, err := got.Tensor.AppendBytes(nil)
-				require.NoError(t, err)
+				elems := must.Do(got.Tensor.AppendBytes(nil))(t)
 				assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(dtype, elems)))
 				if n := got.Tensor.NumElements(); n > 0 {
 					inside := got.Tensor.Data() >= address(data) && got.Tensor.Data() < address(data)+uintptr(len(data))
@@ -132,11 +130,9 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 						assert.GreaterOrEqual(t, got.Tensor.Alignment(), 64)
 					}
 				}
-				content, err := tensorflow.AppendTensor(nil, got.Tensor)
-				require.NoError(t, err)
+				content := must.Do(tensorflow.AppendTensor(nil, got.Tensor))(t)
 				assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
-				fields, err := tensorflow.AppendTensor(nil, got.Tensor, tensorflow.Fields())
-				require.NoError(t, err)
+				fields := must.Do(tensorflow.AppendTensor(nil, got.Tensor, tensorflow.Fields()))(t)
 				assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
 			})
 		}
@@ -150,12 +146,10 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 // counts.
 func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	floats, err := dlpack.FromSlice([]float32{1, 2, 3, 4})
-	require.NoError(t, err)
+	floats := must.Do(dlpack.FromSlice([]float32{1, 2, 3, 4}))(t)
 	defer floats.Close()
 	for _, form := range []tensorflow.EncodeOption{tensorflow.Content(), tensorflow.Fields()} {
-		message, err := tensorflow.AppendTensor(nil, floats, form)
-		require.NoError(t, err)
+		message := must.Do(tensorflow.AppendTensor(nil, floats, form))(t)
 		start := len(message) - 16
 		tests := []struct {
 			off     int
@@ -172,8 +166,7 @@ func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 		}
 		for _, test := range tests {
 			data := placed(message, start, 64, test.off)
-			v, err := tensorflow.Decode(data, append(test.options, tensorflow.Writable())...)
-			require.NoError(t, err)
+			v := must.Do(tensorflow.Decode(data, append(test.options, tensorflow.Writable())...))(t)
 			assert.Equal(t, test.copied, v.Copied)
 			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
 			before := data[start]
@@ -185,7 +178,7 @@ func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 			v.Close()
 		}
 	}
-	_, err = tensorflow.Decode([]byte("\x08\x01"), tensorflow.Align(3))
+	_, err := tensorflow.Decode([]byte("\x08\x01"), tensorflow.Align(3))
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 	_, err = tensorflow.Decode([]byte("\x08\x01"), tensorflow.Align(2*dlpack.NewAlignment))
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
@@ -194,15 +187,12 @@ func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 // A complex element needs only the alignment of its two numbers.
 func TestComplexContentIsAliasedWhereItsNumbersAreAligned(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	numbers, err := dlpack.FromSlice([]complex64{1 + 2i, 3 + 4i})
-	require.NoError(t, err)
+	numbers := must.Do(dlpack.FromSlice([]complex64{1 + 2i, 3 + 4i}))(t)
 	defer numbers.Close()
-	message, err := tensorflow.AppendTensor(nil, numbers)
-	require.NoError(t, err)
+	message := must.Do(tensorflow.AppendTensor(nil, numbers))(t)
 	start := len(message) - 16
 	for off, copied := range map[int]bool{0: false, 4: false, 2: true, 8: false} {
-		v, err := tensorflow.Decode(placed(message, start, 64, off))
-		require.NoError(t, err)
+		v := must.Do(tensorflow.Decode(placed(message, start, 64, off)))(t)
 		assert.Equal(t, copied, v.Copied, "%d bytes behind a multiple of 64", off)
 		v.Close()
 	}
@@ -213,16 +203,13 @@ func TestLargeCopiesAreAlignedToo(t *testing.T) {
 	testmode.SkipLong(t)
 	dlpacktest.CheckLeaks(t)
 	view := tensorflow.View{DType: tensorflow.Double, Shape: []int64{100, 100}, Data: bytes.Repeat([]byte{1, 2, 3, 4}, 20000)}
-	message, err := view.Append(nil)
-	require.NoError(t, err)
+	message := must.Do(view.Append(nil))(t)
 	for _, align := range []int{0, 64, 256} {
 		data := placed(message, len(message)-len(view.Data), 256, 3)
-		v, err := tensorflow.Decode(data, tensorflow.Align(align))
-		require.NoError(t, err)
+		v := must.Do(tensorflow.Decode(data, tensorflow.Align(align)))(t)
 		assert.True(t, v.Copied)
 		assert.NoError(t, v.Tensor.RequireAlign(max(align, 64)))
-		back, err := v.Tensor.AppendBytes(nil)
-		require.NoError(t, err)
+		back := must.Do(v.Tensor.AppendBytes(nil))(t)
 		assert.Equal(t, view.Data, back)
 		v.Close()
 	}
@@ -231,13 +218,10 @@ func TestLargeCopiesAreAlignedToo(t *testing.T) {
 // Tensors of lent memory are views of it. The release of the last export, on any thread, gives the memory back.
 func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	floats, err := dlpack.FromSlice([]float32{1, 2, 3})
-	require.NoError(t, err)
+	floats := must.Do(dlpack.FromSlice([]float32{1, 2, 3}))(t)
 	defer floats.Close()
-	aligned, err := tensorflow.AppendTensor(nil, floats, tensorflow.Pad(64))
-	require.NoError(t, err)
-	unaligned, err := tensorflow.AppendTensor([]byte{0}, floats, tensorflow.Pad(64))
-	require.NoError(t, err)
+	aligned := must.Do(tensorflow.AppendTensor(nil, floats, tensorflow.Pad(64)))(t)
+	unaligned := must.Do(tensorflow.AppendTensor([]byte{0}, floats, tensorflow.Pad(64)))(t)
 	tests := []struct {
 		name     string
 		data     []byte
@@ -254,18 +238,15 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			loan := dlpacktest.Lend(t, len(test.data))
 			copy(unsafe.Slice((*byte)(loan.Data()), len(test.data)), test.data)
-			lent, err := dlpack.Lend(loan.Data(), int64(len(test.data)), test.readOnly, loan.Release(), loan.Context())
-			require.NoError(t, err)
-			v, err := tensorflow.DecodeFrom(lent)
-			require.NoError(t, err)
+			lent := must.Do(dlpack.Lend(loan.Data(), int64(len(test.data)), test.readOnly, loan.Release(), loan.Context()))(t)
+			v := must.Do(tensorflow.DecodeFrom(lent))(t)
 			lent.Close()
 			assert.Equal(t, test.copied, v.Copied)
 			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
 			assert.Equal(t, test.readOnly, v.Tensor.ReadOnly())
 			from := uintptr(loan.Data())
 			assert.Equal(t, !test.copied, v.Tensor.Data() > from && v.Tensor.Data() < from+uintptr(len(test.data)))
-			m, err := v.Tensor.Export()
-			require.NoError(t, err)
+			m := must.Do(v.Tensor.Export())(t)
 			v.Close()
 			if test.copied {
 				assert.Equal(t, 1, loan.Releases(), "nothing keeps what was copied")
@@ -277,9 +258,8 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 			assert.Equal(t, 1, loan.Releases())
 		})
 	}
-	two, err := dlpack.New(dlpack.Uint8, 2, 2)
-	require.NoError(t, err)
-	_, err = tensorflow.DecodeFrom(two)
+	two := must.Do(dlpack.New(dlpack.Uint8, 2, 2))(t)
+	_, err := tensorflow.DecodeFrom(two)
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 	two.Close()
 	_, err = tensorflow.DecodeFrom(two)
@@ -293,16 +273,12 @@ func TestElementsOfEveryTypeComeBack(t *testing.T) {
 	} {
 		data := []byte("\xff123")[:size] // as a string, no text
 		e := &elements.Elements{Type: dtype.String(), Shape: []int64{}, Values: [][]byte{data}}
-		message, err := tensorflow.AppendElements(nil, e)
-		require.NoError(t, err)
-		v, err := tensorflow.Decode(message)
-		require.NoError(t, err)
+		message := must.Do(tensorflow.AppendElements(nil, e))(t)
+		v := must.Do(tensorflow.Decode(message))(t)
 		assert.Equal(t, e, v.Elements)
 		if dtype != tensorflow.String {
-			v, err = tensorflow.Decode(message, tensorflow.Integers())
-			require.NoError(t, err)
-			got, err := v.Tensor.AppendBytes(nil)
-			require.NoError(t, err)
+			v = must.Do(tensorflow.Decode(message, tensorflow.Integers()))(t)
+			got := must.Do(v.Tensor.AppendBytes(nil))(t)
 			assert.Equal(t, data, got, "%v", dtype)
 			require.NoError(t, v.Close())
 		}
@@ -313,20 +289,17 @@ func TestElementsOfEveryTypeComeBack(t *testing.T) {
 func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	message := unhex(t, "080f1204120208022204"+"01020304") // qint16[2]
-	v, err := tensorflow.Decode(message)
-	require.NoError(t, err)
+	v := must.Do(tensorflow.Decode(message))(t)
 	assert.Equal(t, &elements.Elements{Type: "qint16", Shape: []int64{2}, Values: [][]byte{{1, 2}, {3, 4}}}, v.Elements)
 	assert.NoError(t, v.Close())
-	v, err = tensorflow.Decode(message, tensorflow.Integers(), tensorflow.Align(1))
-	require.NoError(t, err)
+	v = must.Do(tensorflow.Decode(message, tensorflow.Integers(), tensorflow.Align(1)))(t)
 	defer v.Close()
 	assert.Equal(t, tensorflow.QInt16, v.DType)
 	assert.Equal(t, dlpack.Int16, v.Tensor.DType())
 	assert.Equal(t, address(message)+10, v.Tensor.Data())
-	out, err := tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(v.DType))
-	require.NoError(t, err)
+	out := must.Do(tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(v.DType)))(t)
 	assert.Equal(t, message, out)
-	_, err = tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(tensorflow.QInt32))
+	_, err := tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(tensorflow.QInt32))
 	assert.ErrorIs(t, err, elements.ErrDType)
 }
 

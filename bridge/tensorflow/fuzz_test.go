@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // oracle requires view to have the elements that the fields of the message stand for, as protobuf-go decodes them and by the rules of
@@ -189,10 +190,8 @@ func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 				shape[i] = int64(r.Intn(5))
 				count *= int(shape[i])
 			}
-			header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, shape)
-			require.NoError(t, err)
-			view, err := tensorflow.DecodeView(append(header, make([]byte, count)...))
-			require.NoError(t, err)
+			header := must.Do(tensorflow.AppendHeader(nil, tensorflow.UInt8, shape))(t)
+			view := must.Do(tensorflow.DecodeView(append(header, make([]byte, count)...)))(t)
 			view.DType = dtype
 			if size := dtype.Storage().ItemSize(); size > 0 {
 				view.Data = make([]byte, count*size)
@@ -261,30 +260,24 @@ func FuzzMessages(f *testing.F) {
 	f.Add(unhex(f, "0a1674656e736f72666c6f773a3a54656e736f724c6973741207000103120208021a1208011204120208022a080000803f00000040"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if shape, err := tensorflow.DecodeShape(data); err == nil {
-			back, err := tensorflow.DecodeShape(tensorflow.AppendShape(nil, shape))
-			require.NoError(t, err)
+			back := must.Do(tensorflow.DecodeShape(tensorflow.AppendShape(nil, shape)))(t)
 			require.True(t, shape.Equal(back))
 		}
 		if slice, err := tensorflow.DecodeSlice(data); err == nil {
-			back, err := tensorflow.DecodeSlice(tensorflow.AppendSlice(nil, slice))
-			require.NoError(t, err)
+			back := must.Do(tensorflow.DecodeSlice(tensorflow.AppendSlice(nil, slice)))(t)
 			require.True(t, slice.Equal(back))
 		}
 		if d, err := tensorflow.DecodeDescription(data); err == nil {
-			out, err := d.Append(nil)
-			require.NoError(t, err)
-			back, err := tensorflow.DecodeDescription(out)
-			require.NoError(t, err)
+			out := must.Do(d.Append(nil))(t)
+			back := must.Do(tensorflow.DecodeDescription(out))(t)
 			require.True(t, d.Shape.Equal(back.Shape))
 			require.Equal(t, d.DType, back.DType)
 			require.Equal(t, d.Allocation, back.Allocation)
 		}
 		if v, err := tensorflow.DecodeVariant(data); err == nil {
 			require.True(t, utf8.ValidString(v.TypeName))
-			out, err := v.Append(nil)
-			require.NoError(t, err)
-			back, err := tensorflow.DecodeVariant(out)
-			require.NoError(t, err)
+			out := must.Do(v.Append(nil))(t)
+			back := must.Do(tensorflow.DecodeVariant(out))(t)
 			require.Equal(t, v.TypeName, back.TypeName)
 			require.True(t, bytes.Equal(v.Metadata, back.Metadata))
 			require.Equal(t, len(v.Tensors), len(back.Tensors))

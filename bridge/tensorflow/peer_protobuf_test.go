@@ -3,12 +3,13 @@ package tensorflow_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // The messages of TensorFlow for protobuf-go, which is an independent decoder to compare with. Only the numbers and types of the
@@ -74,8 +75,7 @@ func descriptor(t testing.TB, name string) protoreflect.MessageDescriptor {
 		}
 		file.MessageType = append(file.MessageType, m)
 	}
-	fd, err := protodesc.NewFile(file, nil)
-	require.NoError(t, err)
+	fd := must.Do(protodesc.NewFile(file, nil))(t)
 	return fd.Messages().ByName(protoreflect.Name(name))
 }
 

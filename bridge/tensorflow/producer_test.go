@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func ExamplePad() {
@@ -70,8 +71,7 @@ func ExampleExport() {
 func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 	for _, of := range []tensorflow.DType{tensorflow.String, tensorflow.Resource, tensorflow.Variant} {
 		elems := &elements.Elements{Type: of.String(), Shape: []int64{1}, Values: [][]byte{nil}}
-		want, err := tensorflow.AppendElements(nil, elems)
-		require.NoError(t, err)
+		want := must.Do(tensorflow.AppendElements(nil, elems))(t)
 		for _, as := range []tensorflow.DType{tensorflow.String, tensorflow.Resource, tensorflow.Variant, tensorflow.Int32, tensorflow.QInt8, 99} {
 			dst := []byte("dst")
 			out, err := tensorflow.AppendElements(dst, elems, tensorflow.As(as))
@@ -93,8 +93,7 @@ func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 // G34: a tensor of any layout is encoded in row-major order.
 func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	base, err := dlpack.FromSlice([]int32{1, 2, 3, 4, 5, 6})
-	require.NoError(t, err)
+	base := must.Do(dlpack.FromSlice([]int32{1, 2, 3, 4, 5, 6}))(t)
 	defer base.Close()
 	for _, test := range []struct {
 		name           string
@@ -108,8 +107,7 @@ func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 		{"empty", []int64{0, 3}, []int64{7, 9}, 0, []int32{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			view, err := base.View(dlpack.Spec{DType: dlpack.Int32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset})
-			require.NoError(t, err)
+			view := must.Do(base.View(dlpack.Spec{DType: dlpack.Int32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset}))(t)
 			defer view.Close()
 			for name, form := range forms {
 				message, err := tensorflow.AppendTensor(nil, view, form...)
@@ -143,14 +141,11 @@ func TestG20PackedElementsAreUnpacked(t *testing.T) {
 		{dlpack.Float4E2M1FN, false, []byte{0x21, 0x43, 0x05}, []byte{1, 2, 3, 4, 5}},
 	}
 	for _, test := range tests {
-		in, err := dlpack.FromBytes(test.data, dlpack.Spec{DType: test.dtype, Shape: []int64{5}, Padded: test.padded})
-		require.NoError(t, err)
-		message, err := tensorflow.AppendTensor(nil, in)
-		require.NoError(t, err)
+		in := must.Do(dlpack.FromBytes(test.data, dlpack.Spec{DType: test.dtype, Shape: []int64{5}, Padded: test.padded}))(t)
+		message := must.Do(tensorflow.AppendTensor(nil, in))(t)
 		in.Close()
 		assert.Equal(t, test.want, message[len(message)-5:])
-		v, err := tensorflow.Decode(message)
-		require.NoError(t, err)
+		v := must.Do(tensorflow.Decode(message))(t)
 		assert.Equal(t, test.dtype, v.Tensor.DType())
 		assert.NotZero(t, v.Tensor.Flags()&dlpack.SubbytePadded)
 		assert.Equal(t, address(message)+uintptr(len(message))-5, v.Tensor.Data())
@@ -164,16 +159,12 @@ func TestAppendTensorReadsAllBeforeItWritesOverIt(t *testing.T) {
 		for i := range buffer {
 			buffer[i] = byte(i)
 		}
-		apart, err := dlpack.FromSlice(bytes.Clone(buffer[offset : offset+30]))
-		require.NoError(t, err)
+		apart := must.Do(dlpack.FromSlice(bytes.Clone(buffer[offset : offset+30])))(t)
 		defer apart.Close()
-		want, err := tensorflow.AppendTensor(nil, apart)
-		require.NoError(t, err)
-		tensor, err := dlpack.FromSlice(buffer[offset : offset+30])
-		require.NoError(t, err)
+		want := must.Do(tensorflow.AppendTensor(nil, apart))(t)
+		tensor := must.Do(dlpack.FromSlice(buffer[offset : offset+30]))(t)
 		defer tensor.Close()
-		out, err := tensorflow.AppendTensor(buffer[:0], tensor)
-		require.NoError(t, err)
+		out := must.Do(tensorflow.AppendTensor(buffer[:0], tensor))(t)
 		assert.Equal(t, want, out, "at %d", offset)
 	}
 }
@@ -183,8 +174,7 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	dst := []byte("before")
 	for _, dt := range []dlpack.DataType{dlpack.Complex32, dlpack.Float8E3M4, dlpack.Float6E2M3FN, dlpack.Float4E2M1FNx2,
 		dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), dlpack.OpaqueHandle64} {
-		in, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dt, Shape: []int64{2}})
-		require.NoError(t, err)
+		in := must.Do(dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dt, Shape: []int64{2}}))(t)
 		out, err := tensorflow.AppendTensor(dst, in)
 		assert.ErrorIs(t, err, elements.ErrDType, dt)
 		_, err = tensorflow.SizeTensor(in)
@@ -205,8 +195,7 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrClosed)
 	}
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
-	device, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(p.Managed()))(t)
 	defer device.Close()
 	_, err = tensorflow.AppendTensor(dst, device)
 	assert.ErrorIs(t, err, dlpack.ErrDevice)
@@ -223,8 +212,7 @@ func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 			if dt == 0 {
 				continue
 			}
-			in, err := dlpack.New(dt, 2, 3)
-			require.NoError(t, err)
+			in := must.Do(dlpack.New(dt, 2, 3))(t)
 			managed, err := tensorflow.Export(in)
 			if v.DLPack == nil {
 				assert.ErrorIs(t, err, tensorflow.ErrExport, dt)
@@ -240,8 +228,7 @@ func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 			dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{managed}, 1)
 		}
 
-		base, err := dlpack.New(dlpack.Float32, 64)
-		require.NoError(t, err)
+		base := must.Do(dlpack.New(dlpack.Float32, 64))(t)
 		defer base.Close()
 		tests := []struct {
 			name string
@@ -260,8 +247,7 @@ func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 		}
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				view, err := base.View(test.spec)
-				require.NoError(t, err)
+				view := must.Do(base.View(test.spec))(t)
 				defer view.Close()
 				managed, err := tensorflow.Export(view)
 				assert.ErrorIs(t, err, test.want)
@@ -272,8 +258,7 @@ func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 				if test.spec.DType != dlpack.Float32 || view.Rank() > 254 {
 					return
 				}
-				again, err := view.Copy()
-				require.NoError(t, err)
+				again := must.Do(view.Copy())(t)
 				defer again.Close()
 				managed, err = tensorflow.Export(again)
 				require.NoError(t, err, "a copy is what TensorFlow takes")

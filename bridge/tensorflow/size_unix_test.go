@@ -14,24 +14,22 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // huge returns n bytes of address space that no process can read or write, so that a test needs no memory for them.
 func huge(t *testing.T, n int) []byte {
-	data, err := syscall.Mmap(-1, 0, n, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
-	require.NoError(t, err)
+	data := must.Do(syscall.Mmap(-1, 0, n, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE))(t)
 	t.Cleanup(func() { assert.NoError(t, syscall.Munmap(data)) })
 	return data
 }
 
 // broadcast returns a tensor of n elements that share the memory of one.
 func broadcast(t *testing.T, dt dlpack.DataType, n int64) *dlpack.Tensor {
-	one, err := dlpack.New(dt)
-	require.NoError(t, err)
+	one := must.Do(dlpack.New(dt))(t)
 	defer one.Close()
-	all, err := one.Broadcast(n)
-	require.NoError(t, err)
+	all := must.Do(one.Broadcast(n))(t)
 	t.Cleanup(func() { assert.NoError(t, all.Close()) })
 	return all
 }
@@ -88,10 +86,9 @@ func TestTheLargestMessageIsStillWritten(t *testing.T) {
 		return tensorflow.SizeTensor(broadcast(t, dlpack.Uint8, n))
 	}
 	most := int64(math.MaxInt32) - 18 // type 2, shape 4 and 6 for its size, tag and length of the content 6 bytes
-	got, err := size(most)
-	require.NoError(t, err)
+	got := must.Do(size(most))(t)
 	assert.Equal(t, math.MaxInt32, got)
-	_, err = size(most + 1)
+	_, err := size(most + 1)
 	require.ErrorIs(t, err, dlpack.ErrOverflow)
 
 	// The C++ of protocol buffers accepts 16 bytes less in one field, which matters where the other fields are small.

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -17,21 +17,16 @@ func TestTensorSlicesAreViewsOfTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {
 		for _, v := range m.Slices.Fill {
-			count, err := layout.Count(v.Shape)
-			require.NoError(t, err)
+			count := must.Do(layout.Count(v.Shape))(t)
 			numbers := make([]int32, count)
 			for i := range numbers {
 				numbers[i] = int32(i)
 			}
-			base, err := dlpack.FromSlice(numbers, v.Shape...)
-			require.NoError(t, err)
-			view, err := base.Apply(parseSlice(t, v.Slice).View)
-			require.NoError(t, err)
+			base := must.Do(dlpack.FromSlice(numbers, v.Shape...))(t)
+			view := must.Do(base.Apply(parseSlice(t, v.Slice).View))(t)
 			assert.Equal(t, v.Sizes[:len(v.Shape)], view.Shape())
-			want, err := base.At(v.Indices[:len(v.Shape)]...)
-			require.NoError(t, err)
-			first, err := view.At(make([]int64, len(v.Shape))...)
-			require.NoError(t, err)
+			want := must.Do(base.At(v.Indices[:len(v.Shape)]...))(t)
+			first := must.Do(view.At(make([]int64, len(v.Shape))...))(t)
 			assert.Equal(t, want, first)
 			view.Close()
 			base.Close()

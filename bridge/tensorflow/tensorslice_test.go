@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -43,8 +44,7 @@ func TestTensorSlicesRefuse(t *testing.T) {
 		{"different slices to fill", layout.ErrRank, func() error { return box.Fill(make([]int64, 2), make([]int64, 3), []int64{5, 5}) }},
 		{"a shape too small to fill from", layout.ErrIndex, func() error { return box.Fill(make([]int64, 2), make([]int64, 2), []int64{4, 5}) }},
 		{"a view that is too small", layout.ErrIndex, func() error {
-			l, err := layout.New([]int64{4, 5}, nil, nil)
-			require.NoError(t, err)
+			l := must.Do(layout.New([]int64{4, 5}, nil, nil))(t)
 			return box.View(&l)
 		}},
 		{"a view too far", layout.ErrOverflow, func() error {
@@ -73,23 +73,19 @@ func TestTensorSlicesAreSetsOfIndices(t *testing.T) {
 	var all []tensorflow.TensorSlice
 	for _, row := range extents(shape[0]) {
 		for _, column := range extents(shape[1]) {
-			s, err := tensorflow.NewTensorSlice(row, column)
-			require.NoError(t, err)
+			s := must.Do(tensorflow.NewTensorSlice(row, column))(t)
 			all = append(all, s)
 		}
 	}
 	taken := func(s tensorflow.TensorSlice) []int64 {
-		l, err := layout.New(shape, nil, nil)
-		require.NoError(t, err)
+		l := must.Do(layout.New(shape, nil, nil))(t)
 		require.NoError(t, s.View(&l))
-		sliced, err := s.AppendShape(nil, shape)
-		require.NoError(t, err)
+		sliced := must.Do(s.AppendShape(nil, shape))(t)
 		require.Equal(t, sliced, l.Shape)
 		return viewtest.Offsets(l)
 	}
 	for _, a := range all {
-		again, err := tensorflow.ParseTensorSlice(a.String())
-		require.NoError(t, err)
+		again := must.Do(tensorflow.ParseTensorSlice(a.String()))(t)
 		require.True(t, a.Equal(again))
 		for _, b := range all {
 			first, second := taken(a), taken(b)
@@ -99,8 +95,7 @@ func TestTensorSlicesAreSetsOfIndices(t *testing.T) {
 			} else {
 				require.Empty(t, both, "%v %v", a, b)
 			}
-			cover, err := a.Cover(b)
-			require.NoError(t, err)
+			cover := must.Do(a.Cover(b))(t)
 			within := taken(cover)
 			require.Subset(t, within, first)
 			require.Subset(t, within, second)
@@ -109,8 +104,7 @@ func TestTensorSlicesAreSetsOfIndices(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			l, err := layout.New(shape, nil, nil)
-			require.NoError(t, err)
+			l := must.Do(layout.New(shape, nil, nil))(t)
 			require.NoError(t, a.View(&l))
 			require.NoError(t, relative.View(&l))
 			require.Equal(t, second, viewtest.Offsets(l), "%v in %v", b, a)
@@ -127,11 +121,9 @@ func FuzzTensorSlice(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := tensorflow.ParseTensorSlice(s.String())
-		require.NoError(t, err)
+		again := must.Do(tensorflow.ParseTensorSlice(s.String()))(t)
 		require.True(t, s.Equal(again))
-		_, err = tensorflow.NewTensorSlice(s.Extents()...)
-		require.NoError(t, err)
+		must.Do(tensorflow.NewTensorSlice(s.Extents()...))(t)
 		both, ok := s.Intersect(again)
 		require.True(t, ok && both.Equal(s))
 	})
@@ -146,9 +138,7 @@ func ExampleTensorSlice() {
 
 func parseSlice(t *testing.T, text string) tensorflow.TensorSlice {
 	t.Helper()
-	s, err := tensorflow.ParseTensorSlice(text)
-	require.NoError(t, err)
-	return s
+	return must.Do(tensorflow.ParseTensorSlice(text))(t)
 }
 
 func requireExtents(t *testing.T, starts, lengths, ends []int64, full bool, s tensorflow.TensorSlice) {
@@ -181,8 +171,7 @@ func TestTensorSlicesAreTensorFlows(t *testing.T) {
 		for _, c := range m.Slices.Shape {
 			if c.Error == "" {
 				// c.Shape is the result for a tensor of shape 5×6.
-				shape, err := parseSlice(t, c.Slice).AppendShape(nil, []int64{5, 6})
-				require.NoError(t, err)
+				shape := must.Do(parseSlice(t, c.Slice).AppendShape(nil, []int64{5, 6}))(t)
 				assert.Equal(t, c.Shape, shape)
 				continue
 			}
@@ -190,21 +179,18 @@ func TestTensorSlicesAreTensorFlows(t *testing.T) {
 			assert.Error(t, err, "%s", c.Slice)
 		}
 		for _, c := range m.Slices.Relative {
-			relative, err := parseSlice(t, c.Base).Relative(parseSlice(t, c.Sub))
-			require.NoError(t, err)
+			relative := must.Do(parseSlice(t, c.Base).Relative(parseSlice(t, c.Sub)))(t)
 			assert.Equal(t, c.Relative, relative.String())
 		}
 		for _, c := range m.Slices.Cover {
-			cover, err := parseSlice(t, c.A).Cover(parseSlice(t, c.B))
-			require.NoError(t, err)
+			cover := must.Do(parseSlice(t, c.A).Cover(parseSlice(t, c.B)))(t)
 			assert.Equal(t, c.Result, cover.String())
 		}
 		for _, c := range m.Slices.Equal {
 			assert.Equal(t, c.Equal, parseSlice(t, c.A).Equal(parseSlice(t, c.B)))
 		}
 		for _, c := range m.Slices.Extend {
-			extended, err := parseSlice(t, c.Slice).Extend(c.Rank)
-			require.NoError(t, err)
+			extended := must.Do(parseSlice(t, c.Slice).Extend(c.Rank))(t)
 			assert.Equal(t, c.Result, extended.String())
 		}
 		for _, c := range m.Slices.Fill {

@@ -11,6 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -112,9 +113,7 @@ func manifests(t testing.TB) []manifest {
 }
 
 func unhex(t testing.TB, text string) []byte {
-	data, err := hex.DecodeString(text)
-	require.NoError(t, err)
-	return data
+	return must.Do(hex.DecodeString(text))(t)
 }
 
 // masked returns the elements with only the bits that count for types of less than a byte.
@@ -141,8 +140,7 @@ func TestDTypesAreThoseOfTheTable(t *testing.T) {
 		for _, want := range m.DTypes {
 			d := tensorflow.DType(want.Enum)
 			assert.Equal(t, want.String, d.String())
-			parsed, err := tensorflow.ParseDType(want.String)
-			require.NoError(t, err)
+			parsed := must.Do(tensorflow.ParseDType(want.String))(t)
 			assert.Equal(t, d, parsed)
 			assert.Equal(t, want.BytesPerElement, d.Storage().ItemSize(), d)
 			if want.DLPack != nil {
@@ -150,8 +148,7 @@ func TestDTypesAreThoseOfTheTable(t *testing.T) {
 				assert.Equal(t, want.DLPack.Bits, d.DataType().Bits(), d)
 			}
 			if dt := d.DataType(); dt != 0 {
-				back, err := tensorflow.DTypeOf(dt)
-				require.NoError(t, err)
+				back := must.Do(tensorflow.DTypeOf(dt))(t)
 				assert.Equal(t, d, back)
 			}
 		}
@@ -170,8 +167,7 @@ func TestVectorsAreReadAsTheirValues(t *testing.T) {
 		for _, v := range m.Tensors {
 			t.Run(v.ID, func(t *testing.T) {
 				data := m.File(t, v.File)
-				view, err := tensorflow.DecodeView(data)
-				require.NoError(t, err)
+				view := must.Do(tensorflow.DecodeView(data))(t)
 				assert.Equal(t, tensorflow.DType(v.DType), view.DType)
 				assert.Equal(t, append([]int64{}, v.Shape...), append([]int64{}, view.Shape...))
 				if v.DataHex == nil {
@@ -199,19 +195,15 @@ func TestVectorsAreWrittenByteForByte(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {
 			t.Run(v.ID, func(t *testing.T) {
-				view, err := tensorflow.DecodeView(m.File(t, v.File))
-				require.NoError(t, err)
-				content, err := view.Append(nil, tensorflow.Content())
-				require.NoError(t, err)
+				view := must.Do(tensorflow.DecodeView(m.File(t, v.File)))(t)
+				content := must.Do(view.Append(nil, tensorflow.Content()))(t)
 				assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
-				fields, err := view.Append(nil, tensorflow.Fields())
-				require.NoError(t, err)
+				fields := must.Do(view.Append(nil, tensorflow.Fields()))(t)
 				assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
 				if python, ok := v.Writers["make_tensor_proto_hex"]; ok {
 					assert.Contains(t, []string{hex.EncodeToString(content), hex.EncodeToString(fields)}, python)
 				}
-				plain, err := view.Append(nil)
-				require.NoError(t, err)
+				plain := must.Do(view.Append(nil))(t)
 				if v.DataHex != nil {
 					assert.Equal(t, content, plain)
 				} else {
@@ -229,14 +221,12 @@ func TestRepeatedValuesAreLeftOutAgain(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {
 			data := m.File(t, v.File)
-			view, err := tensorflow.DecodeView(data)
-			require.NoError(t, err)
+			view := must.Do(tensorflow.DecodeView(data))(t)
 			small := view.DType.Storage().ItemSize() < 4 && view.DType.Storage().Code() <= dlpack.CodeBFloat
 			if v.ID[:4] == "wire" || view.Elements != nil || view.Aliases || len(view.Data) == 0 || small {
 				continue
 			}
-			out, err := view.Append(nil, tensorflow.Fields(), tensorflow.Compress(1, 1))
-			require.NoError(t, err)
+			out := must.Do(view.Append(nil, tensorflow.Fields(), tensorflow.Compress(1, 1)))(t)
 			assert.Equal(t, hex.EncodeToString(data), hex.EncodeToString(out), v.ID)
 			seen++
 		}
@@ -249,18 +239,15 @@ func TestCompressIsTensorFlowsCompression(t *testing.T) {
 		for _, v := range m.Compress {
 			t.Run(v.ID, func(t *testing.T) {
 				data := m.File(t, v.File)
-				view, err := tensorflow.DecodeView(data)
-				require.NoError(t, err)
+				view := must.Do(tensorflow.DecodeView(data))(t)
 				form := tensorflow.Content()
 				if fields, err := view.Append(nil, tensorflow.Fields()); err == nil && string(fields) == string(data) {
 					form = tensorflow.Fields()
 				}
-				out, err := view.Append(nil, form, tensorflow.Compress(v.MinElements, v.MinRatio))
-				require.NoError(t, err)
+				out := must.Do(view.Append(nil, form, tensorflow.Compress(v.MinElements, v.MinRatio)))(t)
 				assert.Equal(t, hex.EncodeToString(m.File(t, v.ResultFile)), hex.EncodeToString(out))
 				assert.Equal(t, v.Compressed, len(out) < len(data))
-				again, err := tensorflow.DecodeView(out)
-				require.NoError(t, err)
+				again := must.Do(tensorflow.DecodeView(out))(t)
 				assert.Equal(t, view.Data, again.Data)
 			})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // A changer is an elements.Sink that changes the message after its values were checked and before they are taken, as another thread
@@ -46,9 +47,8 @@ func TestMessagesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			data := bytes.Clone(tt.data)
-			_, err := tensorflow.DecodeViewTo(changer{func() {}}, data)
-			require.NoError(t, err)
-			_, err = tensorflow.DecodeViewTo(changer{func() { copy(data[len(data)-tt.from:], tt.to) }}, data)
+			must.Do(tensorflow.DecodeViewTo(changer{func() {}}, data))(t)
+			_, err := tensorflow.DecodeViewTo(changer{func() { copy(data[len(data)-tt.from:], tt.to) }}, data)
 			var fault *elements.Error
 			require.ErrorAs(t, err, &fault)
 			assert.ErrorIs(t, err, tt.want)

@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -134,12 +135,10 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 		}
 		for _, v := range m.Slices.Parse {
 			if v.Error == "" {
-				slice, err := tensorflow.ParseTensorSlice(v.Input)
-				require.NoError(t, err)
+				slice := must.Do(tensorflow.ParseTensorSlice(v.Input))(t)
 				data := tensorflow.AppendSlice(nil, slice)
 				assert.Equal(t, v.Proto, hex.EncodeToString(data), v.Input)
-				back, err := tensorflow.DecodeSlice(data)
-				require.NoError(t, err)
+				back := must.Do(tensorflow.DecodeSlice(data))(t)
 				assert.True(t, slice.Equal(back), v.Input)
 			}
 		}
@@ -150,10 +149,8 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 
 // The bytes are those that TensorFlow writes.
 func TestDescriptionsAreReadAndWritten(t *testing.T) {
-	shape, err := layout.NewPartialShape(3, 0)
-	require.NoError(t, err)
-	scalar, err := layout.NewPartialShape()
-	require.NoError(t, err)
+	shape := must.Do(layout.NewPartialShape(3, 0))(t)
+	scalar := must.Do(layout.NewPartialShape())(t)
 	tests := []struct {
 		name, hex string
 		want      tensorflow.Description
@@ -167,25 +164,22 @@ func TestDescriptionsAreReadAndWritten(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := tensorflow.DecodeDescription(unhex(t, test.hex))
-			require.NoError(t, err)
+			got := must.Do(tensorflow.DecodeDescription(unhex(t, test.hex)))(t)
 			assert.True(t, test.want.Shape.Equal(got.Shape), got.Shape)
 			assert.Equal(t, test.want.DType, got.DType)
 			assert.Equal(t, test.want.Allocation, got.Allocation)
-			out, err := got.Append(nil)
-			require.NoError(t, err)
+			out := must.Do(got.Append(nil))(t)
 			assert.Equal(t, test.hex, hex.EncodeToString(out))
 		})
 	}
-	d, err := tensorflow.DecodeDescription(nil)
-	require.NoError(t, err)
+	d := must.Do(tensorflow.DecodeDescription(nil))(t)
 	assert.True(t, scalar.Equal(d.Shape), "no shape is that of a scalar")
 	for _, bad := range []string{"08", "12041800", "120418011200", "22031a01ff", "220108", "120d120b08f9ffffffffffffffff01"} {
 		_, err := tensorflow.DecodeDescription(unhex(t, bad))
 		var where *elements.Error
 		assert.ErrorAs(t, err, &where, bad)
 	}
-	_, err = (&tensorflow.Description{Allocation: &tensorflow.Allocation{AllocatorName: "\xff"}}).Append(nil)
+	_, err := (&tensorflow.Description{Allocation: &tensorflow.Allocation{AllocatorName: "\xff"}}).Append(nil)
 	assert.ErrorIs(t, err, tensorflow.ErrText)
 }
 
@@ -254,8 +248,7 @@ func TestIntegersOfFewBitsHaveTheRangeOfTheirType(t *testing.T) {
 
 func TestRepeatedValuesHaveALimit(t *testing.T) {
 	say := func(dtype tensorflow.DType, count int64, values string) []byte {
-		header, err := tensorflow.AppendHeader(nil, dtype, []int64{count})
-		require.NoError(t, err)
+		header := must.Do(tensorflow.AppendHeader(nil, dtype, []int64{count}))(t)
 		head, _, _ := bytes.Cut(header, []byte{0x22}) // without tensor_content
 		return append(head, values...)
 	}
@@ -269,8 +262,7 @@ func TestRepeatedValuesHaveALimit(t *testing.T) {
 	data := say(tensorflow.Int32, 1000, "\x3a\x01\x07")
 	_, err := tensorflow.DecodeView(data, tensorflow.Limit(3999))
 	assert.ErrorIs(t, err, tensorflow.ErrLimit)
-	view, err := tensorflow.DecodeView(data, tensorflow.Limit(4000))
-	require.NoError(t, err)
+	view := must.Do(tensorflow.DecodeView(data, tensorflow.Limit(4000)))(t)
 	assert.Equal(t, bytes.Repeat([]byte{7, 0, 0, 0}, 1000), view.Data)
 	_, err = tensorflow.DecodeView(data, tensorflow.Limit(-1))
 	assert.ErrorIs(t, err, tensorflow.ErrLimit)
@@ -278,8 +270,7 @@ func TestRepeatedValuesHaveALimit(t *testing.T) {
 	strings := []byte("\x08\x07\x12\x06\x12\x04\x08\x80\x80\x40\x42\x02go")
 	_, err = tensorflow.DecodeView(strings, tensorflow.Limit(1<<20*24-1))
 	assert.ErrorIs(t, err, tensorflow.ErrLimit)
-	view, err = tensorflow.DecodeView(strings, tensorflow.Limit(1<<20*24))
-	require.NoError(t, err)
+	view = must.Do(tensorflow.DecodeView(strings, tensorflow.Limit(1<<20*24)))(t)
 	assert.Len(t, view.Elements.Values, 1<<20)
 	assert.Equal(t, "go", string(view.Elements.Values[1<<20-1]))
 
@@ -300,22 +291,17 @@ func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 		for _, n := range []int{1, 2, 4, 64, 4096} {
 			for _, form := range []tensorflow.EncodeOption{tensorflow.Content(), tensorflow.Fields()} {
 				for _, before := range []int{0, 1, 77} {
-					plain, err := view.Append(nil, form)
-					require.NoError(t, err)
+					plain := must.Do(view.Append(nil, form))(t)
 					dst := make([]byte, before)
-					out, err := view.Append(dst, form, tensorflow.Pad(n))
-					require.NoError(t, err)
+					out := must.Do(view.Append(dst, form, tensorflow.Pad(n)))(t)
 					message := out[before:]
 					assert.Zero(t, (len(out)-4)%n, "from the beginning of the buffer")
 					assert.LessOrEqual(t, len(message), len(plain)+n+1)
-					back, err := tensorflow.DecodeView(message)
-					require.NoError(t, err)
+					back := must.Do(tensorflow.DecodeView(message))(t)
 					assert.Equal(t, view.Data, back.Data)
 					assert.Zero(t, uintptr(unsafe.Pointer(&back.Data[0]))%64&uintptr(n-1), "and in memory that was taken")
-					a, err := peerRead(md, plain)
-					require.NoError(t, err)
-					b, err := peerRead(md, message)
-					require.NoError(t, err)
+					a := must.Do(peerRead(md, plain))(t)
+					b := must.Do(peerRead(md, message))(t)
 					assert.Equal(t, a.String(), b.String())
 					assert.Empty(t, b.GetUnknown())
 				}
@@ -327,8 +313,7 @@ func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 		_, err := view.Append(nil, tensorflow.Pad(n))
 		assert.ErrorIs(t, err, elements.ErrSize)
 	}
-	header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, []int64{1}, tensorflow.Pad(64))
-	require.NoError(t, err)
+	header := must.Do(tensorflow.AppendHeader(nil, tensorflow.UInt8, []int64{1}, tensorflow.Pad(64)))(t)
 	assert.Len(t, header, 64)
 }
 
@@ -340,10 +325,8 @@ func TestElementsAreAlignedInNewMemory(t *testing.T) {
 			shape[i] = 1
 		}
 		view := tensorflow.View{DType: tensorflow.Double, Shape: shape, Data: make([]byte, 8)}
-		out, err := view.Append(nil)
-		require.NoError(t, err)
-		back, err := tensorflow.DecodeView(out)
-		require.NoError(t, err)
+		out := must.Do(view.Append(nil))(t)
+		back := must.Do(tensorflow.DecodeView(out))(t)
 		assert.True(t, back.Aliases)
 		assert.Zero(t, uintptr(unsafe.Pointer(&back.Data[0]))%64)
 	}
@@ -357,11 +340,9 @@ func TestCompressKeepsTheSignOfZeros(t *testing.T) {
 			view.Data = binary.LittleEndian.AppendUint64(view.Data, math.Float64bits(zero))
 		}
 		for _, form := range []tensorflow.EncodeOption{tensorflow.Content(), tensorflow.Fields()} {
-			out, err := view.Append(nil, form, tensorflow.Compress(64, 2))
-			require.NoError(t, err)
+			out := must.Do(view.Append(nil, form, tensorflow.Compress(64, 2)))(t)
 			assert.Less(t, len(out), 20)
-			back, err := tensorflow.DecodeView(out)
-			require.NoError(t, err)
+			back := must.Do(tensorflow.DecodeView(out))(t)
 			assert.Equal(t, view.Data, back.Data)
 		}
 	}
@@ -381,14 +362,12 @@ func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
 				continue
 			}
 			seen++
-			view, err := tensorflow.DecodeView(m.File(t, v.File))
-			require.NoError(t, err)
+			view := must.Do(tensorflow.DecodeView(m.File(t, v.File)))(t)
 			e := view.AsElements()
 			require.NoError(t, e.Validate())
 			assert.Equal(t, dtype.String(), e.Type)
 			assert.Equal(t, *v.DataHex, hex.EncodeToString(bytes.Join(e.Values, nil)))
-			out, err := tensorflow.AppendElements(nil, e)
-			require.NoError(t, err)
+			out := must.Do(tensorflow.AppendElements(nil, e))(t)
 			assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out), v.ID)
 		}
 	}
@@ -402,34 +381,27 @@ func TestVariantsTravelInBothForms(t *testing.T) {
 	// A list of one tensor, as tf.io.serialize_tensor writes it.
 	data := unhex(t, "081512002236350a1674656e736f72666c6f773a3a54656e736f724c697374"+
 		"1207000103120208021a1208011204120208022a080000803f00000040")
-	view, err := tensorflow.DecodeView(data)
-	require.NoError(t, err)
+	view := must.Do(tensorflow.DecodeView(data))(t)
 	require.Len(t, view.Elements.Values, 1)
 	assert.Equal(t, "variant", view.Elements.Type)
-	list, err := tensorflow.DecodeVariant(view.Elements.Values[0])
-	require.NoError(t, err)
+	list := must.Do(tensorflow.DecodeVariant(view.Elements.Values[0]))(t)
 	assert.Equal(t, "tensorflow::TensorList", list.TypeName)
 	require.Len(t, list.Tensors, 1)
-	first, err := tensorflow.DecodeView(list.Tensors[0])
-	require.NoError(t, err)
+	first := must.Do(tensorflow.DecodeView(list.Tensors[0]))(t)
 	assert.Equal(t, []int64{2}, first.Shape)
-	again, err := list.Append(nil)
-	require.NoError(t, err)
+	again := must.Do(list.Append(nil))(t)
 	assert.Equal(t, view.Elements.Values[0], again)
-	out, err := view.Append(nil, tensorflow.Content())
-	require.NoError(t, err)
+	out := must.Do(view.Append(nil, tensorflow.Content()))(t)
 	assert.Equal(t, data, out)
-	fields, err := tensorflow.AppendElements(nil, view.Elements)
-	require.NoError(t, err)
-	back, err := tensorflow.DecodeView(fields)
-	require.NoError(t, err)
+	fields := must.Do(tensorflow.AppendElements(nil, view.Elements))(t)
+	back := must.Do(tensorflow.DecodeView(fields))(t)
 	assert.Equal(t, view.Elements, back.Elements)
 
 	for _, bad := range []string{"0a01ff", "0a05", "1aff"} {
 		_, err := tensorflow.DecodeVariant(unhex(t, bad))
 		assert.Error(t, err, bad)
 	}
-	_, err = (&tensorflow.VariantData{TypeName: "\xff"}).Append(nil)
+	_, err := (&tensorflow.VariantData{TypeName: "\xff"}).Append(nil)
 	assert.ErrorIs(t, err, tensorflow.ErrText)
 }
 
@@ -442,8 +414,7 @@ func TestVariantsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrOverflow)
 		assert.Equal(t, "before", string(out))
 	}
-	out, err := (&tensorflow.VariantData{}).Append(nil)
-	require.NoError(t, err)
+	out := must.Do((&tensorflow.VariantData{}).Append(nil))(t)
 	assert.Empty(t, out)
 }
 
@@ -483,10 +454,8 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	_, err = tensorflow.DTypeOf(dlpack.Float6E2M3FN)
 	assert.ErrorIs(t, err, elements.ErrDType)
 	qint := tensorflow.View{DType: tensorflow.Int8, Shape: []int64{1}, Data: []byte{1}}
-	out, err := qint.Append(nil, tensorflow.As(tensorflow.QInt8))
-	require.NoError(t, err)
-	back, err := tensorflow.DecodeView(out)
-	require.NoError(t, err)
+	out := must.Do(qint.Append(nil, tensorflow.As(tensorflow.QInt8)))(t)
+	back := must.Do(tensorflow.DecodeView(out))(t)
 	assert.Equal(t, tensorflow.QInt8, back.DType)
 	_, err = qint.Append(nil, tensorflow.As(tensorflow.QUInt8))
 	assert.ErrorIs(t, err, elements.ErrDType)
@@ -515,10 +484,8 @@ func TestEveryRankTravels(t *testing.T) {
 			shape[i] = 1
 		}
 		view := tensorflow.View{DType: tensorflow.UInt16, Shape: shape, Data: []byte{1, 2}}
-		out, err := view.Append(nil)
-		require.NoError(t, err)
-		back, err := tensorflow.DecodeView(out)
-		require.NoError(t, err)
+		out := must.Do(view.Append(nil))(t)
+		back := must.Do(tensorflow.DecodeView(out))(t)
 		assert.Equal(t, shape, back.Shape)
 	}
 	_, err := tensorflow.DecodeView([]byte("\x08\x01\x12\xfe\x03" + strings.Repeat("\x12\x00", 255)))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/formats"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 const root = "../../.."
@@ -24,11 +25,9 @@ var optional = []string{"Several", "Header", "NoDType", "NoRank", "NoElements", 
 
 func TestEveryFormatHasARow(t *testing.T) {
 	folders := []string{"bridge"} // TENS, whose messages are read in package tens
-	files, err := filepath.Glob(filepath.Join(root, "bridge/*/view.go"))
-	require.NoError(t, err)
+	files := must.Do(filepath.Glob(filepath.Join(root, "bridge/*/view.go")))(t)
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
+		source := must.Do(os.ReadFile(file))(t)
 		if strings.Contains(string(source), "\nfunc DecodeView(") {
 			folders = append(folders, "bridge/"+filepath.Base(filepath.Dir(file)))
 		}
@@ -71,8 +70,7 @@ func TestSinksGetAllElements(t *testing.T) {
 			for i := range 500 {
 				e.Values = append(e.Values, []byte(strings.Repeat("x", i)))
 			}
-			data, err := f.Encode(formats.Named{Elements: &e})
-			require.NoError(t, err)
+			data := must.Do(f.Encode(formats.Named{Elements: &e}))(t)
 			var c collector
 			require.NoError(t, f.DecodeTo(&c, data))
 			assert.Equal(t, e, c.Elements)

@@ -12,6 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
@@ -33,8 +34,7 @@ func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
 						require.ErrorIs(t, err, f.NoDType)
 						continue
 					}
-					size, err := w.Size(x)
-					require.NoError(t, err)
+					size := must.Do(w.Size(x))(t)
 					require.Len(t, out, size)
 					if x.DType() == dlpack.Float32 { // and back, wherever the bytes lie
 						for i := range dlpacktest.Placements {
@@ -52,18 +52,15 @@ func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
 }
 
 func readBack(t testing.TB, f *formats.Format, p *dlpacktest.Placement, message []byte, x *dlpack.Tensor) {
-	want, err := x.AppendBytes(nil)
-	require.NoError(t, err)
+	want := must.Do(x.AppendBytes(nil))(t)
 	spec := dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(message))}}
 	p.Check(t, p.Name, message, spec, func(t testing.TB, data *dlpack.Tensor) any {
 		var outcomes []any
 		for _, r := range f.Readers {
 			for _, align := range []int{0, 1, 256} {
-				v, err := r.Read(data, align)
-				require.NoError(t, err)
+				v := must.Do(r.Read(data, align))(t)
 				defer v.Tensor.Close()
-				got, err := v.Tensor.AppendBytes(nil)
-				require.NoError(t, err)
+				got := must.Do(v.Tensor.AppendBytes(nil))(t)
 				require.Equal(t, want, got)
 				if len(want) > 0 {
 					inside := v.Tensor.Data() >= data.Data() && v.Tensor.Data() < data.Data()+uintptr(len(message))

@@ -16,24 +16,21 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // An allocation by Go would end the process before the error for elements that cannot be read.
 func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const size = 1<<47 - 1<<30 // of which there is less to be had, though it could be addressed
-	one, err := dlpack.FromSlice([]uint8{1})
-	require.NoError(t, err)
+	one := must.Do(dlpack.FromSlice([]uint8{1}))(t)
 	defer one.Close()
-	wide, err := one.Broadcast(size)
-	require.NoError(t, err)
+	wide := must.Do(one.Broadcast(size))(t)
 	defer wide.Close()
-	closed, err := one.Broadcast(size)
-	require.NoError(t, err)
+	closed := must.Do(one.Broadcast(size))(t)
 	closed.Close()
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{size}, Code: uint8(dlpack.CodeUInt), Bits: 8, Lanes: 1})
-	device, err := dlpack.Import(p.Managed())
-	require.NoError(t, err)
+	device := must.Do(dlpack.Import(p.Managed()))(t)
 	defer device.Close()
 
 	// Ranges of a third of the address space are mapped until there is no room for another one. Where they fit depends on where Go's
@@ -48,12 +45,10 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 		defer func() { assert.NoError(t, syscall.Munmap(mapped)) }()
 		third = mapped
 	}
-	once, err := dlpack.FromSlice(third)
-	require.NoError(t, err)
+	once := must.Do(dlpack.FromSlice(third))(t)
 	defer once.Close()
 
-	small, err := dlpack.FromSlice([]uint8{1, 2, 3})
-	require.NoError(t, err)
+	small := must.Do(dlpack.FromSlice([]uint8{1, 2, 3}))(t)
 	defer small.Close()
 	before := []byte{1, 2}
 	for _, f := range formats.All {
@@ -136,8 +131,7 @@ func uses(t testing.TB, f *formats.Format) (all []use) {
 // A nil tensor, the zero Tensor and a closed tensor are ErrClosed, and nothing is appended.
 func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	closed, err := dlpack.FromSlice([]uint8{1})
-	require.NoError(t, err)
+	closed := must.Do(dlpack.FromSlice([]uint8{1}))(t)
 	require.NoError(t, closed.Close())
 	before := []byte{1, 2}
 	for name, tensor := range map[string]*dlpack.Tensor{"nil": nil, "zero": new(dlpack.Tensor), "closed": closed} {
@@ -158,18 +152,14 @@ func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
 }
 
 func TestNilOptionsChangeNothing(t *testing.T) {
-	tensor, err := dlpack.FromSlice([]uint8{1, 2, 3})
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.FromSlice([]uint8{1, 2, 3}))(t)
 	defer tensor.Close()
 	for _, f := range formats.All {
 		t.Run(f.Name(), func(t *testing.T) {
-			want, err := f.Encode(formats.Named{Tensor: tensor})
-			require.NoError(t, err)
-			got, err := f.Writers[0].Append(nil, tensor)
-			require.NoError(t, err)
+			want := must.Do(f.Encode(formats.Named{Tensor: tensor}))(t)
+			got := must.Do(f.Writers[0].Append(nil, tensor))(t)
 			assert.Equal(t, want, got)
-			values, err := f.Decode(got)
-			require.NoError(t, err)
+			values := must.Do(f.Decode(got))(t)
 			require.Len(t, values, 1)
 			assert.NoError(t, values[0].Tensor.Close())
 		})

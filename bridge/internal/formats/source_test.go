@@ -15,24 +15,22 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/formats"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // A program that forgets to close what it decoded, and the memory it was decoded from, gets the memory back: a decoder reads its source
 // only while it runs. Elements may refer to the source, whose memory is then left alone.
 func TestG55ForgottenSourcesAndTheirTensorsAreReleased(t *testing.T) {
-	x, err := dlpack.FromSlice([]int64{1, 2, 3})
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice([]int64{1, 2, 3}))(t)
 	defer x.Close()
 	for _, f := range formats.All {
 		messages := maps.Clone(f.Samples)
 		if messages == nil {
 			messages = map[string][]byte{}
 		}
-		messages["numbers"], err = f.Encode(formats.Named{Tensor: x})
-		require.NoError(t, err)
+		messages["numbers"] = must.Do(f.Encode(formats.Named{Tensor: x}))(t)
 		if f.NoElements != nil {
-			messages["text"], err = f.Encode(formats.Named{Elements: &elements.Elements{Type: "string", Shape: []int64{1}, Values: [][]byte{[]byte("text")}}})
-			require.NoError(t, err)
+			messages["text"] = must.Do(f.Encode(formats.Named{Elements: &elements.Elements{Type: "string", Shape: []int64{1}, Values: [][]byte{[]byte("text")}}}))(t)
 		}
 		for name, message := range messages {
 			for _, r := range f.Readers {
@@ -51,11 +49,9 @@ func forget(t *testing.T, message []byte, r formats.Reader, align int) {
 	before := dlpack.ReadStats()
 	lost, freed := int64(1), int64(1) // memories, and those of them that are released
 	func() {
-		source, err := dlpack.New(dlpack.Uint8, int64(len(message)))
-		require.NoError(t, err)
+		source := must.Do(dlpack.New(dlpack.Uint8, int64(len(message))))(t)
 		require.NoError(t, dlpack.Use(source, func(to []byte) error { copy(to, message); return nil }))
-		v, err := r.Read(source, align)
-		require.NoError(t, err)
+		v := must.Do(r.Read(source, align))(t)
 		if v.Elements != nil {
 			freed = 0
 		} else if v.Copied {
