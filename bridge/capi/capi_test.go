@@ -32,13 +32,17 @@ import (
 const (
 	include = "../../include"
 	core    = "../../dlpack/internal/core"
+	// ofFormats are the programs of what only one format does.
+	ofFormats = "../*/testdata/capi_*.c"
 )
 
 var (
 	strict = []string{"-Wall", "-Wextra", "-pedantic", "-Werror"}
-	c11    = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include}, strict, positional)
+	c11    = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include, "-Itestdata"}, strict, positional)
 	// The programs initialise structures by position, without their reserved words.
 	positional = []string{"-Wno-missing-field-initializers"}
+	// The programs that call functions which need Go, relative to testdata. Each format has one in its folder.
+	needGo = []string{"tens.c", "elements.c"}
 )
 
 var scratch string
@@ -46,7 +50,7 @@ var scratch string
 func TestMain(m *testing.M) {
 	// The results depend on files that only the compiler reads. `go test` caches a result unless a file that the test
 	// itself has opened changes; therefore the test opens them too.
-	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/two_runtimes/*", "testdata/recorded/*", "../libdlbridge/*", core + "/*.[ch]", "../internal/segment/*.[ch]"} {
+	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", ofFormats, "testdata/two_runtimes/*", "testdata/recorded/*", "../libdlbridge/*", core + "/*.[ch]", "../internal/segment/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			panic("no files " + pattern)
@@ -57,7 +61,13 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	var err error
+	files, err := filepath.Glob(ofFormats)
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		needGo = append(needGo, "../"+file)
+	}
 	if scratch, err = os.MkdirTemp("", "dlbridge"); err != nil {
 		panic(err)
 	}
@@ -263,10 +273,10 @@ func TestTensorFunctionsOfTheLibrary(t *testing.T) {
 // G1, G2, G4, G6, G54, G58, G60: see the programs.
 func TestFunctionsThatNeedGo(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"tens.c", "elements.c"} {
+	for _, file := range needGo {
 		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
 		for _, environment := range []string{"GOGC=100", "GOGC=1", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
-			t.Run(file+" "+environment, func(t *testing.T) {
+			t.Run(filepath.Base(file)+" "+environment, func(t *testing.T) {
 				run(t, append(slices.Clone(sanitized), environment), nil, program)
 			})
 		}

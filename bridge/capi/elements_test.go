@@ -156,7 +156,7 @@ func (s *session) one(t *testing.T, f *formats.Format, v *formats.Vector, data [
 }
 
 func (s *session) stream(t *testing.T, f *formats.Format, v *formats.Vector, data []byte, count int) {
-	fmt.Fprintf(&s.script, "stream %d %d %s\n", v.Options, count, v.File)
+	fmt.Fprintf(&s.script, "%s_batch %d %d %s\n", f.Name(), v.Options, count, v.File)
 	at := 0
 	for _, end := range v.Ends {
 		view, n, err := f.InC.DecodeFirst(data[at:], v.Options)

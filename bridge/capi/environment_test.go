@@ -2,6 +2,7 @@ package capi_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -20,10 +21,10 @@ func TestProgramsWorkInLimitedEnvironments(t *testing.T) {
 	if testmode.Sanitizer != "" { // sanitizers need address space and stack themselves
 		environments = environments[:2]
 	}
-	for _, file := range []string{"tensor.c", "tens.c", "elements.c"} {
+	for _, file := range append([]string{"tensor.c"}, needGo...) {
 		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
 		for _, s := range environments {
-			t.Run(file+", "+s.name, func(t *testing.T) {
+			t.Run(filepath.Base(file)+", "+s.name, func(t *testing.T) {
 				script := `exec "$0"`
 				if s.limits != "" {
 					script = "ulimit " + s.limits + " && " + script

@@ -27,7 +27,7 @@ var (
 	tensorKinds = []string{"const DLTensor *", "DLManagedTensorVersioned *", "const DLManagedTensorVersioned *", "DLManagedTensor *",
 		"const dlb_message_tensor *", "const dlb_value *"}
 	// descriptionOnly matches functions that take a tensor and read no element.
-	descriptionOnly = regexp.MustCompile(`^(dlb_\w+_check|dlb_shm_attach)$`)
+	descriptionOnly = regexp.MustCompile(`^dlb_shm_attach$`)
 	// notInCxx are functions that dlbridge.hpp does not call, and why.
 	notInCxx = map[string]string{
 		"dlb_error_name":     "an exception has the text",

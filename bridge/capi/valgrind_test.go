@@ -22,7 +22,7 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(scratch, "valgrind")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libvalgrind.so"), "../libdlbridge")
-	for _, file := range []string{"tens.c", "elements.c"} {
+	for _, file := range needGo {
 		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "valgrind")...)...)
 		valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, "--leak-check=no", program)
 	}
@@ -49,8 +49,8 @@ func TestValgrindReportsWhatIsLostAndNothingElse(t *testing.T) {
 		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
 		return append([]string{"--leak-check=full", "--error-exitcode=9", "--suppressions=" + suppressions, program}, args...)
 	}
-	for _, file := range []string{"tens.c", "elements.c", "tensor.c"} {
-		t.Run(file, func(t *testing.T) { valgrind(t, nil, with(file)...) })
+	for _, file := range append([]string{"tensor.c"}, needGo...) {
+		t.Run(filepath.Base(file), func(t *testing.T) { valgrind(t, nil, with(file)...) })
 	}
 	for _, c := range leakCases {
 		t.Run(c.name, func(t *testing.T) {

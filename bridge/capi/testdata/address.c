@@ -1,7 +1,7 @@
 /* Addresses where no memory can be. The cases of dlpack/testdata/addresses.json are read from the standard input, one on
  * each line: data, byte_offset, rank, sizes, whether there are strides, strides, whether the case is valid, name. The
  * argument names a function, which is called with invalid addresses of zero bytes and must accept them. */
-#include "check.h"
+#include "formats.h"
 
 static int releases;
 
@@ -40,9 +40,10 @@ static void check_tensor(const DLTensor *view, int good) {
   dlb_value value = {.tensor = &tensor};
   size_t size;
   char room[64];
-  CHECK_CODE(want, dlb_decthings_encode(&size, room, sizeof room, &value, DLB_DECTHINGS_DOC, &error));
-  CHECK_CODE(want, dlb_tensorflow_encode(&size, room, sizeof room, &value, 0, &error));
-  CHECK_CODE(want, dlb_decthings_check((dlb_bytes){.data = NULL}, &value, &error));
+  EACH_FORMAT(f) {
+    CHECK_CODE(want, f->encode(&size, room, sizeof room, &value, 0, &error));
+    if (f->check != NULL) CHECK_CODE(want, f->check((dlb_bytes){.data = NULL}, &value, &error));
+  }
   CHECK_INT(0, deletes);
 }
 
@@ -85,10 +86,6 @@ static void check_bytes(uintptr_t address, size_t size) {
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_decode_packed(&message, &frame, 0, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode_parts(&message, &header, (dlb_bytes){.data = NULL}, &frame, 1, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode_parts(&message, &header, bytes, NULL, 0, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode(&value, &frame, DLB_DECTHINGS_DOC, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode_batch(&value, 1, &(size_t){0}, &frame, 0, DLB_DECTHINGS_DOC, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_decode(&value, &frame, 0, &error));
-
   dlb_message_fields fields = {.label = bytes};
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode(&message, &fields, NULL, 0, &error));
   fields = (dlb_message_fields){.metadata = bytes};
@@ -102,19 +99,18 @@ static void check_bytes(uintptr_t address, size_t size) {
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode(&message, NULL, &part, 1, &error));
 
   dlb_value in = {.tensor = &tensor};
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_encode(&written, data, size, &in, DLB_DECTHINGS_DOC, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_encode(&written, data, size, &in, 0, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_check(bytes, &in, &error));
-  dlb_bytes text = {.data = "a", .size = 1};
-  dlb_elements elements = {.type = bytes, .count = 1, .values = &text};
-  in = (dlb_value){.elements = &elements};
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_encode(&written, NULL, 0, &in, DLB_DECTHINGS_DOC, &error));
-  elements.type = (dlb_bytes){.data = "string", .size = 6};
-  elements.values = &bytes;
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_encode(&written, NULL, 0, &in, 0, &error));
-  elements.values = &text;
-  elements.formats = &bytes;
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_encode(&written, NULL, 0, &in, DLB_DECTHINGS_DOC, &error));
+  dlb_bytes text = {.data = "a", .size = 1}, strings = {.data = "string", .size = 6};
+  dlb_elements of_type = {.type = bytes, .count = 1, .values = &text}, of_values = {.type = strings, .count = 1, .values = &bytes},
+               of_formats = {.type = strings, .count = 1, .values = &text, .formats = &bytes};
+  EACH_FORMAT(f) {
+    CHECK_CODE(DLB_ERROR_OVERFLOW, f->decode(&value, &frame, 0, &error));
+    if (f->decode_batch != NULL) CHECK_CODE(DLB_ERROR_OVERFLOW, f->decode_batch(&value, 1, &(size_t){0}, &frame, 0, 0, &error));
+    CHECK_CODE(DLB_ERROR_OVERFLOW, f->encode(&written, data, size, &in, 0, &error));
+    if (f->check != NULL) CHECK_CODE(DLB_ERROR_OVERFLOW, f->check(bytes, &in, &error));
+    CHECK_CODE(DLB_ERROR_OVERFLOW, f->encode(&written, NULL, 0, &(dlb_value){.elements = &of_type}, 0, &error));
+    CHECK_CODE(DLB_ERROR_OVERFLOW, f->encode(&written, NULL, 0, &(dlb_value){.elements = &of_values}, 0, &error));
+    CHECK_CODE(DLB_ERROR_OVERFLOW, f->encode(&written, NULL, 0, &(dlb_value){.elements = &of_formats}, 0, &error));
+  }
   CHECK_INT(0, releases);
   CHECK_INT(0, deletes);
 }
@@ -139,7 +135,7 @@ static void check_shapes(void) {
       .type = {.data = "string", .size = 6}, .ndim = 1, .shape = (int64_t *)8, .count = 1, .values = &text};
   dlb_value value = {.elements = &elements};
   size_t written;
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_encode(&written, NULL, 0, &value, DLB_DECTHINGS_DOC, &error));
+  EACH_FORMAT(f) CHECK_CODE(DLB_ERROR_OVERFLOW, f->encode(&written, NULL, 0, &value, 0, &error));
 }
 
 /* For zero elements, Rust passes the alignment of the type as the address, and C++ may pass any address. */
@@ -178,29 +174,30 @@ static void check_nothing(const char *function) {
   } else if (strcmp(function, "elements") == 0) {
     dlb_elements elements = {.type = {.data = "string", .size = 6}, .shape = (int64_t *)8, .count = 1, .values = &nothing};
     value = (dlb_value){.elements = &elements};
-    CHECK_OK(dlb_decthings_encode(&size, NULL, 0, &value, DLB_DECTHINGS_DOC, &error));
-    CHECK(size > 0);
+    EACH_FORMAT(f) {
+      CHECK_OK(f->encode(&size, NULL, 0, &value, 0, &error));
+      CHECK(size > 0);
+    }
   } else if (strcmp(function, "formats") == 0) {
     dlb_bytes type = {.data = "image", .size = 5};
     dlb_elements elements = {.type = type, .shape = (int64_t *)8, .count = 1, .values = &nothing, .formats = &nothing};
     value = (dlb_value){.elements = &elements};
     dlb_error error;
-    CHECK(dlb_decthings_encode(&size, NULL, 0, &value, DLB_DECTHINGS_RS015, &error) != DLB_ERROR_INTERNAL);
+    EACH_FORMAT(f) CHECK(f->encode(&size, NULL, 0, &value, f->encodings[2], &error) != DLB_ERROR_INTERNAL);
   } else if (strcmp(function, "no elements") == 0) {
-    dlb_elements elements = {.type = {.data = "string", .size = 6},
-                             .ndim = 1,
-                             .shape = (int64_t[]){0},
-                             .values = (dlb_bytes *)8};
+    dlb_elements elements = {.type = {.data = "string", .size = 6}, .ndim = 1, .shape = (int64_t[]){0}, .values = (dlb_bytes *)8};
     value = (dlb_value){.elements = &elements};
-    CHECK_OK(dlb_decthings_encode(&size, NULL, 0, &value, DLB_DECTHINGS_DOC, &error));
-    CHECK(size > 0);
+    EACH_FORMAT(f) {
+      CHECK_OK(f->encode(&size, NULL, 0, &value, 0, &error));
+      CHECK(size > 0);
+    }
   } else if (strcmp(function, "room") == 0) {
     dlb_bytes text = {.data = "a", .size = 1};
     dlb_elements elements = {.type = {.data = "string", .size = 6}, .ndim = 2, .shape = (int64_t[]){2, 3}, .count = 1, .values = &text};
     value = (dlb_value){.elements = &elements};
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, (void *)1, 0, &value, 0, &error));
+    EACH_FORMAT(f) CHECK_CODE(DLB_ERROR_ARGUMENT, f->encode(&size, (void *)1, 0, &value, 0, &error));
   } else if (strcmp(function, "rules") == 0) {
-    CHECK(dlb_decthings_check(nothing, &value, NULL) != DLB_OK);
+    EACH_FORMAT(f) CHECK(f->check == NULL || f->check(nothing, &value, NULL) != DLB_OK);
   } else {
     CHECK(!"a known function");
   }

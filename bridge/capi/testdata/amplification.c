@@ -1,12 +1,11 @@
 /* Measures how much memory decoders take in C and in Go. The standard input has commands: an operation, its options, the
  * size of a frame, and the frame. The program answers each with a line: the number of bytes, and the status.
  *
- *   decthings, consume  the dialect is the option
- *   tensorflow          the options of dlb_tensorflow_decode
+ *   NAME, NAME_batch    the options of dlb_NAME_decode
  *   message, unpack     the options of dlb_message_decode; the frame is in single-part form
  *
  * The library is built with the tag dlbridge_fault, and this program is linked with count_memory.c. */
-#include "check.h"
+#include "formats.h"
 
 uint64_t capiAllocated(void);
 void count_begin(void);
@@ -38,19 +37,22 @@ static size_t split(unsigned char *data, size_t size, dlb_frame *out) {
 
 static int32_t run(const char *op, uint64_t options, const dlb_frame *frame, size_t count) {
   dlb_error error;
-  if (strcmp(op, "decthings") == 0) return dlb_decthings_decode(values, frame, options, &error);
-  if (strcmp(op, "consume") == 0) return dlb_decthings_decode_batch(values, VALUES, &(size_t){0}, frame, 0, options, &error);
-  if (strcmp(op, "tensorflow") == 0) return dlb_tensorflow_decode(values, frame, options, &error);
+  EACH_FORMAT(f) {
+    size_t length = strlen(f->name);
+    if (strncmp(op, f->name, length) != 0) continue;
+    if (op[length] == 0) return f->decode(values, frame, options, &error);
+    if (strcmp(op + length, "_batch") == 0) return f->decode_batch(values, VALUES, &(size_t){0}, frame, 0, options, &error);
+  }
   if (strcmp(op, "unpack") == 0) return dlb_message_decode_packed(&message, frame, options, &error);
   CHECK(strcmp(op, "message") == 0);
   return dlb_message_decode(&message, frames, count, options, &error);
 }
 
 int main(void) {
-  char op[16];
+  char op[32];
   unsigned long long options;
   size_t size;
-  while (scanf("%15s %llu %zu", op, &options, &size) == 3) {
+  while (scanf("%31s %llu %zu", op, &options, &size) == 3) {
     CHECK(getchar() == '\n');
     unsigned char *data = malloc(size + 1);
     CHECK(fread(data, 1, size, stdin) == size);

@@ -1,6 +1,6 @@
 /* Another thread changes the bytes of frames while they are decoded. Each call must return a message or value, or an error
  * other than DLB_ERROR_INTERNAL. */
-#include "check.h"
+#include "formats.h"
 
 #include <pthread.h>
 
@@ -53,19 +53,13 @@ static void end_value(dlb_value *value) {
   dlb_elements_free(value->elements);
 }
 
-static int32_t decode_tensorflow(const dlb_frame *frames) {
-  dlb_error error;
-  dlb_value value;
-  int32_t code = dlb_tensorflow_decode(&value, frames, 0, &error);
-  check_code(code, &error);
-  if (code == DLB_OK) end_value(&value);
-  return code;
-}
+static const test_format *format;
+static uint64_t options;
 
-static int32_t decode_decthings(const dlb_frame *frames) {
+static int32_t decode_value(const dlb_frame *frames) {
   dlb_error error;
   dlb_value value;
-  int32_t code = dlb_decthings_decode(&value, frames, DLB_DECTHINGS_PY004, &error);
+  int32_t code = format->decode(&value, frames, options, &error);
   check_code(code, &error);
   if (code == DLB_OK) end_value(&value);
   return code;
@@ -117,16 +111,13 @@ int main(void) {
   const dlb_frame three[] = {{.data = text, .size = size}, {.data = header, .size = sizeof header}, {.data = part, .size = 2}};
   run("the end of the attribute dlpack", decode_three, three, at, ']', '"');
 
-  static unsigned char varints[] = {0x08, 3, 0x12, 4, 0x12, 2, 0x08, 2, 0x3a, 4, 0x81, 1, 0x82, 1};
-  const dlb_frame numbers = {.data = varints, .size = sizeof varints};
-  run("a varint of a TensorProto", decode_tensorflow, &numbers, sizeof varints - 1, 1, 0x81);
-
-  static unsigned char texts[] = {0x08, 7, 0x12, 4, 0x12, 2, 0x08, 2, 0x22, 5, 1, 2, 'a', 'b', 'c'};
-  const dlb_frame strings = {.data = texts, .size = sizeof texts};
-  run("a length in tensor_content", decode_tensorflow, &strings, 11, 2, 200);
-
-  static unsigned char elements[] = {0x0b, 1, 2, 4, 1, 'a', 1, 'b'};
-  const dlb_frame binaries = {.data = elements, .size = sizeof elements};
-  run("a length in a section", decode_decthings, &binaries, 6, 1, 200);
+  for (format = all_formats; format < all_formats + FORMAT_COUNT; format++) {
+    for (size_t i = 0; i < 2 && format->changes[i].what != NULL; i++) {
+      dlb_frame value = {.data = memcpy(text, format->changes[i].data.data, format->changes[i].data.size),
+                         .size = format->changes[i].data.size};
+      options = format->changes[i].options;
+      run(format->changes[i].what, decode_value, &value, format->changes[i].at, format->changes[i].from, format->changes[i].to);
+    }
+  }
   return 0;
 }

@@ -1,5 +1,5 @@
 /* The library works in a process that cannot open files. The argument is the number of file descriptors that are left. */
-#include "check.h"
+#include "formats.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -41,8 +41,7 @@ int main(int argc, char **argv) {
     char room[128];
     size_t size;
     dlb_value value = {out, NULL, 0, 0};
-    CHECK_OK(dlb_tensorflow_encode(&size, room, sizeof room, &value, 0, &error));
-    CHECK_OK(dlb_decthings_encode(&size, room, sizeof room, &value, 0, &error));
+    EACH_FORMAT(f) CHECK_OK(f->encode(&size, room, sizeof room, &value, 0, &error));
     dlb_tensor_release(out);
     check_nothing_is_left("a message");
   }

@@ -1,11 +1,10 @@
-/* Decodes tensors that Decthings and TensorFlow have written, encodes them again, and prints the results. Each line of the
- * standard input is one of
+/* Decodes tensors that other programs have written, encodes them again, and prints the results. Each line of the standard input
+ * is one of
  *
- *   decthings DIALECT FILE      dlb_decthings_decode, and what dlb_decthings_encode makes of it
- *   stream DIALECT COUNT FILE   dlb_decthings_decode_batch, COUNT values at a time
- *   tensorflow OPTIONS FILE     dlb_tensorflow_decode, and what dlb_tensorflow_encode makes of it, in both forms
+ *   NAME OPTIONS FILE               dlb_NAME_decode, and what dlb_NAME_encode makes of it, in each form of the format
+ *   NAME_batch OPTIONS COUNT FILE   dlb_NAME_decode_batch, COUNT values at a time
  */
-#include "check.h"
+#include "formats.h"
 
 static dlb_frame frame;
 static int released;
@@ -79,19 +78,11 @@ static void print_error(int32_t code, const dlb_error *error) {
   printf("refused %s %s\n", dlb_error_name(code), error->message);
 }
 
-typedef int32_t (*encoder)(size_t *out, void *data, size_t room, const dlb_value *value, uint64_t how,
-                           dlb_error *error);
-
-static int32_t decthings(size_t *out, void *data, size_t room, const dlb_value *value, uint64_t how,
-                         dlb_error *error) {
-  return dlb_decthings_encode(out, data, room, value, how, error);
-}
-
 /* Encodes twice: to get the size, and into a buffer of exactly this size. */
-static void print_written(encoder encode, const dlb_value *value, uint64_t how) {
+static void print_written(const test_format *f, const dlb_value *value, uint64_t how) {
   size_t size = SIZE_MAX, again = SIZE_MAX;
   dlb_error error;
-  if (encode(&size, NULL, 0, value, how, &error) != DLB_OK) {
+  if (f->encode(&size, NULL, 0, value, how, &error) != DLB_OK) {
     print_error(error.code, &error);
     return;
   }
@@ -99,11 +90,11 @@ static void print_written(encoder encode, const dlb_value *value, uint64_t how) 
   data[size] = 0x5a;
   if (size > 0) { /* one byte too few: an error, and nothing is written */
     memset(data, 0x5a, size);
-    CHECK_CODE(DLB_ERROR_ROOM, encode(&again, data, size - 1, value, how, &error));
+    CHECK_CODE(DLB_ERROR_ROOM, f->encode(&again, data, size - 1, value, how, &error));
     CHECK_INT(size, again);
     for (size_t i = 0; i < size; i++) CHECK_INT(0x5a, data[i]);
   }
-  CHECK_OK(encode(&again, data, size, value, how, &error));
+  CHECK_OK(f->encode(&again, data, size, value, how, &error));
   CHECK_INT(size, again);
   CHECK_INT(0x5a, data[size]);
   printf("written");
@@ -113,13 +104,15 @@ static void print_written(encoder encode, const dlb_value *value, uint64_t how) 
 }
 
 int main(void) {
-  char what[16], path[4096];
+  char what[32], path[4096];
   unsigned long long how, count;
-  while (scanf("%15s %llu", what, &how) == 2) {
+  while (scanf("%31s %llu", what, &how) == 2) {
     dlb_value value;
     dlb_error error;
     memset(&value, 0xff, sizeof value);
-    if (strcmp(what, "stream") == 0) {
+    const test_format *f = all_formats;
+    while (strncmp(what, f->name, strlen(f->name)) != 0) CHECK(++f < all_formats + FORMAT_COUNT);
+    if (strcmp(what + strlen(f->name), "_batch") == 0) {
       CHECK(scanf("%llu %4095[^\n]", &count, path) == 2);
       read_file(path);
       size_t offset = 0;
@@ -128,7 +121,7 @@ int main(void) {
         memset(values, 0xff, count * sizeof *values);
         released = 0;
         size_t next = 99;
-        int32_t code = dlb_decthings_decode_batch(values, count, &next, &frame, offset, how, &error);
+        int32_t code = f->decode_batch(values, count, &next, &frame, offset, how, &error);
         if (code != DLB_OK) {
           print_error(code, &error);
           CHECK_INT(0, next);
@@ -159,21 +152,14 @@ int main(void) {
     } else {
       CHECK(scanf(" %4095[^\n]", path) == 1);
       read_file(path);
-      int tensorflow = strcmp(what, "tensorflow") == 0;
-      int32_t code = tensorflow ? dlb_tensorflow_decode(&value, &frame, how, &error)
-                                : dlb_decthings_decode(&value, &frame, how, &error);
+      int32_t code = f->decode(&value, &frame, how, &error);
       if (code != DLB_OK) {
         print_error(code, &error);
         for (size_t i = 0; i < sizeof value; i++) CHECK_INT(0, ((char *)&value)[i]);
       } else {
         CHECK_INT(frame.size, value.size);
         print_value(&value);
-        if (tensorflow) {
-          print_written(dlb_tensorflow_encode, &value, DLB_TENSORFLOW_CONTENT);
-          print_written(dlb_tensorflow_encode, &value, DLB_TENSORFLOW_FIELDS);
-        } else {
-          print_written(decthings, &value, how);
-        }
+        for (int i = 0; i < 2 && (i == 0 || f->forms[i] != 0); i++) print_written(f, &value, f->forms[i] != 0 ? f->forms[i] : how);
         end_value(&value);
         CHECK_INT(1, released);
       }

@@ -3,7 +3,7 @@
  *
  * The library is built with the tag dlbridge_fault and with -Wl,--wrap=malloc,--wrap=calloc,
  * --wrap=posix_memalign, so that this program can make its allocations fail. */
-#include "check.h"
+#include "formats.h"
 
 void capiFault(int where);
 
@@ -147,79 +147,83 @@ static void pack_fails(void) {
   check_nothing_is_left("pack");
 }
 
-/* Values: a tensor on the frame, one that is copied, elements, one of each, and a tensor that lies in no
- * frame. */
-static int32_t decthings(dlb_value *out, const char *bytes, size_t size) {
-  dlb_frame frame = {bytes, size, count_release, &released[0], 0};
-  return dlb_decthings_decode_batch(out, 3, &(size_t){0}, &frame, 0, DLB_DECTHINGS_DOC, NULL);
-}
-
-static const _Alignas(64) char bytes[] = "\x01\x01\x01\x01\x0b\x00\x02hi\x05\x00""1234";
-
-static int32_t on_frame(dlb_value *out) { return decthings(out, "\x0d\x00\x01", 3); }
-static int32_t elements(dlb_value *out) { return decthings(out, bytes + 4, 5); }
-static int32_t copied(dlb_value *out) { return decthings(out, bytes + 9, 6); }
-static int32_t both(dlb_value *out) { return decthings(out, bytes + 4, 11); }
-
-static int32_t repeated(dlb_value *out) {
-  static const char proto[] = "\x08\x03\x12\x04\x12\x02\x08\x03\x3a\x01\x05";
-  dlb_frame frame = {proto, sizeof proto - 1, count_release, &released[0], 0};
-  return dlb_tensorflow_decode(out, &frame, 0, NULL);
-}
-
-static const struct {
-  const char *name;
-  int32_t (*call)(dlb_value *);
+/* A value of a format, or with decode_batch two, one after the other. */
+typedef struct {
+  const test_format *format;
+  char name[64];
+  _Alignas(64) char bytes[128];
+  size_t size;
   int allocations; /* that may fail, at least */
-} value_rows[] = {
-    {"a tensor on the frame", on_frame, 1}, {"a copy", copied, 2},          {"elements", elements, 2},
-    {"elements and a copy", both, 3},       {"repeated values", repeated, 2},
-};
+} value_row;
+
+static value_row value_rows[6 * FORMAT_COUNT];
+
+static int add_rows(void) {
+  int count = 0;
+  EACH_FORMAT(f) {
+    const dlb_bytes samples[] = {f->tensor, f->copied, f->strings, f->media, f->others[0]};
+    static const char *const names[] = {"a tensor", "a copy", "strings", "media", "another value", "strings and a copy"};
+    for (int i = 0; i < 6; i++) {
+      const dlb_bytes one = i < 5 ? samples[i] : f->strings, next = i < 5 ? (dlb_bytes){"", 0} : f->copied;
+      if (one.data == NULL || (i == 5 && f->decode_batch == NULL)) continue;
+      value_row *row = &value_rows[count++];
+      row->format = f;
+      snprintf(row->name, sizeof row->name, "%s of %s", names[i], f->name);
+      memcpy(row->bytes, one.data, one.size);
+      memcpy(row->bytes + one.size, next.data, next.size);
+      row->size = one.size + next.size;
+      row->allocations = i == 5 ? 3 : i == 1 || i == 2 ? 2 : 1;
+    }
+  }
+  return count;
+}
 
 /* Makes a call, and checks that a failure leaves nothing behind. */
-static int32_t call_value(size_t row, dlb_value values[3]) {
+static int32_t call_value(const value_row *row, dlb_value values[3]) {
   memset(released, 0, sizeof released);
   memset(values, 0, 3 * sizeof *values);
-  int32_t code = value_rows[row].call(values);
+  const dlb_frame frame = {row->bytes, row->size, count_release, &released[0], 0};
+  int32_t code = row->format->decode_batch != NULL ? row->format->decode_batch(values, 3, &(size_t){0}, &frame, 0, 0, NULL)
+                                                   : row->format->decode(values, &frame, 0, NULL);
   for (size_t i = 0; code != DLB_OK && i < 3; i++)
     CHECK(values[i].tensor == NULL && values[i].elements == NULL && values[i].size == 0);
   if (code != DLB_OK) {
     check_no_releases();
-    check_nothing_is_left(value_rows[row].name);
+    check_nothing_is_left(row->name);
   }
   return code;
 }
 
-static void end_values(size_t row, dlb_value values[3]) {
+static void end_values(const value_row *row, dlb_value values[3]) {
   for (size_t i = 0; i < 3; i++) {
     dlb_tensor_release(values[i].tensor);
     dlb_elements_free(values[i].elements);
   }
   CHECK_INT(1, released[0]);
-  check_nothing_is_left(value_rows[row].name);
+  check_nothing_is_left(row->name);
 }
 
 static void values_fail(void) {
   dlb_value values[3];
-  for (size_t i = 0; i < sizeof value_rows / sizeof *value_rows; i++) {
+  for (const value_row *row = value_rows, *end = value_rows + add_rows(); row < end; row++) {
     for (int nth = 1;; nth++) {
       allocations = 0;
       failing = nth;
-      int32_t code = call_value(i, values);
+      int32_t code = call_value(row, values);
       int reached = allocations >= nth;
       failing = 0;
       CHECK_INT(reached ? DLB_ERROR_MEMORY : DLB_OK, code);
       if (reached) continue;
-      CHECK(nth > value_rows[i].allocations);
-      end_values(i, values);
+      CHECK(nth > row->allocations);
+      end_values(row, values);
       break;
     }
     for (int where = 1; where <= 2; where++) {
       capiFault(where);
-      CHECK_INT(DLB_ERROR_INTERNAL, call_value(i, values));
+      CHECK_INT(DLB_ERROR_INTERNAL, call_value(row, values));
       capiFault(0);
-      CHECK_INT(DLB_OK, call_value(i, values));
-      end_values(i, values);
+      CHECK_INT(DLB_OK, call_value(row, values));
+      end_values(row, values);
     }
   }
   dlb_value value = {&made[0], NULL, 0, 0};
@@ -228,13 +232,15 @@ static void values_fail(void) {
   size_t size = SIZE_MAX;
   char room[64];
   capiFault(1);
-  CHECK_CODE(DLB_ERROR_INTERNAL, dlb_decthings_encode(&size, room, sizeof room, &value, 0, &error));
-  CHECK_INT(0, size);
-  CHECK_CODE(DLB_ERROR_INTERNAL, dlb_tensorflow_encode(&size, room, sizeof room, &value, 0, &error));
-  CHECK_INT(0, size);
-  CHECK_CODE(DLB_ERROR_INTERNAL, dlb_decthings_check(rules, &value, &error));
+  EACH_FORMAT(f) {
+    CHECK_CODE(DLB_ERROR_INTERNAL, f->encode(&size, room, sizeof room, &value, 0, &error));
+    CHECK_INT(0, size);
+    if (f->check != NULL) CHECK_CODE(DLB_ERROR_INTERNAL, f->check(rules, &value, &error));
+  }
   capiFault(0);
-  CHECK_CODE(DLB_OK, dlb_decthings_check(rules, &value, &error));
+  EACH_FORMAT(f) {
+    if (f->check != NULL) CHECK_OK(f->check(rules, &value, &error));
+  }
   check_nothing_is_left("values");
 }
 

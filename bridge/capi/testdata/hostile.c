@@ -9,7 +9,7 @@
  * is released once.
  *
  * hostile ROUNDS SEED. With FAULTS, allocations fail and Go panics at random: it needs the library with fault_injection. */
-#include "check.h"
+#include "formats.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -266,15 +266,6 @@ static const char PREFIX[] =
     "{\"shape\":[4],\"word\":2,\"dtype\":\"i\",\"part\":1,\"ascend\":[false]}]}}";
 static const char HEADER[24] = "\5";
 static const dlb_bytes MESSAGE[] = {{PREFIX, sizeof PREFIX - 1}, {HEADER, 24}, {HEADER, 24}, {HEADER, 8}};
-static const dlb_bytes DECTHINGS[] = {{"\x01\x02\x02\x03" "012345678901234567890123", 28},
-                                      {"\x0b\x01\x02\x05hello\x08, world!", 18},
-                                      {"\x0d\x00\x01", 3},
-                                      {"\x0e\x01\x02\x05png\x01\x02\x04jpg\x03", 14},
-                                      {"\x0d\x00\x01\x05\x00" "1234\x0b\x00\x02hi", 14}};
-static const dlb_bytes PROTOS[] = {{"\x08\x08\x12\x00\x22\x08 REAL IM", 14},
-                                   {"\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!", 25},
-                                   {"\x08\x0b\x12\x04\x12\x02\x08\x03\x3a\x02\x05\x07", 12},
-                                   {"\x08\x1d\x12\x04\x12\x02\x08\x02\x22\x02\x0f\x07", 12}};
 static const char RULES[] = "{\"shape\":[2,-1],\"allowedTypes\":[\"f32\",\"string\"]}";
 static dlb_frame packed; /* MESSAGE */
 
@@ -480,7 +471,7 @@ static dlb_counters *make_dlb_counters_p(void) {
 }
 
 static dlb_value *make_dlb_value_p(void) {
-  length = is("dlb_decthings_decode_batch") ? 1 + below(4) : 1;
+  length = strstr(function, "_decode_batch") != NULL ? 1 + below(4) : 1;
   return output_of(length * sizeof(dlb_value), IN_VALUES);
 }
 
@@ -617,6 +608,18 @@ static void *make_void_p(void) {
   return null() ? NULL : room;
 }
 
+/* A value of a format, or two, one after the other. */
+static dlb_bytes sample(const test_format *f) {
+  const dlb_bytes all[] = {f->strings, f->copied, f->media, f->others[0], f->others[1], f->others[2], f->tensor};
+  static __thread char both[256];
+  dlb_bytes one = all[below(7)], next = all[below(7)];
+  if (good || one.data == NULL) return f->tensor;
+  if (f->decode_batch == NULL || next.data == NULL || chance(2)) return one;
+  memcpy(both, one.data, one.size);
+  memcpy(both + one.size, next.data, next.size);
+  return (dlb_bytes){both, one.size + next.size};
+}
+
 static const dlb_frame *make_const_dlb_frame_p(void) {
   static __thread dlb_frame frames[4];
   length = named("frame") || named("packed") ? 1 : good ? 4 : below(5);
@@ -624,8 +627,9 @@ static const dlb_frame *make_const_dlb_frame_p(void) {
   for (size_t i = 0; i < length; i++) {
     thing *t = chance(8) && live_count[FRAMES] > 0 ? &live[FRAMES][below((uint64_t)live_count[FRAMES])] : NULL;
     dlb_bytes bytes = MESSAGE[i];
-    if (of("dlb_decthings")) bytes = good ? DECTHINGS[0] : ONE(DECTHINGS);
-    if (of("dlb_tensorflow")) bytes = good ? PROTOS[0] : ONE(PROTOS);
+    EACH_FORMAT(f) {
+      if (of("dlb_") && strncmp(function + strlen("dlb_"), f->name, strlen(f->name)) == 0) bytes = sample(f);
+    }
     if (is("dlb_message_decode_packed") || is("dlb_message_decode_next")) bytes = (dlb_bytes){packed.data, packed.size};
     thing *ended = chance(16) ? recent_dead(FRAMES) : NULL;
     if (ended != NULL) play(WRONG, ended->is, 0, 0);
@@ -862,8 +866,8 @@ static void release_things(void) {
   ended_things[MESSAGES].is = m;
   dlb_message_free(m);
   dlb_value v;
-  const dlb_frame proto = {PROTOS[1].data, PROTOS[1].size, NULL, NULL, 0};
-  CHECK_OK(dlb_tensorflow_decode(&v, &proto, 0, &error));
+  const dlb_frame strings = {all_formats->strings.data, all_formats->strings.size, NULL, NULL, 0};
+  CHECK_OK(all_formats->decode(&v, &strings, 0, &error));
   ended_things[ELEMENTS].is = v.elements;
   dlb_elements_free(v.elements);
 }
@@ -1005,12 +1009,12 @@ static void memory_that_is_not_there(void) {
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode_packed(&m, frames, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&m, &header, bytes, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&m, &fields, NULL, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode(&out, frames, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&out, 1, &(size_t){0}, frames, 0, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_decode(&out, frames, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_check(bytes, &value, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_encode(&written, room, sizeof room, &value, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&written, room, sizeof room, &value, 0, &error));
+    EACH_FORMAT(f) {
+      CHECK_CODE(DLB_ERROR_ARGUMENT, f->decode(&out, frames, 0, &error));
+      if (f->decode_batch != NULL) CHECK_CODE(DLB_ERROR_ARGUMENT, f->decode_batch(&out, 1, &(size_t){0}, frames, 0, 0, &error));
+      if (f->check != NULL) CHECK_CODE(DLB_ERROR_ARGUMENT, f->check(bytes, &value, &error));
+      CHECK_CODE(DLB_ERROR_ARGUMENT, f->encode(&written, room, sizeof room, &value, 0, &error));
+    }
   }
   munmap(gone, size);
 }

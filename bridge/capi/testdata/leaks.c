@@ -1,26 +1,29 @@
 /* For leak checkers, which run when a program ends: "leaks nothing" releases everything, "leaks keep" still refers to its
  * objects, and "leaks lose WHAT" has lost the reference to an object. "leaks freed" reads memory that was freed. */
-#include "check.h"
+#include "formats.h"
 
 enum { TIMES = 50 };
 
 typedef struct {
-  DLManagedTensorVersioned *made, *read;
+  DLManagedTensorVersioned *made, *read[FORMAT_COUNT];
   DLManagedTensor *legacy;
   dlb_message *message;
   dlb_frame frame;
-  dlb_elements *elements;
+  dlb_elements *elements[FORMAT_COUNT];
 } things;
 
 static things kept[TIMES];
 
 static void free_text(void *text) { free(text); }
 
-static dlb_frame lend(const void *bytes, size_t size) {
-  char *text = malloc(size);
+static dlb_value read(const test_format *f, dlb_bytes bytes) {
+  char *text = malloc(bytes.size);
   CHECK(text != NULL);
-  memcpy(text, bytes, size);
-  return (dlb_frame){text, size, free_text, text, 0};
+  memcpy(text, bytes.data, bytes.size);
+  dlb_frame frame = {text, bytes.size, free_text, text, 0};
+  dlb_value value;
+  CHECK_OK(f->decode(&value, &frame, 0, &error));
+  return value;
 }
 
 static void make_tensor(DLManagedTensorVersioned **out) {
@@ -51,35 +54,27 @@ static void make_frame(dlb_frame *out) {
   dlb_message_free(m);
 }
 
-static void read_tensor(DLManagedTensorVersioned **out) {
-  dlb_frame frame = lend("\x01\x02\x02\x03" "012345678901234567890123", 28);
-  dlb_value v;
-  CHECK_OK(dlb_decthings_decode(&v, &frame, DLB_DECTHINGS_DOC, &error));
-  *out = v.tensor;
-}
-
-static void read_elements(dlb_elements **out) {
-  dlb_frame frame = lend("\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!", 25);
-  dlb_value v;
-  CHECK_OK(dlb_tensorflow_decode(&v, &frame, 0, &error));
-  *out = v.elements;
-}
-
 static void make_all(things *t) {
   make_tensor(&t->made);
   make_legacy(&t->legacy);
   make_message(&t->message);
   make_frame(&t->frame);
-  read_tensor(&t->read);
-  read_elements(&t->elements);
+  for (int i = 0; i < FORMAT_COUNT; i++) {
+    t->read[i] = read(&all_formats[i], all_formats[i].tensor).tensor;
+    t->elements[i] = read(&all_formats[i], all_formats[i].strings).elements;
+  }
 }
 
 static void end_all(things *t) {
   char room[256];
   size_t size;
-  dlb_value tensor = {t->read, NULL, 0, 0}, elements = {NULL, t->elements, 0, 0};
-  CHECK_OK(dlb_tensorflow_encode(&size, room, sizeof room, &tensor, 0, &error));
-  CHECK_OK(dlb_tensorflow_encode(&size, room, sizeof room, &elements, 0, &error));
+  for (int i = 0; i < FORMAT_COUNT; i++) {
+    dlb_value tensor = {t->read[i], NULL, 0, 0}, elements = {NULL, t->elements[i], 0, 0};
+    CHECK_OK(all_formats[i].encode(&size, room, sizeof room, &tensor, 0, &error));
+    CHECK_OK(all_formats[i].encode(&size, room, sizeof room, &elements, 0, &error));
+    dlb_tensor_release(t->read[i]);
+    dlb_elements_free(t->elements[i]);
+  }
   dlb_frame packed;
   dlb_message *again;
   DLManagedTensorVersioned *part;
@@ -89,11 +84,9 @@ static void end_all(things *t) {
   dlb_message_free(again);
   dlb_tensor_release(part);
   dlb_tensor_release(t->made);
-  dlb_tensor_release(t->read);
   t->legacy->deleter(t->legacy);
   dlb_message_free(t->message);
   t->frame.release(t->frame.ctx);
-  dlb_elements_free(t->elements);
 }
 
 /* Objects that the program keeps do not hide a lost one. */
@@ -102,7 +95,7 @@ static void lose(const char *what) {
   make_all(&kept[0]);
   for (int i = 0; i < TIMES; i++) {
     if (strcmp(what, "tensor") == 0) make_tensor(&t.made);
-    else if (strcmp(what, "tensor that was read") == 0) read_tensor(&t.read);
+    else if (strcmp(what, "tensor that was read") == 0) t.read[0] = read(all_formats, all_formats->tensor).tensor;
     else if (strcmp(what, "legacy tensor") == 0) make_legacy(&t.legacy);
     else if (strcmp(what, "frame") == 0) make_frame(&t.frame);
     else CHECK(0);

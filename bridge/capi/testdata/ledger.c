@@ -1,6 +1,6 @@
 /* The ledger. "ledger leave" leaves an object of each kind behind for the report at exit. "ledger request" checks the report
  * that a program asks for: what it counts, on threads, in a forked child and after it was switched off. */
-#include "check.h"
+#include "formats.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -43,10 +43,9 @@ void make_frame(dlb_frame *out, const dlb_message *message) {
 }
 
 void make_elements(dlb_elements **out) {
-  static const char proto[] = "\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!";
-  const dlb_frame frame = {proto, sizeof proto - 1, NULL, NULL, 0};
+  const dlb_frame frame = {all_formats->strings.data, all_formats->strings.size, NULL, NULL, 0};
   dlb_value value;
-  CHECK_OK(dlb_tensorflow_decode(&value, &frame, 0, &error));
+  CHECK_OK(all_formats->decode(&value, &frame, 0, &error));
   *out = value.elements;
   __atomic_fetch_add(&returned, 1, __ATOMIC_RELAXED);
 }

@@ -1,7 +1,7 @@
 /* A call whose arguments need more memory than there is returns DLB_ERROR_MEMORY, and the process continues. The arguments
  * are in mapped pages of zeros, which take no physical memory. Then the memory of the process is limited to little more
  * than it already has. */
-#include "check.h"
+#include "formats.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -120,12 +120,12 @@ int main(void) {
   dlb_message_free(faulty);
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &transposed, DLB_TENSORFLOW_FIELDS, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &packed, 0, &error));
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &texts, 0, &error));
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_decthings_encode(&size, NULL, 0, &texts, 0, &error));
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_decthings_encode(&size, NULL, 0, &media, 0, &error));
-  CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensorflow_encode(&size, NULL, 0, &unknown, 0, &error));
-  CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_encode(&size, NULL, 0, &unknown, 0, &error));
-  CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_check(rules, &unknown, &error));
+  EACH_FORMAT(f) {
+    CHECK_CODE(DLB_ERROR_MEMORY, f->encode(&size, NULL, 0, &texts, 0, &error));
+    CHECK_CODE(DLB_ERROR_MEMORY, f->encode(&size, NULL, 0, &media, 0, &error));
+    CHECK_CODE(DLB_ERROR_DTYPE, f->encode(&size, NULL, 0, &unknown, 0, &error));
+    if (f->check != NULL) CHECK_CODE(DLB_ERROR_DTYPE, f->check(rules, &unknown, &error));
+  }
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode_packed(&message, &frame, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode(&message, (dlb_frame *)memory, MANY, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_encode_parts(&message, &header, (dlb_bytes){"", 0}, (dlb_frame *)memory, MANY, &error));

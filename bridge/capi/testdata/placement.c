@@ -1,6 +1,6 @@
 /* Tensors in memory at different places: each function that takes a tensor returns the same result as for memory of malloc,
  * and accesses no other byte. Guarded memory begins or ends next to a page that faults. */
-#include "check.h"
+#include "formats.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ static void unmap(char *memory, size_t size, int at_end) {
 }
 
 /* The expected results of the functions: those for a tensor in memory of malloc. */
-enum { OUTCOMES = 16 };
+enum { ENCODED = 16, CHECKED = ENCODED + FORMAT_COUNT, OUTCOMES = CHECKED + FORMAT_COUNT };
 typedef struct outcome {
   size_t size[OUTCOMES];
   char *bytes[OUTCOMES];
@@ -52,25 +52,24 @@ static void note(outcome *expected, int which, const void *bytes, size_t size, i
 static void nothing(void *ctx) { (void)ctx; }
 
 static void encode_value(DLManagedTensorVersioned *tensor, outcome *expected, int first) {
+  static const dlb_bytes rules = BYTES("{\"shape\":[-1],\"allowedTypes\":[\"u8\"]}");
   dlb_value value = {.tensor = tensor};
-  for (int format = 0; format < 2; format++) {
+  EACH_FORMAT(f) {
+    if (f->check != NULL) {
+      int32_t code = f->check(rules, &value, NULL);
+      note(expected, CHECKED + (int)(f - all_formats), &code, sizeof code, first);
+    }
     size_t size = 0, written = 0;
-    dlb_error error;
-#define ENCODE(out, data, room)                                                             \
-  (format == 0 ? dlb_decthings_encode(out, data, room, &value, DLB_DECTHINGS_DOC, &error)   \
-               : dlb_tensorflow_encode(out, data, room, &value, 0, &error))
-    int32_t code = ENCODE(&size, NULL, 0);
-    CHECK(code == DLB_OK);
+    CHECK_OK(f->encode(&size, NULL, 0, &value, 0, &error));
     /* The message is at the end of its memory, first as the output and then as the input. */
     char *blank = calloc(1, size);
     char *room = map(blank, size, 1, 0);
-    CHECK(ENCODE(&written, room, size) == DLB_OK);
+    CHECK_OK(f->encode(&written, room, size, &value, 0, &error));
     CHECK_INT(size, written);
-    note(expected, 2 + format, room, size, first);
+    note(expected, ENCODED + (int)(f - all_formats), room, size, first);
     dlb_frame frame = {.data = room, .size = size, .release = nothing};
     dlb_value back;
-    CHECK(DLB_OK == (format == 0 ? dlb_decthings_decode(&back, &frame, DLB_DECTHINGS_DOC, &error)
-                                 : dlb_tensorflow_decode(&back, &frame, 0, &error)));
+    CHECK_OK(f->decode(&back, &frame, 0, &error));
     CHECK_INT(size, back.size);
     DLManagedTensorVersioned *copy;
     CHECK_OK(dlb_tensor_copy(&copy, back.tensor, &error));

@@ -1,5 +1,5 @@
 /* Decoding and encoding on threads with a smaller stack than dlbridge.h requires. */
-#include "check.h"
+#include "formats.h"
 
 #include <pthread.h>
 
@@ -16,18 +16,19 @@ static void *write_and_read(void *ctx) {
   dlb_message_tensor tensor = {.tensor = NULL};
   dlb_message *message;
   dlb_frame frame = {.data = memory}, frames[3];
-  if (dlb_decthings_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
-  if (dlb_decthings_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
-  dlb_tensor_release(again[0].tensor);
-  if (dlb_decthings_decode_batch(again, 4, &(size_t){0}, &frame, 0, 0, NULL) != DLB_OK) return NULL;
-  dlb_tensor_release(again[0].tensor);
-  if (dlb_tensorflow_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
-  if (dlb_tensorflow_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
-  dlb_message_fields fields = {.metadata = {NULL, 0}};
   if (dlb_tensor_copy(&tensor.tensor, &made, NULL) != DLB_OK) return NULL;
-  dlb_tensor_release(tensor.tensor);
-  if (dlb_tensor_copy(&tensor.tensor, again[0].tensor, NULL) != DLB_OK) return NULL;
-  dlb_tensor_release(again[0].tensor);
+  EACH_FORMAT(f) {
+    if (f->encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
+    if (f->decode_batch != NULL) {
+      if (f->decode_batch(again, 4, &(size_t){0}, &frame, 0, 0, NULL) != DLB_OK) return NULL;
+      dlb_tensor_release(again[0].tensor);
+    }
+    if (f->decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
+    dlb_tensor_release(tensor.tensor);
+    if (dlb_tensor_copy(&tensor.tensor, again[0].tensor, NULL) != DLB_OK) return NULL;
+    dlb_tensor_release(again[0].tensor);
+  }
+  dlb_message_fields fields = {.metadata = {NULL, 0}};
   if (dlb_message_encode(&message, &fields, &tensor, 1, NULL) != DLB_OK) return NULL;
   for (size_t i = 0; i < 3; i++) {
     if (dlb_message_frame(&frames[i], message, i, NULL) != DLB_OK) return NULL;
@@ -36,11 +37,13 @@ static void *write_and_read(void *ctx) {
   if (dlb_message_decode(&message, frames, 3, 0, NULL) != DLB_OK) return NULL;
   dlb_message_free(message);
   dlb_error error;
-  frame.size = 0;
-  if (dlb_decthings_decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
-  if (dlb_decthings_decode_batch(again, 4, &(size_t){0}, &frame, 1, 0, &error) != DLB_ERROR_ARGUMENT) return NULL;
-  frame.size = 1;
-  if (dlb_tensorflow_decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
+  EACH_FORMAT(f) {
+    frame.size = 0;
+    if (f->decode_batch != NULL && f->decode_batch(again, 4, &(size_t){0}, &frame, 1, 0, &error) != DLB_ERROR_ARGUMENT) return NULL;
+    if (f->decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
+    frame.size = 1;
+    if (f->decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
+  }
   return ctx;
 }
 

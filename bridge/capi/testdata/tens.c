@@ -1,5 +1,5 @@
 /* The message functions: ownership at each step, and all errors. */
-#include "check.h"
+#include "formats.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -1024,12 +1024,13 @@ static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
       dlb_message_decode_packed(&m, frame, 0, NULL),
       dlb_message_decode_next(&m, &(size_t){0}, frame, 0, 0, NULL),
       dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, frame, 1, NULL),
-      dlb_decthings_decode(&v, frame, 0, NULL),
-      dlb_decthings_decode_batch(&v, 1, &(size_t){0}, frame, 0, 0, NULL),
-      dlb_tensorflow_decode(&v, frame, 0, &error),
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) CHECK_INT(DLB_ERROR_ARGUMENT, codes[i]);
-  CHECK(strstr(error.message, why) != NULL);
+  EACH_FORMAT(f) {
+    CHECK_INT(DLB_ERROR_ARGUMENT, f->decode(&v, frame, 0, &error));
+    CHECK(strstr(error.message, why) != NULL);
+    if (f->decode_batch != NULL) CHECK_INT(DLB_ERROR_ARGUMENT, f->decode_batch(&v, 1, &(size_t){0}, frame, 0, 0, NULL));
+  }
 }
 
 /* A frame of the library is recognised by release and ctx, whatever the other fields are, and also in a copy of the
@@ -1101,9 +1102,10 @@ static void tensors_that_are_not_the_callers_are_refused(void) {
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&none, NULL, &in, 1, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&none, NULL, both, 2, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_to_legacy(&old, t, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_encode(&size, room, sizeof room, &value, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, room, sizeof room, &value, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_check(rules, &value, &error));
+    EACH_FORMAT(f) {
+      CHECK_CODE(DLB_ERROR_ARGUMENT, f->encode(&size, room, sizeof room, &value, 0, &error));
+      if (f->check != NULL) CHECK_CODE(DLB_ERROR_ARGUMENT, f->check(rules, &value, &error));
+    }
     dlb_tensor_release(t);
     CHECK_INT(rows[i].copied, released);
     dlb_message_free(m);

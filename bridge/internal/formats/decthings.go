@@ -80,7 +80,7 @@ var Decthings = add(Format{
 	InC: &InC{
 		Commands: []Command{
 			{"decthings", 0, 0}, {"decthings", 1, 0}, {"decthings", 2, 0},
-			{"consume", 0, 0}, {"consume", 1, 0}, {"consume", 2, 0},
+			{"decthings_batch", 0, 0}, {"decthings_batch", 1, 0}, {"decthings_batch", 2, 0},
 		},
 		Seeds: func(f func(data []byte, at, size, times uint16)) {
 			for kind := range byte(17) {
