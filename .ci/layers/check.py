@@ -2,7 +2,7 @@
 
 * Go packages import packages below them only. A package that is not in the table, and an import that the table does not allow,
   are errors. Tests may import anything.
-* C files of one program do not use each other in a circle.
+* C files of one program, and the modules of the Python package, do not use each other in a circle.
 * core.h is included where ownership is implemented, and nowhere else.
 
 check_test.py plants an error of each kind.
@@ -74,6 +74,7 @@ def main() -> int:
         errors = [
             *upward(imports_of_go()),
             *(error for folders in PROGRAMS for error in circles(uses_of_c(ROOT, folders, pathlib.Path(work)))),
+            *circles(uses_of_python(ROOT / "bridge/python/dlbridge")),
             *users_of_core(ROOT),
         ]
     for error in errors:

@@ -8,7 +8,7 @@ import multiprocessing.util
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import ceil, prod
 from typing import Any
@@ -18,6 +18,9 @@ from ._core import Tensor, from_buffer
 from ._elements import Buffer
 
 _PACKING = "shm"  # Go: shm.Packing
+
+exit_timeout: Callable[[], float] = lambda: 0.0
+"""Returns `shm.exit_timeout`: `shm` puts its own function here, because modules do not import each other in a circle."""
 
 
 def _register(_: object = None) -> None:
@@ -39,9 +42,7 @@ def _end() -> None:
 
 def _wait() -> None:
     """Waits until what was offered so far was fetched. Daemon threads may go on offering, for ever."""
-    from . import shm
-
-    made, until = _core.shm_offers_made(), time.monotonic() + shm.exit_timeout
+    made, until = _core.shm_offers_made(), time.monotonic() + exit_timeout()
     while _core.shm_offer_count(made) > 0 and time.monotonic() < until:
         time.sleep(0.002)
     _core.shm_offers_end()
@@ -59,14 +60,12 @@ class _EndAfterThreads(threading.Thread):
     """
 
     def run(self) -> None:
-        from . import shm
-
         while threads := _other_threads():
             threads[0].join()
         # Queues that the threads have used first are flushed now. One that nobody reads would take for ever.
-        flush = threading.Thread(target=multiprocessing.util._run_finalizers, daemon=True)
+        flush = threading.Thread(target=multiprocessing.util._run_finalizers, daemon=True)  # type: ignore[attr-defined] # not in the hints
         flush.start()
-        flush.join(min(shm.exit_timeout, threading.TIMEOUT_MAX))
+        flush.join(min(exit_timeout(), threading.TIMEOUT_MAX))
         _wait()
 
     def join(self, timeout: float | None = None) -> None:

@@ -46,6 +46,7 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_empty"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
+from . import _offers
 from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts
 
 __all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "pickle_timeout", "readonly", "recv", "send"]
@@ -54,6 +55,7 @@ exit_timeout: float = 5.0
 """For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
 delayed. A process that is killed does not wait, and neither does one that calls os._exit itself. What a function of atexit offers is
 waited for if the function was registered after this module was imported: those registered before are called after the wait."""
+_offers.exit_timeout = lambda: exit_timeout
 
 pickle_timeout: float = 3600.0
 """For how many seconds a tensor that multiprocessing has pickled can be received: so long this process holds its segment and a
