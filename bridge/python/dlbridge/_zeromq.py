@@ -449,7 +449,7 @@ def _send(
 ) -> list[Any]:
     """Sends the frames of a message, and returns what pyzmq returns for each."""
     _refuse_inner_call(state, "send")
-    if state.futures is None and state.type in _LOOKED_AT:  # the event loop looks at those of asyncio
+    if state.futures is None and state.type in _LOOKED_AT:  # of asyncio, see `_step`
         socket.get(_EVENTS)
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
@@ -600,6 +600,8 @@ async def _in_turn(
     loop = asyncio.get_running_loop()
     if state.loop is not loop:
         state.loop, state.locks = loop, weakref.WeakValueDictionary()
+        if state.type in _LOOKED_AT:
+            getattr(socket, "_get_loop", int)()  # from now on pyzmq has the loop look at the socket
     lock = state.locks.setdefault((event, peer), asyncio.Lock())
     milliseconds = 0 if flags & _DONTWAIT else socket.get(timeout_option)
     end = None if milliseconds < 0 else loop.time() + milliseconds / 1000
@@ -613,18 +615,19 @@ async def _in_turn(
         except TimeoutError:
             if not limit.expired():
                 raise
+            socket.get(timeout_option)  # raises the error of a socket that was closed meanwhile
             raise state.zmq.Again() from None
     try:
         polled = False
         while True:
             if event == _POLLOUT or state.type in _OUT_OF_TURN or state.zmq.Socket.get(socket, _EVENTS) & event:
                 try:
-                    return _step(socket, step)
+                    return _step(socket, state, step)
                 except state.zmq.Again:
                     if polled:  # the socket has room, but not for this receiver
                         await asyncio.sleep(0.001)
             if end is not None and loop.time() >= end:
-                return _step(socket, step)
+                return _step(socket, state, step)
             await _ready(socket, state, event, None if end is None else end - loop.time())
             polled = True
     finally:
@@ -646,12 +649,13 @@ async def _ready(socket: Any, state: _State, event: int, seconds: float | None) 
         await poller.poll(-1 if seconds is None else max(0.0, seconds) * 1000)
 
 
-def _step(socket: Any, step: Callable[[], Any]) -> Any:
+def _step(socket: Any, state: _State, step: Callable[[], Any]) -> Any:
     try:
         return step()
     finally:
-        if getattr(socket, "_recv_futures", True) or getattr(socket, "_send_futures", True):
-            socket.get(_EVENTS)  # pyzmq then wakes these tasks, which wait for the socket: `step` may have read their signal
+        # `step` may have read the signal of tasks that wait for the socket, which pyzmq then wakes, or of a peer that has gone.
+        if state.type in _LOOKED_AT or getattr(socket, "_recv_futures", True) or getattr(socket, "_send_futures", True):
+            socket.get(_EVENTS)
 
 
 def _is_prefix(frame: Any) -> bool:

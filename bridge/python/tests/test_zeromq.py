@@ -949,6 +949,21 @@ def test_asyncio_calls_that_do_not_wait_overtake_none_that_wait():
     in_loop(main, endpoint="inproc://x", sndhwm=1, rcvhwm=1)
 
 
+def test_asyncio_calls_on_a_closed_socket_raise_its_error():
+    async def main():
+        with zmq.Context() as context, context.socket(zmq.PULL) as plain:
+            pull = zmq.asyncio.Socket.shadow(plain)
+            waiting = asyncio.ensure_future(tens.recv(pull))  # for ever: the shadow does not notice that the socket is closed
+            await asyncio.sleep(0.01)
+            plain.close()
+            for flags in (0, zmq.DONTWAIT):
+                with pytest.raises(zmq.ZMQError, match="[Ss]ocket"):
+                    await asyncio.wait_for(tens.recv(pull, flags=flags), 10)
+            waiting.cancel()
+
+    asyncio.run(main())
+
+
 def test_asyncio_sends_to_one_peer_do_not_wait_for_another():
     async def main():
         context = zmq.asyncio.Context()
