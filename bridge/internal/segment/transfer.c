@@ -59,7 +59,7 @@ int segment_receive_step(int fd, segment_arrival *a, char *text, size_t text_siz
       snprintf(text, text_size, "the other side has closed the connection%s", a->done > 0 ? " in the middle of a message" : "");
       return ECONNRESET;
     }
-    if (n < 0 && errno != EINTR) return refused("recvmsg", errno, text, text_size);
+    if (n < 0 && errno != EINTR) return refused("recvmsg", errno == EINVAL ? ENOTCONN : errno, text, text_size); /* as sendmsg */
     if (failed == EMFILE) snprintf(text, text_size, "descriptors came with it, and this process can have no further one");
     if (failed == EPROTO) snprintf(text, text_size, "header: more descriptors came with it than %d", SEGMENT_FILES);
     if (n < 0 || failed) continue;

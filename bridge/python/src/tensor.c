@@ -1,6 +1,17 @@
 /* A view of memory and a share of it: how Tensors are made, copied and freed. type.c has what Python sees of them. */
 #include "extension.h"
 
+#ifdef __linux__
+#include <segment.h>
+
+/* Reports whether a share is of so large a segment that other threads should run while its pages are freed. */
+static int frees_much(const core_share *share) {
+  return share->lender == segment_release && ((const segment *)share->ctx)->size >= 1 << 20;
+}
+#else
+static int frees_much(const core_share *Py_UNUSED(share)) { return 0; }
+#endif
+
 core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
   core_share *share;
   TURN_BEGIN();
@@ -11,7 +22,8 @@ core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
 
 void share_end(core_share *share) {
   if (!core_share_leave(share)) return;
-  KEEPING_EXCEPTION(core_share_end(share));
+  if (frees_much(share)) KEEPING_EXCEPTION(WITHOUT_GIL(core_share_end(share)));
+  else KEEPING_EXCEPTION(core_share_end(share));
 }
 
 int tensor_read_only(const Tensor *self) {

@@ -526,6 +526,19 @@ def test_an_error_of_the_system_has_its_errno(pair):
     kept.close()
 
 
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_socket_that_is_not_connected_is_an_error_of_the_system(listens):
+    x = shm.empty(1, "int8")
+    with socket.socket(socket.AF_UNIX) as sock:
+        if listens:
+            sock.bind("")
+            sock.listen()
+        for call in (lambda: shm.recv(sock), lambda: shm.send(sock, x)):
+            with pytest.raises(OSError, match="Transport endpoint is not connected") as raised:
+                call()
+            assert raised.value.errno == errno.ENOTCONN
+
+
 def test_a_thread_that_cannot_be_started_is_an_error_of_the_system():
     script = """
         import os, resource
@@ -1133,6 +1146,27 @@ def test_g89_segments_are_gone_with_their_last_process():
     process.kill()
     process.wait()
     process.stdout.close()
+
+
+@pytest.mark.parametrize("end", [dlbridge.Tensor.close, lambda t: None], ids=["close", "del"])
+def test_other_threads_run_while_a_large_segment_is_freed(end):
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e6)  # a thread runs only when the one before it gives the GIL up
+    try:
+        for _ in range(20):
+            t = shm.copy(np.ones(1 << 27, np.uint8))
+            done, ran = threading.Event(), []
+            waiting = threading.Thread(target=lambda: (done.wait(), ran.append(1)))
+            waiting.start()
+            done.set()
+            end(t)
+            del t
+            if ran:
+                return
+            waiting.join()
+        raise AssertionError("no thread has run")
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_many_threads_send_and_receive(pair):
