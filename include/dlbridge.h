@@ -30,9 +30,9 @@
  * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
  * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
- * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer), and works in a
- * forked child. libdlbridge adds messages and values, which are decoded and encoded in Go: loading it starts the Go runtime
- * and its threads. The comment at the head of each section says which library has its functions. libdlbridge.so is linked to
+ * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer, and to close
+ * what others have sent to dlb_shm_recv or dlb_shm_offer and is no segment), and works in a forked child.
+ * libdlbridge adds messages and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head of each section says which library has its functions. libdlbridge.so is linked to
  * libdlbridge_tensor.so, so that a process that loads both has one set of counters, and knows the tensors of both. A
  * program is linked with -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of
  * its own in each program or plugin that contains it, with its own counters; to others its tensors are foreign ones.

@@ -52,7 +52,7 @@ ALLOWED = {
     "bridge/tvmffi": {"dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
     "bridge/zeromq": {"dlpack", "dlpack/background", "tens", "bridge"},
     "bridge/internal/segment": {"dlpack", "include/dlpack"},
-    "bridge/shm": {"bridge", "bridge/internal/segment", "dlpack", "dlpack/layout", "include/dlpack", "tens"},
+    "bridge/shm": {"bridge", "bridge/internal/segment", "dlpack", "dlpack/background", "dlpack/layout", "include/dlpack", "tens"},
     "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/internal/segment"},  # and all formats
     "bridge/libdlbridge": {"bridge/capi"},
 }

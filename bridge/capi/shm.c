@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #ifdef __linux__
+#include <discard.h>
 #include <offer.h>
 #include <poll.h>
 #include <pthread.h>
@@ -283,7 +284,7 @@ static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int fil
   return status == CORE_OK ? export_all(op, out, &in, error) : fail_status(op, status, -1, text, error);
 }
 
-static void close_socket(void *conn) { close(*(int *)conn); }
+static void close_socket(void *conn) { segment_discard_socket(*(int *)conn); }
 
 /* Returns the error for an errno of segment_fetch_begin or segment_fetch_step. */
 static int32_t not_fetched(const char *op, const char *call, int number, dlb_error *error) {
@@ -306,7 +307,7 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
   do {
     failed = segment_fetch_step(conn, file);
   } while (failed == EAGAIN && (failed = wait_until(conn, POLLIN, end, cancellation, close_socket, &conn)) == 0);
-  close(conn);
+  segment_discard_socket(conn);
   if (failed == ETIMEDOUT) return late(op, timeout_ms, error);
   return failed ? not_fetched(op, "recvmsg", failed, error) : DLB_OK;
 }

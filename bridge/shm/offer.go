@@ -3,6 +3,7 @@
 package shm
 
 /*
+#include "discard.h"
 #include "message.h"
 #include "offer.h"
 
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 // A Handle says where another process fetches the segment of a tensor. It can be written as text, such as JSON, and travel by any
@@ -171,12 +173,21 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 		return 0, notFetched("connect", code)
 	}
 	socket := os.NewFile(uintptr(conn), "socket")
-	defer socket.Close()
-	defer watch(ctx, socket.SetReadDeadline)()
 	raw, err := socket.SyscallConn()
 	if err != nil {
+		socket.Close()
 		return 0, err
 	}
+	defer func() {
+		unread := C.int(0)
+		raw.Control(func(fd uintptr) { unread = C.segment_hang_up(C.int(fd)) })
+		if unread == 0 {
+			socket.Close()
+			return
+		}
+		background.Go(func() { socket.Close() }) // it may take as long as the other process likes
+	}()
+	defer watch(ctx, socket.SetReadDeadline)()
 	err = raw.Read(func(fd uintptr) bool {
 		code = syscall.Errno(C.segment_fetch_step(C.int(fd), &descriptor))
 		return code != syscall.EAGAIN

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -698,6 +699,138 @@ func TestTheFirstWrongByteEndsRecv(t *testing.T) {
 		require.ErrorIs(t, err, dlpack.ErrValue)
 		require.ErrorContains(t, err, test.text)
 	}
+}
+
+// lingering returns a descriptor of a TCP socket whose last close waits until everything was sent, for at most a minute. The other side
+// reads nothing until the test ends.
+func lingering(t *testing.T) int {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	peer, err := listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { peer.Close() })
+	require.NoError(t, conn.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	_, err = io.Copy(conn, zeros{})
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	file, err := conn.(*net.TCPConn).File()
+	require.NoError(t, err)
+	defer file.Close()
+	fd, err := syscall.Dup(int(file.Fd()))
+	require.NoError(t, err)
+	require.NoError(t, syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1, Linger: 60}))
+	return fd
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// sendLingering sends bytes with such descriptors. The message then holds the last ones.
+func sendLingering(t *testing.T, conn net.Conn, data []byte, count int) {
+	var files []int
+	for range count {
+		files = append(files, lingering(t))
+	}
+	_, _, err := conn.(*net.UnixConn).WriteMsgUnix(data, syscall.UnixRights(files...), nil)
+	require.NoError(t, err)
+	for _, file := range files {
+		syscall.Close(file)
+	}
+}
+
+// To close a descriptor that another process has sent may take as long as that process likes. Recv does not wait for it.
+func TestRecvDoesNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
+	leavesNothing(t)
+	whole := message(func(data []byte) []byte { return data })
+	start := time.Now()
+	for _, test := range []struct {
+		data  []byte
+		count int
+	}{{whole, 1}, {whole, 2}, {[]byte("x"), 1}, {whole[:100], 1}} {
+		a, b := pair(t)
+		sendLingering(t, a, test.data, test.count)
+		a.Close()
+		_, err := shm.Recv(t.Context(), b)
+		require.Error(t, err)
+	}
+	assert.Less(t, time.Since(start), 30*time.Second)
+}
+
+func init() {
+	// makes two offers, writes their handles, and ends when a byte comes
+	roles["offer"] = func() error {
+		conn := connection(failure{}, 3)
+		var handles []shm.Handle
+		for range 2 {
+			x, err := shm.New(dlpack.Float32, 4)
+			if err != nil {
+				return err
+			}
+			h, err := shm.Offer(x, time.Hour)
+			if err != nil {
+				return err
+			}
+			handles = append(handles, h)
+		}
+		if err := json.NewEncoder(conn).Encode(handles); err != nil {
+			return err
+		}
+		_, err := conn.Read(make([]byte, 1))
+		return err
+	}
+}
+
+// Neither do offers, nor the end of a process.
+func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
+	leavesNothing(t)
+	cmd, conn := child(t, "offer")
+	var handles []shm.Handle
+	require.NoError(t, json.NewDecoder(conn).Decode(&handles))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP)) // so that the sender's descriptors are closed first
+	_, err := syscall.Wait4(cmd.Process.Pid, new(syscall.WaitStatus), syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	start := time.Now()
+	for _, data := range [][]byte{{1}, make([]byte, 16)} { // a part of a token, and one of no offer
+		visitor, err := net.Dial("unix", "@"+handles[0].Socket)
+		require.NoError(t, err)
+		defer visitor.Close()
+		sendLingering(t, visitor, data, 2)
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	x, err := shm.Fetch(t.Context(), handles[0], four)
+	require.NoError(t, err)
+	x.Close()
+	_, err = conn.Write([]byte{1})
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
+	assert.Less(t, time.Since(start), 30*time.Second)
+}
+
+// The process that has made a handle may send more than an answer.
+func TestFetchDoesNotWaitForWhatIsLeftOfAnAnswer(t *testing.T) {
+	leavesNothing(t)
+	h := shm.Handle{Socket: "dlbridge-shm-" + strings.Repeat("b", 32), Token: strings.Repeat("0", 32), Size: 16}
+	listener, err := net.Listen("unix", "@"+h.Socket)
+	require.NoError(t, err)
+	defer listener.Close()
+	file := lingering(t)
+	start := time.Now()
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			conn.Write([]byte{0})
+			conn.(*net.UnixConn).WriteMsgUnix([]byte{1}, syscall.UnixRights(file), nil)
+			syscall.Close(file)
+			conn.Close()
+		}
+	}()
+	_, err = shm.Fetch(t.Context(), h, four)
+	require.ErrorIs(t, err, shm.ErrNotOffered)
+	assert.Less(t, time.Since(start), 30*time.Second)
 }
 
 // A message that comes byte by byte, with its descriptor at the first.

@@ -18,6 +18,7 @@
  *
  * and zeros up to byte SEGMENT_FIRST, if the message would be shorter. */
 #ifdef __linux__
+#include "discard.h"
 #include "message.h"
 
 #include <errno.h>
@@ -326,7 +327,7 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   const uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
   const core_status status = check_need(n, what, size, *copied, text, text_size);
   if (status != CORE_OK) {
-    close(file);
+    segment_discard(file);
     return status;
   }
   int code;
@@ -356,7 +357,7 @@ static core_status map_all(segment_inbox *out, const need *needs, const int *fil
                            char *text, size_t text_size) {
   int given = 0;
   for (size_t i = 0; i < count; i++) {
-    if (status != CORE_OK) close(files[i]);
+    if (status != CORE_OK) segment_discard(files[i]);
     else status = map_one(&out->mappings[i], files[i], &needs[i], count == 1 ? -1 : (int)i, &copied, text, text_size);
     if (status == CORE_OK) given++;
   }

@@ -1,5 +1,6 @@
 #ifdef __linux__
 #define _GNU_SOURCE
+#include "discard.h"
 #include "offer.h"
 #include "rights.h"
 #include "transfer.h"
@@ -144,26 +145,35 @@ static void withdraw(offer *o) {
 }
 
 static void dismiss(size_t i) {
-  close(here.visitors[i].conn);
+  segment_discard_socket(here.visitors[i].conn);
   here.visitor_count--;
   memmove(here.visitors + i, here.visitors + i + 1, (here.visitor_count - i) * sizeof *here.visitors);
 }
 
-/* Ends all offers and connections, and closes the socket. */
+/* Ends all connections, and closes the socket. */
+static void hang_up(void) {
+  int conn;
+  while (here.visitor_count > 0) dismiss(here.visitor_count - 1);
+  shutdown(here.listener, SHUT_RDWR); /* nobody connects any more */
+  while ((conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) segment_discard_socket(conn);
+  if (errno == EINVAL || errno == EAGAIN) close(here.listener);
+  else segment_discard(here.listener); /* for lack of descriptors, some that have connected are left */
+  close(here.wake);
+}
+
+/* Ends all offers. */
 static void close_all(void) {
   while (here.count > 0) withdraw(here.all[0]);
-  while (here.visitor_count > 0) dismiss(here.visitor_count - 1);
-  if (here.running) {
-    close(here.listener);
-    close(here.wake);
-  }
   here.running = here.ending = 0;
 }
 
 /* Reads more of the token of a visitor, and gives it the descriptor, or the errno of why it cannot. Reports whether it has to wait for
  * the rest. */
 static int answer(visitor *v) {
-  const ssize_t n = recv(v->conn, v->token + v->done, TOKEN - v->done, 0);
+  int files[SEGMENT_FILES], failed;
+  size_t count = 0;
+  const ssize_t n = segment_rights_receive(v->conn, v->token + v->done, TOKEN - v->done, files, &count, &failed);
+  while (count > 0) segment_discard(files[--count]); /* nobody has asked for them */
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   v->done += (size_t)n;
   if (n == 0 || v->done < TOKEN) return n > 0;
@@ -189,7 +199,7 @@ static void welcome(int64_t now) {
   }
   visitor v = {.conn = conn};
   if (!of_this_user(conn) || !answer(&v)) {
-    close(conn);
+    segment_discard_socket(conn);
     return;
   }
   if (here.visitor_count == VISITORS) dismiss(0);
@@ -257,6 +267,7 @@ static int serve_once(void) {
 static void *serve(void *unused) {
   pthread_mutex_lock(&here.mutex);
   while (!here.ending && (serve_once() || here.count > 0)) continue;
+  if (here.running) hang_up();
   close_all();
   unlock();
   return unused;
@@ -413,6 +424,11 @@ __attribute__((destructor)) static void end_thread(void) { segment_offers_end();
 
 static void lock(void) { pthread_mutex_lock(&here.mutex); }
 static void close_in_child(void) {
+  while (here.visitor_count > 0) close(here.visitors[--here.visitor_count].conn);
+  if (here.running) {
+    close(here.listener);
+    close(here.wake);
+  }
   close_all();
   here.joinable = 0;
   unlock();
@@ -433,7 +449,7 @@ int segment_fetch_begin(int *out, const segment_handle *handle) {
   if (!failed && !of_this_user(conn)) failed = EACCES;
   /* The process may have ended in between: segment_fetch_step sees that. */
   if (!failed && send(conn, token, TOKEN, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET) failed = errno;
-  if (failed) close(conn);
+  if (failed) segment_discard_socket(conn);
   else *out = conn;
   return failed;
 }
@@ -448,7 +464,7 @@ int segment_fetch_step(int conn, int *fd) {
     *fd = files[0];
     return 0;
   }
-  while (count > 0) close(files[--count]);
+  while (count > 0) segment_discard(files[--count]);
   if (n == 1 && failed == EMFILE) return EMFILE;
   return n == 1 && (one == ETOOMANYREFS || one == ENOMEM || one == ENOBUFS) ? one : ENOENT;
 }

@@ -46,8 +46,8 @@ CORE_API size_t segment_offer_count(uint64_t made);
 /* Withdraws all offers of this process, also those that other threads make meanwhile, and ends its thread. */
 CORE_API void segment_offers_end(void);
 
-/* Begins to fetch: connects to the process that has made the handle, and sends the token. The caller closes *conn, which does not
- * block. ENOENT: that process offers nothing any more; EACCES: it is of another user; EAGAIN: too many wait there, try again later. */
+/* Begins to fetch: connects to the process that has made the handle, and sends the token. The caller ends *conn, which does not
+ * block, by segment_discard_socket. ENOENT: that process offers nothing any more; EACCES: it is of another user; EAGAIN: too many wait there, try again later. */
 CORE_API int segment_fetch_begin(int *conn, const segment_handle *handle);
 
 /* Receives the descriptor, which is the caller's. EAGAIN: there is no answer yet; call it again when `conn` can be read. ENOENT: it

@@ -1,5 +1,6 @@
 #ifdef __linux__
 #define _GNU_SOURCE
+#include "discard.h"
 #include "rights.h"
 #include "segment.h"
 
@@ -58,8 +59,8 @@ ssize_t segment_rights_receive(int socket, void *data, size_t size, int files[SE
         if (file >= 0) files[(*count)++] = file;
         else *failed = EMFILE;
       } else {
-        if (file >= 0) close(file); /* Linux gives an error in place of a process that has ended */
-        if (c->cmsg_type == SCM_RIGHTS) *failed = EPROTO;
+        if (c->cmsg_type == SCM_RIGHTS) segment_discard(file), *failed = EPROTO;
+        else if (file >= 0) close(file); /* Linux gives an error in place of a process that has ended */
       }
     }
   }

@@ -1,5 +1,6 @@
 #ifdef __linux__
 #define _GNU_SOURCE
+#include "discard.h"
 #include "segment.h"
 
 #include <dirent.h>
@@ -69,15 +70,24 @@ static struct {
  * registered first lock last, so this constructor has a priority and runs before the one of offer.c. */
 static void lock(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
-/* The descriptor that the child has inherited tells of the memory of its parent. */
-static void unlock_in_child(void) {
+static void close_maps(void) {
   struct stat status;
   if (known.maps.fd >= 0 && fstat(known.maps.fd, &status) == 0 && status.st_dev == known.maps.device && status.st_ino == known.maps.number)
     close(known.maps.fd);
   known.maps.fd = -1;
+}
+/* The descriptor that the child has inherited tells of the memory of its parent. */
+static void unlock_in_child(void) {
+  close_maps();
   unlock();
 }
 __attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock_in_child); }
+/* Before the library is unloaded, as a plugin may be again and again. */
+__attribute__((destructor)) static void close_descriptor(void) {
+  lock();
+  close_maps();
+  unlock();
+}
 
 int segment_duplicate(int fd) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -563,7 +573,7 @@ static int map_part(segment **out, segment_file *file, uint64_t start, size_t si
 int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
   segment_file *file;
   const int failed = segment_file_take(&file, fd);
-  if (failed) close(fd);
+  if (failed) segment_discard(fd);
   return failed ? failed : map_part(out, file, start, size, read_only);
 }
 
@@ -618,7 +628,7 @@ int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
     else if (n == 0) failed = EINVAL;
     else if (errno != EINTR) failed = errno;
   }
-  close(fd);
+  segment_discard(fd);
   if (!failed) return without_file(out, base, start, size, 0);
   if (base != MAP_FAILED) munmap(base, size);
   return failed;

@@ -1,4 +1,5 @@
 #ifdef __linux__
+#include "discard.h"
 #include "transfer.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint6
 }
 
 void segment_arrival_end(segment_arrival *a) {
-  for (size_t i = 0; i < a->file_count; i++) close(a->files[i]);
+  for (size_t i = 0; i < a->file_count; i++) segment_discard(a->files[i]);
   free(a->rest);
 }
 

@@ -3,6 +3,7 @@
 #ifdef __linux__
 #include "extension.h"
 
+#include <discard.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -446,7 +447,7 @@ static int fetch(const segment_handle *h, deadline *d, double seconds) {
     code = segment_fetch_step(d->fd, &file);
     if (code == EAGAIN) failed = await(d, POLLIN);
   } while (code == EAGAIN && !failed);
-  close(d->fd);
+  segment_discard_socket(d->fd);
   if (code == 0) return file;
   if (code != EAGAIN) raise_not_fetched(code);
   return -1;
