@@ -30,12 +30,13 @@
  * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
  * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
- * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer, and to close
- * what others have sent to dlb_shm_recv or dlb_shm_offer and is no segment), and works in a forked child.
- * libdlbridge adds messages and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head of each section says which library has its functions. libdlbridge.so is linked to
- * libdlbridge_tensor.so, so that a process that loads both has one set of counters, and knows the tensors of both. A
- * program is linked with -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of
- * its own in each program or plugin that contains it, with its own counters; to others its tensors are foreign ones.
+ * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer, and to close what
+ * others have sent to dlb_shm_recv or dlb_shm_offer and is no segment), and works in a forked child. libdlbridge adds messages
+ * and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head
+ * of each section says which library has its functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process
+ * that loads both has one set of counters, and knows the tensors of both. A program is linked with -ldlbridge_tensor, or with
+ * -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of its own in each program or plugin that contains it, with
+ * its own counters; to others its tensors are foreign ones.
  *
  * Structures. A program initialises the structures that end with reserved words with `= {0}` (`= {}` in C++).
  *
@@ -389,9 +390,10 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
                              dlb_error *error);
 
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. `fd` and `timeout_ms`
- * are those of dlb_shm_send: the whole message must have come when the time is over. The sizes and
- * permissions in the message are checked against those that the kernel reports. Files that another process can make smaller are
- * not mapped but copied, up to `copied` bytes in all; a message that needs more is refused. Entries without a tensor become NULL.
+ * are those of dlb_shm_send: the whole message must have come when the time is over. A peer can send 253 descriptors with one
+ * byte; they stay open until then, or until the message has come. The sizes and permissions in the message are checked against
+ * those that the kernel reports. Files that another process can make smaller are not mapped but copied, up to `copied` bytes in
+ * all; a message that needs more is refused. Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is released. Lifetime: until
  * their deleters are called. Threads: as dlb_shm_send. On error: all entries are NULL, no mapping and no descriptor remains, and
  * *out is 0; after DLB_ERROR_ROOM *out is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the

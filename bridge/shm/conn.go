@@ -86,7 +86,7 @@ func receivingWith(options []RecvOption) (r receiving) {
 // such a broadcast; [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
 // [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for one that is not a stream; the errors of
 // the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may
-// be under way: close conn.
+// be under way: close conn. If ctx ends during the call, conn has no write deadline afterwards, even if the program had set one.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
 	if err := sendingWith(options).send(ctx, conn, ts); err != nil {
 		return fmt.Errorf("shm: send: %w", err)
@@ -150,15 +150,16 @@ func CopyUnsealed(bytes int64) RecvOption {
 	return func(r *receiving) { r.copied = uint64(max(bytes, 0)) }
 }
 
-// Recv receives the tensors of one Send. They are read-only unless the sender has said [Writable].
+// Recv receives the tensors of one Send. They are read-only unless the sender has said [Writable]. A peer can send 253 descriptors with
+// one byte, which stay open until the message has come or ctx ends: give Recv a ctx with a deadline if the peer is not trusted.
 //
 // Ownership: the tensors are the caller's, who closes them. A mapping ends with the last of its tensors.
 //
 // Errors: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
 // [dlpack.ErrValue], as soon as the first bytes are not those of a message, [dlpack.ErrLayout], [dlpack.ErrOverflow] and
 // [dlpack.ErrReadOnly] for a message that is not as Send writes it; [dlpack.ErrMemory] if the process may not map so much; those of the
-// socket; EMFILE if the process has no descriptor
-// left. After an error nothing is mapped and no descriptor is open; close conn, because a part of the message may be unread.
+// socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no descriptor is open; close conn, because
+// a part of the message may be unread. If ctx ends during the call, conn has no read deadline afterwards, even if the program had set one.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	ts, err := receivingWith(options).recv(ctx, conn)
 	if err != nil && err != io.EOF {

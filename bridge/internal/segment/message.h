@@ -40,7 +40,8 @@ CORE_API core_status segment_pack(segment_outbox *out, const DLTensor *const *te
                                   int writable, int64_t *failed, char *text, size_t text_size);
 CORE_API void segment_outbox_end(segment_outbox *out);
 
-/* Calls segment_hand_over for the segments of a message, and returns its errno, with a text; EROFS stands for EPERM and EACCES. */
+/* Calls segment_hand_over for the segments of a message, and returns its errno, with a text; EROFS stands for EPERM and EACCES. After
+ * an error it has decided for the segments before the one that the error is about. */
 CORE_API int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size);
 
 /* Finds the segment of a tensor that was checked, with this extent as the result. CORE_ERR_LAYOUT: it has no elements. With `writable`
