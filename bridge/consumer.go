@@ -20,7 +20,7 @@ type decoding struct {
 	writable bool
 	align    int
 	join     bool
-	copies   int64 // how many bytes copies and the descriptions of pieces may still take together
+	budget   Budget // of copies and the descriptions of pieces
 }
 
 // Writable makes tensors of [Decode] that are not read-only. The caller must be free to write to the frames. It does
@@ -125,10 +125,11 @@ func decodingOf(options []DecodeOption) (d decoding) {
 }
 
 func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, error) {
-	d.copies = 64 << 20
+	payload := int64(0)
 	for i := range from.count() {
-		d.copies += 4 * from.size(i)
+		payload += from.size(i)
 	}
+	d.budget = NewBudget(payload, d.join)
 	ts := make([]*dlpack.Tensor, 0, len(label.Tensors))
 	for i := range label.Tensors {
 		if !label.Tensors[i].IsDense() {
@@ -156,20 +157,15 @@ func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts
 		if rank := len(in.Shape); rank > dlpack.MaxRank {
 			return ts, errRank(rank)
 		}
-		if !d.join {
-			if err := d.spend(int64(in.Parts)*int64(pieceSize+32*len(in.Shape)), "the pieces of tensors in several parts take", "Join copies them"); err != nil {
+		if d.join {
+			t, err := d.joined(in, from)
+			if err != nil {
 				return ts, err
 			}
+			return append(ts, t), nil
 		}
 	}
-	if d.join && in.Parts > 1 {
-		t, err := d.joined(in, from)
-		if err != nil {
-			return ts, err
-		}
-		return append(ts, t), nil
-	}
-	for piece, err := range Pieces(in, from.size) {
+	for piece, err := range Pieces(in, from.size, &d.budget) {
 		if err != nil {
 			return ts, err
 		}
@@ -182,34 +178,15 @@ func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts
 	return ts, nil
 }
 
-// pieceSize is an upper bound of the memory that a piece takes in bytes, beside 32 for each dimension.
-const pieceSize = 512
-
-// spend takes n bytes from d.copies, and returns an error if fewer were left. The error text begins with what, which
-// says for what they are needed, and contains remedy.
-func (d *decoding) spend(n int64, what, remedy string) error {
-	if d.copies -= n; d.copies < 0 {
-		return fmt.Errorf("%s more than four times the payload and 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
-	}
-	return nil
-}
-
-func errRank(rank int) error {
-	return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
-}
-
 // joined returns a row-major copy of the tensor in several parts that in describes.
 func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
-	for _, err := range Pieces(in, from.size) { // find an error before memory is allocated
+	for _, err := range Pieces(in, from.size, &d.budget) { // find an error before memory is allocated
 		if err != nil {
 			return nil, err
 		}
 	}
 	what, err := DecodeTensor(in)
 	if err != nil {
-		return nil, err
-	}
-	if err := d.spend(what.NBytes, "Join copies", "without it a piece aliases its part"); err != nil {
 		return nil, err
 	}
 	memory, err := dlpack.New(dlpack.Uint8, what.NBytes)
@@ -237,7 +214,7 @@ func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 func fill(whole *dlpack.Tensor, strides []int64, in *tens.Tensor, from parts) error {
 	dim, _ := in.Slowest()
 	start, left := int64(0), in.Shape[dim]
-	for piece, err := range Pieces(in, from.size) {
+	for piece, err := range Pieces(in, from.size, nil) {
 		if err != nil {
 			return err
 		}
@@ -270,20 +247,32 @@ func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from
 	return t.CopyTo(to)
 }
 
+// DecodePiece is [DecodeTensor] for a tensor in one part, which has size bytes.
+//
+// Errors: those of [DecodeTensor]; [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions; [elements.ErrSize].
+func DecodePiece(t *tens.Tensor, size int64) (Description, error) {
+	if t != nil && len(t.Shape) > dlpack.MaxRank { // DecodeTensor would allocate strides for all of them
+		return Description{}, errRank(len(t.Shape))
+	}
+	what, err := DecodeTensor(t)
+	if err == nil && size != what.NBytes {
+		err = fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", t.Part, size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
+	}
+	return what, err
+}
+
+func errRank(rank int) error {
+	return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
+}
+
 // view returns a view of the one part in which the tensor that in describes lies.
 func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
-	if rank := len(in.Shape); rank > dlpack.MaxRank { // DecodeTensor would allocate strides for all of them
-		return nil, errRank(rank)
-	}
-	what, err := DecodeTensor(in)
-	if err != nil {
-		return nil, err
-	}
 	if in.Part < 0 || in.Part >= from.count() {
 		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartMissing)
 	}
-	if n := from.size(in.Part); n != what.NBytes {
-		return nil, fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", in.Part, n, what.DType, errtext.Shape(in.Shape), what.NBytes, elements.ErrSize)
+	what, err := DecodePiece(in, from.size(in.Part))
+	if err != nil {
+		return nil, err
 	}
 	return from.view(in.Part, dlpack.Spec{
 		DType:      what.DType,
@@ -301,8 +290,8 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	}
 	defer t.Close()
 	if errors.Is(t.RequireAlign(d.align), dlpack.ErrUnaligned) {
-		if err := d.spend(t.NumBytes(), "Align copies", "tensors that share a part alias it without Align"); err != nil {
-			return nil, err
+		if !d.budget.take(t.NumBytes()) {
+			return nil, errBudget("Align copies", "tensors that share a part alias it without Align")
 		}
 	}
 	aligned, _, err := t.Align(d.align)

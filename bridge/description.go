@@ -83,21 +83,75 @@ func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
 	return dim, what.NBytes / n, true, nil
 }
 
+// A Budget bounds the memory that the tensors of a message take beside its parts: the copies of its tensors, and what describes the pieces
+// of tensors in several parts. The parts may be shared by any number of tensors.
+type Budget struct {
+	Bytes, Taken     int64                 // how many bytes they may take, and how many they have taken
+	Piece, Dimension int64                 // the bytes of a piece, and those for each of its dimensions
+	Join             bool                  // instead the pieces of a tensor become one copy, which takes the bytes of its parts
+	Exceeded         func(b *Budget) error // returns the error of [Pieces] for more; nil stands for [dlpack.ErrMemory]
+}
+
+// NewBudget returns the budget of [Decode] for a message with a payload of so many bytes.
+func NewBudget(payload int64, join bool) Budget {
+	return Budget{Bytes: 64<<20 + 4*payload, Piece: 512, Dimension: 32, Join: join}
+}
+
+func errBudget(what, remedy string) error {
+	return fmt.Errorf("%s more than four times the payload and 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
+}
+
+// take takes n bytes, and reports whether so many were left.
+func (b *Budget) take(n int64) bool {
+	b.Taken += n
+	return b.Taken <= b.Bytes
+}
+
+// takePieces takes what the pieces of a tensor need.
+func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
+	if b == nil {
+		return nil
+	}
+	need := int64(t.Parts) * (b.Piece + b.Dimension*int64(len(t.Shape)))
+	if b.Join {
+		need = 0
+		for k := range t.Parts {
+			need += size(t.Part + k)
+		}
+	}
+	switch {
+	case b.take(need):
+		return nil
+	case b.Exceeded != nil:
+		return b.Exceeded(b)
+	case b.Join:
+		return errBudget("Join copies", "without it a piece aliases its part")
+	}
+	return errBudget("the pieces of tensors in several parts take", "Join copies them")
+}
+
 // Pieces returns an iterator over the pieces of a tensor, one for each of its payload parts, in the order of the parts.
 // A piece is a copy of t with one part, Part, and the indices of the slowest dimension that lie there. size returns the
 // size in bytes of the part with the given index. The only piece of a tensor of one part is t. A piece must not be used
-// after the next one has been requested.
+// after the next one has been requested. The memory of the pieces of a tensor in several parts is taken from the budget before
+// the first one; with nil it is not counted.
 //
-// Errors: those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of indices, at least one,
-// or the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that cannot be cut. An error ends the
+// Errors: that of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of indices, at
+// least one, or the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that cannot be cut. An error ends the
 // iteration.
-func Pieces(t *tens.Tensor, size func(part int) int64) iter.Seq2[*tens.Tensor, error] {
+func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2[*tens.Tensor, error] {
 	return func(yield func(*tens.Tensor, error) bool) {
 		if t == nil || t.Parts < 2 {
 			yield(t, nil)
 			return
 		}
-		dim, step, ok, err := Step(t)
+		var dim int
+		var step int64
+		var ok bool
+		err := budget.takePieces(t, size)
+		if err == nil {
+			dim, step, ok, err = Step(t)
+		}
 		if err == nil && !ok {
 			err = fmt.Errorf("%d parts of a tensor that cannot be cut: %w", t.Parts, tens.ErrInvalid)
 		}

@@ -161,26 +161,33 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	}
 	size := messageSize{frames: count, text: len(label.Metadata)}
 	join := options&C.DLB_DECODE_JOIN != 0
-	if err := checkPieces(label, msg.Parts, join, room); err != nil {
-		return err
-	}
+	var budget *bridge.Budget
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
 		size.text += len(t.Metadata)
-		pieces := 1
-		switch {
-		case !t.IsDense():
+		if !t.IsDense() {
 			size.tensors++
 			continue
-		case t.Parts > 1 && join:
-			size.joined++
-		case t.Parts > 1:
-			pieces = t.Parts
 		}
-		size.tensors += pieces
-		if rank := len(t.Shape); rank > dlpack.MaxRank { // before newMessage allocates memory for the dimensions
+		if rank := len(t.Shape); rank > dlpack.MaxRank { // before memory for the dimensions is allocated
 			return fmt.Errorf("bridge: tensor %d: rank %d is more than %d: %w", i, rank, dlpack.MaxRank, dlpack.ErrLayout)
 		}
+		pieces := 1
+		if t.Parts > 1 {
+			if pieces = t.Parts; budget == nil {
+				budget = budgetOf(msg.Parts, join, room)
+			}
+			for _, err := range bridge.Pieces(t, func(part int) int64 { return int64(len(msg.Parts[part])) }, budget) {
+				if err != nil {
+					return fmt.Errorf("bridge: tensor %d: %w", i, err)
+				}
+			}
+			if join {
+				pieces = 1
+				size.joined++
+			}
+		}
+		size.tensors += pieces
 		size.dims += 2 * len(t.Shape) * pieces
 	}
 	var joined []*dlpack.Tensor
@@ -216,7 +223,7 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 				at, copies = at+1, copies+1
 				continue
 			}
-			for piece, err := range bridge.Pieces(t, func(part int) int64 { return int64(m.frames[2+part].size) }) {
+			for piece, err := range bridge.Pieces(t, func(part int) int64 { return int64(m.frames[2+part].size) }, nil) {
 				if err == nil {
 					m.tensors[at].metadata = metadata
 					err = m.described(at, piece)
@@ -231,37 +238,22 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	})
 }
 
-// checkPieces returns an error if the tensors in several parts would take more than room bytes of memory, as pieces or, with join,
-// as copies. Without a limit, room is what bridge.Decode allows.
-func checkPieces(label *tens.Label, parts [][]byte, join bool, room int64) error {
-	limited := room != noLimit
-	if !limited {
-		room = 64 << 20
-		for _, part := range parts {
-			room += 4 * int64(len(part))
+// budgetOf returns the budget of tensors in several parts: that of [bridge.Decode], or room bytes unless that is noLimit. Pieces take more
+// than in Go.
+func budgetOf(parts [][]byte, join bool, room int64) *bridge.Budget {
+	payload := 0
+	for _, part := range parts {
+		payload += len(part)
+	}
+	b := bridge.NewBudget(int64(payload), join)
+	b.Piece, b.Dimension = perPiece, perPieceDimension
+	if room != noLimit {
+		b.Bytes = room
+		b.Exceeded = func(b *bridge.Budget) error {
+			return fmt.Errorf("tensors in several parts take %d bytes, where the limit leaves %d; DLB_LIMIT allows more (in Python, limit=)", b.Taken, b.Bytes)
 		}
 	}
-	need := int64(0)
-	for i := range label.Tensors {
-		t := &label.Tensors[i]
-		if t.Parts < 2 || !t.IsDense() {
-			continue
-		}
-		if !join {
-			need += int64(t.Parts) * int64(perPiece+perPieceDimension*len(t.Shape))
-			continue
-		}
-		for _, part := range parts[t.Part : t.Part+t.Parts] {
-			need += int64(len(part))
-		}
-	}
-	if need > room && limited {
-		return fmt.Errorf("dlbridge: tensors in several parts take %d bytes, where the limit leaves %d; DLB_LIMIT allows more (in Python, limit=)", need, room)
-	}
-	if need > room {
-		return fmt.Errorf("bridge: tensors in several parts take %d bytes, more than four times the payload and 64 MiB: %w", need, dlpack.ErrMemory)
-	}
-	return nil
+	return &b
 }
 
 // joinedOf returns copies of the tensors in several parts, in their order. The caller closes them.

@@ -10,8 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
-	"github.com/dlbridge/dlbridge/bridge/elements"
-	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -122,13 +120,10 @@ func (m *message) tensor(i, frame, part, parts int, t *dlpack.Tensor) {
 
 // described sets tensor i to a view of its payload part, which t, from the label, describes.
 func (m *message) described(i int, t *tens.Tensor) error {
-	what, err := bridge.DecodeTensor(t)
+	frame := &m.frames[2+t.Part]
+	what, err := bridge.DecodePiece(t, int64(frame.size))
 	if err != nil {
 		return err
-	}
-	frame := &m.frames[2+t.Part]
-	if int64(frame.size) != what.NBytes {
-		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
 	}
 	m.tensors[i].part, m.tensors[i].parts = C.size_t(t.Part), 1
 	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)
