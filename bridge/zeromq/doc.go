@@ -24,8 +24,11 @@
 // libzmq has written the part, one of its threads releases libzmq's share of the memory. Smaller parts are copied, which is
 // cheaper, and so are parts in borrowed memory.
 //
-// When a peer of a bound socket goes, its messages are released within about 10 milliseconds, without a call of the program. A ROUTER, DEALER,
-// REP or PAIR that has messages to receive keeps them until these are received: a program that sends on such a socket must also receive.
+// When a peer of a bound socket goes, the messages for it are released soon, without a call of the program. A socket that has messages to
+// receive keeps them until those are received: a program that sends on a ROUTER, DEALER, REP or PAIR must also receive.
+//
+// A deadline ends the time for which a call waits. Send and Recv hand all frames of a message over at once, whatever their number: for
+// very many frames that takes longer than the deadline.
 //
 // # Receiving
 //
@@ -54,11 +57,14 @@
 //   - It may end the process when the time of [Linger] is over, which is at once for Linger(0), while a message of several frames is partly
 //     sent, and the peer closes the connection at the same moment. Without Linger, which waits until all is sent, this does not happen.
 //   - It ends the process when a peer of a ROUTER or REP has chosen the routing id that libzmq gives the next peer without one. libzmq counts
-//     these ids up from a number of rand() of C, which [NewContext] seeds from the randomness of the system. A peer can still try ids, at a
-//     chance of 1 in 2^32 for each that it holds and each peer that then connects. It need not guess if the program calls srand itself, or
-//     tells a peer the id of another.
+//     these ids up from a number of rand() of C, which [NewContext] seeds from the randomness of the system. A peer can still guess: an id
+//     that it chooses is that of the next peer with a chance of 1 in 2^32. It need not guess if the program calls srand itself, or tells a
+//     peer an id that libzmq gave.
 //   - A REP sends one answer to nobody, the answer to the next request, after a peer has sent a message without the envelope of a REQ and has
 //     gone before Recv. The client of that request waits; give its Recv a deadline, and let it ask again on a new socket.
+//   - A PUSH or DEALER may send the first frames of a message to one peer and the others to another, if a peer goes at this moment. A message
+//     in one frame ([Message.Pack]) arrives whole, or not at all.
+//   - A PAIR ignores all peers but one, and keeps a descriptor for each until the peer closes the connection.
 //   - A peer of a PUB may subscribe to prefixes of any length, which the PUB keeps. [MaxFrame] limits them.
 //   - If the peer of a PUSH or PUB goes while Send hands the frames of a long message over, libzmq may never release those that it has taken.
 //     The memory of their tensors then stays until the process ends, and the counter of exports does not fall.
