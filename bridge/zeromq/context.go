@@ -123,7 +123,8 @@ func NewContext(options ...ContextOption) (*Context, error) {
 			return nil, failed("context: set "+o.label, err)
 		}
 	}
-	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}, inprocs: inprocs{map[string]*Socket{}, map[string][]*Socket{}, nil}}, nil
+	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{},
+		inprocs: inprocs{bound: map[string]*Socket{}, waiting: map[string]map[*Socket]bool{}}}, nil
 }
 
 // Close closes all sockets of the context, and waits until their messages have been sent or the time of [Linger] has

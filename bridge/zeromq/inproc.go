@@ -11,7 +11,6 @@ import "C"
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -28,15 +27,12 @@ import (
 // The mutex of the context guards it.
 type inprocs struct {
 	bound   map[string]*Socket
-	waiting map[string][]*Socket // the open sockets whose connections wait; libzmq keeps those of closed ones, so the key stays
-	last    unsafe.Pointer       // the socket for the connections that still wait at the end
+	waiting map[string]map[*Socket]bool // endpoints for which connections may wait, with the open ROUTER and REP that have made them
+	last    unsafe.Pointer              // the socket for the connections that still wait at the end
 }
 
 // inproc reports whether an endpoint is one of inproc.
 func inproc(endpoint string) bool { return strings.HasPrefix(endpoint, "inproc://") }
-
-// writes reports whether libzmq writes to a connection of the socket when it is bound.
-func writes(s *Socket) bool { return s.kind == Router || s.kind == Rep }
 
 // before returns an error if libzmq must not be called.
 func (c *Context) before(s *Socket, verb, endpoint string) error {
@@ -50,9 +46,9 @@ func (c *Context) before(s *Socket, verb, endpoint string) error {
 			return fmt.Errorf("nothing is bound to it yet, which takes one more socket (see MaxSockets): %w", err)
 		}
 		c.inprocs.last = last
-	case verb == "bind" && s.kind == Pair && slices.ContainsFunc(waiting, writes):
+	case verb == "bind" && s.kind == Pair && len(waiting) > 0:
 		return fmt.Errorf("a ROUTER or REP has connected to it, which a PAIR cannot take: %w", Errno(syscall.EINVAL))
-	case verb != "bind" && verb != "connect" && writes(s) && slices.Contains(waiting, s):
+	case verb != "bind" && verb != "connect" && waiting[s]:
 		return fmt.Errorf("nothing is bound to it yet; Close ends the connection: %w", Errno(syscall.EINVAL))
 	}
 	return nil
@@ -60,31 +56,27 @@ func (c *Context) before(s *Socket, verb, endpoint string) error {
 
 // after remembers what libzmq has done.
 func (c *Context) after(s *Socket, verb, endpoint string) {
-	switch {
+	switch bound := c.inprocs.bound[endpoint]; {
 	case verb == "bind":
 		c.inprocs.bound[endpoint] = s
 		delete(c.inprocs.waiting, endpoint)
-	case verb == "connect" && c.inprocs.bound[endpoint] == nil:
-		c.inprocs.waiting[endpoint] = append(c.inprocs.waiting[endpoint], s)
-	case verb == "connect":
-	case c.inprocs.bound[endpoint] == s:
+	case verb == "connect" && bound == nil:
+		if c.inprocs.waiting[endpoint] == nil {
+			c.inprocs.waiting[endpoint] = map[*Socket]bool{}
+		}
+		if s.kind == Router || s.kind == Rep {
+			c.inprocs.waiting[endpoint][s] = true
+		}
+	case verb != "connect" && bound == s:
 		delete(c.inprocs.bound, endpoint)
-	default:
-		c.forgetWaiting(s, endpoint)
 	}
 }
 
-// forget forgets a socket, before it is closed.
+// forget forgets a socket, before it is closed. libzmq keeps its connections that wait.
 func (c *Context) forget(s *Socket) {
 	maps.DeleteFunc(c.inprocs.bound, func(_ string, bound *Socket) bool { return bound == s })
-	for endpoint := range c.inprocs.waiting {
-		c.forgetWaiting(s, endpoint)
-	}
-}
-
-func (c *Context) forgetWaiting(s *Socket, endpoint string) {
-	if waiting, found := c.inprocs.waiting[endpoint]; found {
-		c.inprocs.waiting[endpoint] = slices.DeleteFunc(waiting, func(other *Socket) bool { return other == s })
+	for _, sockets := range c.inprocs.waiting {
+		delete(sockets, s)
 	}
 }
 

@@ -186,7 +186,8 @@ func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 }
 
 // Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
-// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a free port. A port is a number from 1 to 65535, or "*".
+// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a free port. A port is a number from 1 to 65535, or "*". A PAIR cannot bind to an
+// endpoint of inproc to which a ROUTER or REP has connected.
 func (s *Socket) Bind(endpoint string) (string, error) {
 	return s.endpoint("bind", endpoint)
 }
@@ -204,7 +205,8 @@ func (s *Socket) Unbind(endpoint string) error {
 }
 
 // Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the connection that wait to
-// be received, except one, which [Poll] may have seen and the next call receives.
+// be received, except one, which [Poll] may have seen and the next call receives. A ROUTER or REP cannot disconnect from an endpoint of
+// inproc before a socket binds to it, but can be closed.
 func (s *Socket) Disconnect(endpoint string) error {
 	_, err := s.endpoint("disconnect", endpoint)
 	return err

@@ -261,6 +261,20 @@ func TestMemoryForAPeerThatHasGoneIsReleasedWithoutACall(t *testing.T) {
 	}
 }
 
+// Without a descriptor only the signal of a peer that goes is missed.
+func TestASendThatDoesNotWaitNeedsNoDescriptor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pub := newSocket(t, newContext(t), zeromq.Pub)
+	_, err := pub.Bind("inproc://descriptors")
+	require.NoError(t, err)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}))
+	err = pub.SendFrames(deadline(t), [][]byte{nil})
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.NoError(t, err)
+}
+
 // A look asks for no other look, and keeps no socket.
 func TestLooksEndWithTheLastSend(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
