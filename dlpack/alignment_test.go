@@ -19,8 +19,7 @@ func TestAlignmentOfDeviceMemoryCountsItsByteOffset(t *testing.T) {
 	p := dlpacktest.Produce(t, dlpacktest.Config{
 		Shape: []int64{4}, DeviceType: int32(dlpack.CUDA), ByteOffset: 4,
 	})
-	tensor := must.Do(dlpack.Import(p.Managed()))(t)
-	defer tensor.Close()
+	tensor := must.Own(dlpack.Import(p.Managed()))(t)
 	require.Zero(t, tensor.Data()%256, "the data itself is aligned")
 	assert.Equal(t, 4, tensor.Alignment())
 	assert.NoError(t, tensor.RequireAlign(4))

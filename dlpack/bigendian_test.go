@@ -15,13 +15,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // G27: the formats have elements little-endian, and no bytes are swapped, so there is no build for a big-endian machine.
 func TestG27BigEndianMachinesAreRefusedAtBuildTime(t *testing.T) {
 	const reason, file = "does_not_support_big_endian_machines", "bigendian.go"
-	platforms, err := exec.Command("go", "tool", "dist", "list").Output()
-	require.NoError(t, err)
+	platforms := must.Do(exec.Command("go", "tool", "dist", "list").Output())(t)
 	refused := []string{}
 	for platform := range strings.FieldsSeq(string(platforms)) {
 		arch, ok := strings.CutPrefix(platform, "linux/")
@@ -38,9 +39,8 @@ func TestG27BigEndianMachinesAreRefusedAtBuildTime(t *testing.T) {
 	}
 	assert.Equal(t, []string{"mips", "mips64", "ppc64", "s390x"}, slices.Sorted(slices.Values(refused)))
 	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, file, nil, 0)
-	require.NoError(t, err)
-	_, err = new(types.Config).Check("dlpack", files, []*ast.File{parsed}, nil)
+	parsed := must.Do(parser.ParseFile(files, file, nil, 0))(t)
+	_, err := new(types.Config).Check("dlpack", files, []*ast.File{parsed}, nil)
 	assert.ErrorContains(t, err, reason)
 
 	compile := exec.Command("cc", "-fsyntax-only", "-I../include", "-U__BYTE_ORDER__", "-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__", "-x", "c", "internal/core/core.h")

@@ -111,8 +111,7 @@ func TestCopyToInsideOneMemory(t *testing.T) {
 }
 
 func TestCopyToOfClosedTensorsIsErrClosed(t *testing.T) {
-	open := must.Do(dlpack.New(dlpack.Float32, 2))(t)
-	defer open.Close()
+	open := must.Own(dlpack.New(dlpack.Float32, 2))(t)
 	shut := must.Do(dlpack.New(dlpack.Float32, 2))(t)
 	shut.Close()
 	assert.ErrorIs(t, open.CopyTo(shut), dlpack.ErrClosed)
@@ -180,8 +179,7 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 	for i := range src {
 		src[i] = int32(r.Uint32())
 	}
-	a := must.Do(dlpack.FromSlice(src, n, n))(t)
-	defer a.Close()
+	a := must.Own(dlpack.FromSlice(src, n, n))(t)
 	columns, copied, err := a.Contiguous(dlpack.ColumnMajor)
 	require.NoError(t, err)
 	require.True(t, copied)
@@ -194,8 +192,7 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 			}
 		}
 	}
-	back := must.Do(columns.Copy())(t)
-	defer back.Close()
+	back := must.Own(columns.Copy())(t)
 	values := must.Do(dlpack.Values[int32](back))(t)
 	for i := range values {
 		if values[i] != src[i] {
@@ -209,10 +206,8 @@ func TestG18OnlyCopiesHaveTheFlag(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer base.Close()
-	copied := must.Do(base.Copy())(t)
-	defer copied.Close()
-	nibbles := must.Do(dlpack.New(dlpack.MakeDataType(dlpack.CodeInt, 4, 1), 2, 3))(t)
-	defer nibbles.Close()
+	copied := must.Own(base.Copy())(t)
+	nibbles := must.Own(dlpack.New(dlpack.MakeDataType(dlpack.CodeInt, 4, 1), 2, 3))(t)
 	first := func(x *dlpack.Tensor, _ bool, err error) (*dlpack.Tensor, error) { return x, err }
 	imported := func(m unsafe.Pointer, err error) (*dlpack.Tensor, error) {
 		require.NoError(t, err)
@@ -244,8 +239,7 @@ func TestG18OnlyCopiesHaveTheFlag(t *testing.T) {
 		"New": {func() (*dlpack.Tensor, error) { return dlpack.New(dlpack.Float32, 2) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := must.Do(test.made())(t)
-			defer x.Close()
+			x := must.Own(test.made())(t)
 			assert.Equal(t, test.want, x.Flags())
 			if x.Flags()&dlpack.IsCopied != 0 {
 				assert.False(t, dlpack.SharesMemory(x, base) || dlpack.SharesMemory(x, copied))

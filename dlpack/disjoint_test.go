@@ -23,10 +23,8 @@ func TestDisjointKnowsWhatHasNoByteInCommon(t *testing.T) {
 		return v
 	}
 	even, odd := view(layout.All(), layout.All().By(2)), view(layout.All(), layout.From(1).By(2))
-	bytes := must.Do(odd.Bitcast(dlpack.Float32))(t)
-	defer bytes.Close()
-	device := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA)}).Managed()))(t)
-	defer device.Close()
+	bytes := must.Own(odd.Bitcast(dlpack.Float32))(t)
+	device := must.Own(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA)}).Managed()))(t)
 	for _, test := range []struct {
 		name string
 		a, b *dlpack.Tensor

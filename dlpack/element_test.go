@@ -73,10 +73,8 @@ func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 						memory[i] &= 1<<dt.Bits() - 1
 					}
 				}
-				tensor := must.Do(dlpack.FromBytes(memory[1:], dlpack.Spec{DType: dt, Shape: []int64{count}, Padded: padded}))(t)
-				defer tensor.Close()
-				numbers := must.Do(tensor.Convert(dlpack.Float64))(t)
-				defer numbers.Close()
+				tensor := must.Own(dlpack.FromBytes(memory[1:], dlpack.Spec{DType: dt, Shape: []int64{count}, Padded: padded}))(t)
+				numbers := must.Own(tensor.Convert(dlpack.Float64))(t)
 				want := must.Do(dlpack.Values[float64](numbers))(t)
 				before := append([]byte{}, memory...)
 				for i := range int64(count) {
@@ -149,8 +147,7 @@ func checkElements[T dlpack.Element](t *testing.T, values ...T) {
 		rows := fromSlice(t, memory, 2, 3)
 		defer rows.Close()
 		assert.Equal(t, dlpack.DataTypeOf[T](), rows.DType())
-		tensor := must.Do(rows.Transpose())(t)
-		defer tensor.Close()
+		tensor := must.Own(rows.Transpose())(t)
 		for i := range int64(6) {
 			want := memory[i]
 			got := must.Do(dlpack.At[T](tensor, i%3, i/3))(t)
@@ -233,8 +230,7 @@ func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
 		{dlpack.Complex128, complex64(1i), complex128(1i)},
 	} {
 		t.Run(fmt.Sprintf("%v %T %v", test.dt, test.value, test.value), func(t *testing.T) {
-			tensor := must.Do(dlpack.New(test.dt, 3))(t)
-			defer tensor.Close()
+			tensor := must.Own(dlpack.New(test.dt, 3))(t)
 			err := tensor.SetAt(test.value, 1)
 			got, atErr := tensor.At(1)
 			require.NoError(t, atErr)
@@ -253,14 +249,10 @@ func TestElementsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer tensor.Close()
-	readOnly := must.Do(dlpack.FromReadOnly([]float32{1}))(t)
-	defer readOnly.Close()
-	bools := must.Do(dlpack.FromBytes([]byte{2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{1}}))(t)
-	defer bools.Close()
-	device := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{1}}).Managed()))(t)
-	defer device.Close()
-	empty := must.Do(dlpack.New(dlpack.Float32, 2, 0))(t)
-	defer empty.Close()
+	readOnly := must.Own(dlpack.FromReadOnly([]float32{1}))(t)
+	bools := must.Own(dlpack.FromBytes([]byte{2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{1}}))(t)
+	device := must.Own(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{1}}).Managed()))(t)
+	empty := must.Own(dlpack.New(dlpack.Float32, 2, 0))(t)
 	for _, test := range []struct {
 		name           string
 		tensor         *dlpack.Tensor
@@ -303,8 +295,7 @@ func TestElementsAreRefused(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
 	_, err = dlpack.At[bool](bools, 0)
 	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
-	_, err = dlpack.At[int32](tensor, 0, 0)
-	assert.ErrorIs(t, err, dlpack.ErrDType)
+	must.Fail(dlpack.At[int32](tensor, 0, 0))(t, dlpack.ErrDType)
 	assert.ErrorIs(t, dlpack.SetAt(tensor, 1.0, 0, 0), dlpack.ErrDType)
 }
 
@@ -385,8 +376,7 @@ func TestElementsAreFoundFromTheEnd(t *testing.T) {
 			}
 		}
 	}
-	row := must.Do(tensor.Narrow(-1, -2, 2))(t)
-	defer row.Close()
+	row := must.Own(tensor.Narrow(-1, -2, 2))(t)
 	assert.Equal(t, uintptr(unsafe.Pointer(&data[1])), row.Data())
 	assert.Equal(t, []int64{3, 2, 0, 0}, []int64{tensor.Dim(-1), tensor.Dim(-2), tensor.Dim(2), tensor.Dim(-3)})
 	assert.Equal(t, []int64{1, 3, 0, 0}, []int64{tensor.Stride(-1), tensor.Stride(-2), tensor.Stride(2), tensor.Stride(math.MinInt)})

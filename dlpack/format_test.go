@@ -27,14 +27,10 @@ func TestFormatPrintsElementsAsNumPyDoes(t *testing.T) {
 	}
 	long := fromSlice(t, counted)
 	small := fromSlice(t, []float32{1, 2.5, -3, 4, 5, 6e9}, 2, 3)
-	scalar := must.Do(fromSlice(t, []uint8{7}).Reshape())(t)
-	defer scalar.Close()
-	repeated := must.Do(scalar.Broadcast(1<<40, 2))(t)
-	defer repeated.Close()
-	turned := must.Do(small.Transpose(1, 0))(t)
-	defer turned.Close()
-	deep := must.Do(dlpack.New(dlpack.Int8, 8, 8, 8, 8, 8))(t)
-	defer deep.Close()
+	scalar := must.Own(fromSlice(t, []uint8{7}).Reshape())(t)
+	repeated := must.Own(scalar.Broadcast(1<<40, 2))(t)
+	turned := must.Own(small.Transpose(1, 0))(t)
+	deep := must.Own(dlpack.New(dlpack.Int8, 8, 8, 8, 8, 8))(t)
 	for want, x := range map[string]*dlpack.Tensor{
 		"float32[2 3] on cpu [[1 2.5 -3] [4 5 6e+09]]":                 small,
 		"float32[3 2] strides [1 3] on cpu [[1 4] [2.5 5] [-3 6e+09]]": turned,
@@ -96,11 +92,9 @@ func TestUseReturnsErrors(t *testing.T) {
 	var none *dlpack.Tensor
 	assert.ErrorIs(t, dlpack.Use(none, never), dlpack.ErrClosed)
 	assert.ErrorIs(t, dlpack.Use(fromSlice(t, []int8{1}), never), dlpack.ErrDType)
-	column := must.Do(x.Slice(layout.All(), layout.Range(0, 1)))(t)
-	defer column.Close()
+	column := must.Own(x.Slice(layout.All(), layout.Range(0, 1)))(t)
 	assert.ErrorIs(t, dlpack.Use(column, never), dlpack.ErrLayout)
-	fixed := must.Do(dlpack.FromReadOnly(data))(t)
-	defer fixed.Close()
+	fixed := must.Own(dlpack.FromReadOnly(data))(t)
 	assert.ErrorIs(t, dlpack.Use(fixed, never), dlpack.ErrReadOnly)
 	assert.PanicsWithValue(t, "called", func() { _ = dlpack.Use(x, never) })
 	require.NoError(t, dlpack.Use(x, func(values []float32) error {

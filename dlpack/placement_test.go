@@ -76,8 +76,7 @@ func TestCopiesOfSlicesInsideObjectsWithPointers(t *testing.T) {
 				{"Convert", func() (*dlpack.Tensor, error) { return src.Convert(dlpack.Uint8) }},
 			} {
 				t.Run(operation.name, func(t *testing.T) {
-					c := must.Do(operation.run())(t)
-					defer c.Close()
+					c := must.Own(operation.run())(t)
 					got := must.Do(dlpack.Values[uint8](c))(t)
 					require.True(t, string(want) == string(got))
 				})
@@ -595,8 +594,7 @@ func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 				require.True(t, bytes.Equal(want, got))
 
 				clear(got)
-				signed := must.Do(dst.Bitcast(dlpack.Int8))(t)
-				defer signed.Close()
+				signed := must.Own(dst.Bitcast(dlpack.Int8))(t)
 				require.NoError(t, x.ConvertTo(signed))
 				require.True(t, bytes.Equal(want, got))
 

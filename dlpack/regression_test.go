@@ -216,8 +216,7 @@ func TestAppendBytesReadsBeforeItWrites(t *testing.T) {
 	data := []uint8{0, 1, 2, 3, 4, 5}
 	tensor := fromSlice(t, data, 2, 3)
 	defer tensor.Close()
-	turned := must.Do(tensor.Transpose())(t)
-	defer turned.Close()
+	turned := must.Own(tensor.Transpose())(t)
 	got := must.Do(turned.AppendBytes(data[:0]))(t)
 	assert.Equal(t, []uint8{0, 3, 1, 4, 2, 5}, got)
 	assert.Equal(t, []uint8{0, 1, 2, 3, 4, 5}, data)
@@ -238,8 +237,7 @@ func TestLanesOfElementsThatLieBackwards(t *testing.T) {
 	int4x3 := dlpack.MakeDataType(dlpack.CodeInt, 4, 3)
 	padded := fromBytes(t, []byte{0x21, 0x03, 0x54, 0x06, 0x87, 0x09}, dlpack.Spec{DType: int4x3, Shape: []int64{3}, Padded: true})
 	defer padded.Close()
-	backwards := must.Do(padded.Flip())(t)
-	defer backwards.Close()
+	backwards := must.Own(padded.Flip())(t)
 	memory := make([]byte, 5)
 	packed := fromBytes(t, memory, dlpack.Spec{DType: int4x3, Shape: []int64{3}})
 	defer packed.Close()
@@ -311,8 +309,7 @@ func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
 func TestRecordsAreTheCallers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	withLedger(t)
-	tensor := must.Do(dlpack.New(dlpack.Float32, 4, 5))(t)
-	defer tensor.Close()
+	must.Own(dlpack.New(dlpack.Float32, 4, 5))(t)
 	live := dlpack.Live()
 	live[0].Shape[0] = 99
 	clear(live[0].Stack)

@@ -17,10 +17,8 @@ import (
 // Not under the race detector, where a sync.Pool forgets things at random, nor under AddressSanitizer, where
 // more values escape to the heap.
 func TestAViewIsOneAllocation(t *testing.T) {
-	tensor := must.Do(dlpack.New(dlpack.Float32, 3, 4, 5))(t)
-	defer tensor.Close()
-	largest := must.Do(dlpack.New(dlpack.Float32, 3, 4, 5, 1, 2, 3, 4))(t)
-	defer largest.Close()
+	tensor := must.Own(dlpack.New(dlpack.Float32, 3, 4, 5))(t)
+	largest := must.Own(dlpack.New(dlpack.Float32, 3, 4, 5, 1, 2, 3, 4))(t)
 	one := func(name string, tensor *dlpack.Tensor, make func(t *dlpack.Tensor) (*dlpack.Tensor, error)) {
 		allocations := testing.AllocsPerRun(200, func() {
 			v, err := make(tensor)
@@ -58,8 +56,7 @@ func TestAViewIsOneAllocation(t *testing.T) {
 
 // A description with more dimensions than a tensor can have is refused before room is made for them.
 func TestShapesThatAreTooLongCostNothing(t *testing.T) {
-	tensor := must.Do(dlpack.FromSlice(make([]float32, 1)))(t)
-	defer tensor.Close()
+	tensor := must.Own(dlpack.FromSlice(make([]float32, 1)))(t)
 	long := make([]int64, 1<<20)
 	for i := range long {
 		long[i] = 1

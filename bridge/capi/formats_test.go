@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
@@ -17,8 +18,7 @@ import (
 func TestEveryFormatHasItsRows(t *testing.T) {
 	const needs = "%s: a format needs a row in FORMATS of formats.h, and in STREAMS if it has DecodeFirstTo and in RULES if it has rules; " +
 		"a row in formats.go, with decode, encode and, for RULES, rules; and the declarations of its functions in include/dlbridge.h"
-	source, err := os.ReadFile("formats.h")
-	require.NoError(t, err)
+	source := must.Do(os.ReadFile("formats.h"))(t)
 	rows := func(list string) (names []string) {
 		text := regexp.MustCompile(`#define ` + list + `\(X\)((?:.*\\\n)*.*\n)`).FindSubmatch(source)
 		require.NotNil(t, text, list)
@@ -29,12 +29,10 @@ func TestEveryFormatHasItsRows(t *testing.T) {
 	}
 	named, streams, rules := rows("FORMATS"), rows("STREAMS"), rows("RULES")
 	require.Len(t, named, len(formats))
-	files, err := filepath.Glob("../*/*.go")
-	require.NoError(t, err)
+	files := must.Do(filepath.Glob("../*/*.go"))(t)
 	found := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := must.Do(os.ReadFile(file))(t)
 		if regexp.MustCompile(`(?m)^func DecodeView\(`).Match(text) {
 			found++
 			assert.Contains(t, named, filepath.Base(filepath.Dir(file)), needs, file)

@@ -185,8 +185,7 @@ func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
 		}
 	}
 	for _, align := range []int{-1, 3, 512} {
-		_, err := decthings.Decode(numbers(t, 0, 1), decthings.Align(align))
-		assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+		must.Fail(decthings.Decode(numbers(t, 0, 1), decthings.Align(align)))(t, dlpack.ErrUnaligned)
 	}
 }
 
@@ -244,8 +243,7 @@ func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
 		require.Equal(t, oursErr, err)
 		require.Equal(t, m, n)
 		if err == nil {
-			_, err = decthings.DecodeFrom(frame, decthings.In(d))
-			require.ErrorIs(t, err, decthings.ErrTrailing)
+			must.Fail(decthings.DecodeFrom(frame, decthings.In(d)))(t, decthings.ErrTrailing)
 			require.Equal(t, ours.Elements, got.Elements)
 			if got.Tensor != nil {
 				want := must.Do(decthings.AppendTensor(nil, ours.Tensor))(t)
@@ -262,25 +260,18 @@ func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
 
 func TestOnlyRowsOfBytesAreDecoded(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	base := must.Do(dlpack.New(dlpack.Uint8, 4, 4))(t)
-	defer base.Close()
-	step := must.Do(base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, Strides: []int64{2}}))(t)
-	defer step.Close()
-	words := must.Do(base.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{8}}))(t)
-	defer words.Close()
+	base := must.Own(dlpack.New(dlpack.Uint8, 4, 4))(t)
+	step := must.Own(base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, Strides: []int64{2}}))(t)
+	words := must.Own(base.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{8}}))(t)
 	for _, none := range []*dlpack.Tensor{base, step, words} {
-		_, err := decthings.DecodeFrom(none)
-		assert.ErrorIs(t, err, dlpack.ErrLayout)
+		must.Fail(decthings.DecodeFrom(none))(t, dlpack.ErrLayout)
 	}
 	closed := must.Do(dlpack.New(dlpack.Uint8, 4))(t)
 	closed.Close()
-	_, err := decthings.DecodeFrom(closed)
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	must.Fail(decthings.DecodeFrom(closed))(t, dlpack.ErrClosed)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Code: 1, Bits: 8, Lanes: 1, DeviceType: 2, Shape: []int64{4}})
-	device := must.Do(dlpack.Import(p.Managed()))(t)
-	defer device.Close()
-	_, err = decthings.DecodeFrom(device)
-	assert.ErrorIs(t, err, dlpack.ErrDevice)
+	device := must.Own(dlpack.Import(p.Managed()))(t)
+	must.Fail(decthings.DecodeFrom(device))(t, dlpack.ErrDevice)
 }
 
 func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
@@ -336,8 +327,7 @@ func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 			}
 		}
 	}
-	_, err := decthings.Decode([]byte{7, 0, 1}, decthings.In(9))
-	assert.ErrorIs(t, err, decthings.ErrDialect)
+	must.Fail(decthings.Decode([]byte{7, 0, 1}, decthings.In(9)))(t, decthings.ErrDialect)
 }
 
 // FuzzDecode: a decoded tensor is encoded as the same bytes, whatever its alignment is.

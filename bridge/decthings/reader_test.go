@@ -155,8 +155,7 @@ func TestReaderOfNothingIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
-				_, err := r.Next()
-				assert.ErrorIs(t, err, elements.ErrNil)
+				must.Fail(r.Next())(t, elements.ErrNil)
 			}
 		})
 	}

@@ -67,8 +67,7 @@ func TestRulesThatAreNoneAreRefused(t *testing.T) {
 	_, err := decthings.DecodeRules([]byte(`[]`))
 	assert.EqualError(t, err, `decthings: invalid rules: "[]": not a JSON object (byte 0)`)
 	for _, rules := range []decthings.Rules{{Shape: []int64{-2}}, {AllowedTypes: []decthings.Type{0}}, {AllowedTypes: []decthings.Type{17}}} {
-		_, err := json.Marshal(&rules)
-		assert.ErrorIs(t, err, decthings.ErrRules)
+		must.Fail(json.Marshal(&rules))(t, decthings.ErrRules)
 		assert.ErrorIs(t, rules.Check(decthings.U8, nil), decthings.ErrRules)
 	}
 }

@@ -304,8 +304,7 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 				again := must.Do(decthings.AppendHeader(nil, decthings.U8, []int64{0, n}))(t)
 				assert.Equal(t, data, again)
 				for cut := 3; cut < len(data); cut++ {
-					_, err := decthings.DecodeView(data[:cut], decthings.Doc)
-					assert.ErrorIs(t, err, decthings.ErrTruncated)
+					must.Fail(decthings.DecodeView(data[:cut], decthings.Doc))(t, decthings.ErrTruncated)
 				}
 			})
 		}
@@ -345,6 +344,5 @@ func TestRanksOf253AndMoreAreOneByte(t *testing.T) {
 	assert.Equal(t, []byte{7, 255, 1}, header[:3])
 	view := must.Do(decthings.DecodeView(append(header, 9), decthings.Doc))(t)
 	assert.Equal(t, shape, view.Shape)
-	_, err := decthings.AppendHeader(nil, decthings.U8, append(shape, 1))
-	assert.ErrorIs(t, err, decthings.ErrRank)
+	must.Fail(decthings.AppendHeader(nil, decthings.U8, append(shape, 1)))(t, decthings.ErrRank)
 }

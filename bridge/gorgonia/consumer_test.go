@@ -297,8 +297,7 @@ func TestG75ComputationInPlaceLandsInForeignMemory(t *testing.T) {
 				d := f.wrap(t)
 				got := must.Do(result(c.do(d)))(t)
 				assert.Equal(t, f.Data(), got.Uintptr(), "the result is elsewhere")
-				now := must.Do(f.Copy())(t)
-				defer now.Close()
+				now := must.Own(f.Copy())(t)
 				values := must.Do(dlpack.Values[float32](now))(t)
 				for i, v := range values {
 					assert.Equal(t, float32(c.want(was(int64(i)), float64(i))), v, "element %d", i)
@@ -552,8 +551,7 @@ func TestDenseKeepsGoMemory(t *testing.T) {
 func TestAReturnedTensorForgetsTheOwner(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
-	x := must.Do(dlpack.Import(p.Managed()))(t)
-	defer x.Close()
+	x := must.Own(dlpack.Import(p.Managed()))(t)
 	d, release, err := gorgonia.Dense(x)
 	require.NoError(t, err)
 	tensor.ReturnTensor(d)

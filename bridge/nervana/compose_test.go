@@ -196,8 +196,7 @@ func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	assert.Equal(t, []int32{-1, 1, 2, -1, -1, 5, 6, -1}, data)
 
 	// Odd columns can be written to even columns, because the two have no byte in common.
-	even := must.Do(tensor.Slice(layout.All(), layout.All().By(2)))(t)
-	defer even.Close()
+	even := must.Own(tensor.Slice(layout.All(), layout.All().By(2)))(t)
 	joined := must.Do(nervana.Concat(1, part(0, layout.All(), layout.Range(3, 4)), part(0, layout.All(), layout.Range(1, 2))))(t)
 	require.NoError(t, nervana.Compose(even, joined, tensor))
 	assert.Equal(t, []int32{-1, 1, 1, -1, -1, 5, 5, -1}, data)
@@ -216,8 +215,7 @@ func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
 	defer source.Close()
 	memory := fromSlice(t, make([]float32, 4))
 	defer memory.Close()
-	dst := must.Do(memory.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 1}}))(t)
-	defer dst.Close()
+	dst := must.Own(memory.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 1}}))(t)
 	rows := must.Do(source.Split(0, 1, 1))(t)
 	defer rows[0].Close()
 	defer rows[1].Close()

@@ -93,8 +93,7 @@ func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 // G34: a tensor of any layout is encoded in row-major order.
 func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	base := must.Do(dlpack.FromSlice([]int32{1, 2, 3, 4, 5, 6}))(t)
-	defer base.Close()
+	base := must.Own(dlpack.FromSlice([]int32{1, 2, 3, 4, 5, 6}))(t)
 	for _, test := range []struct {
 		name           string
 		shape, strides []int64
@@ -107,8 +106,7 @@ func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 		{"empty", []int64{0, 3}, []int64{7, 9}, 0, []int32{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			view := must.Do(base.View(dlpack.Spec{DType: dlpack.Int32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset}))(t)
-			defer view.Close()
+			view := must.Own(base.View(dlpack.Spec{DType: dlpack.Int32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset}))(t)
 			for name, form := range forms {
 				message, err := tensorflow.AppendTensor(nil, view, form...)
 				require.NoError(t, err, name)
@@ -182,8 +180,7 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 		assert.Equal(t, "before", string(out))
 		in.Close()
 	}
-	flags, err := dlpack.FromBytes([]byte{1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{2}})
-	require.NoError(t, err)
+	flags := must.Do(dlpack.FromBytes([]byte{1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{2}}))(t)
 	for _, form := range forms {
 		out, err := tensorflow.AppendTensor(dst, flags, form...)
 		assert.ErrorIs(t, err, dlpack.ErrValue)
@@ -191,16 +188,12 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	}
 	flags.Close()
 	for _, form := range forms {
-		_, err = tensorflow.AppendTensor(dst, flags, form...)
-		assert.ErrorIs(t, err, dlpack.ErrClosed)
+		must.Fail(tensorflow.AppendTensor(dst, flags, form...))(t, dlpack.ErrClosed)
 	}
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
-	device := must.Do(dlpack.Import(p.Managed()))(t)
-	defer device.Close()
-	_, err = tensorflow.AppendTensor(dst, device)
-	assert.ErrorIs(t, err, dlpack.ErrDevice)
-	_, err = tensorflow.Export(device)
-	assert.ErrorIs(t, err, tensorflow.ErrExport)
+	device := must.Own(dlpack.Import(p.Managed()))(t)
+	must.Fail(tensorflow.AppendTensor(dst, device))(t, dlpack.ErrDevice)
+	must.Fail(tensorflow.Export(device))(t, tensorflow.ErrExport)
 }
 
 // G37, and the section dlpack of the vectors: Export returns only tensors that TensorFlow can compute on.
@@ -247,8 +240,7 @@ func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 		}
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				view := must.Do(base.View(test.spec))(t)
-				defer view.Close()
+				view := must.Own(base.View(test.spec))(t)
 				managed, err := tensorflow.Export(view)
 				assert.ErrorIs(t, err, test.want)
 				if err == nil {
@@ -258,8 +250,7 @@ func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 				if test.spec.DType != dlpack.Float32 || view.Rank() > 254 {
 					return
 				}
-				again := must.Do(view.Copy())(t)
-				defer again.Close()
+				again := must.Own(view.Copy())(t)
 				managed, err = tensorflow.Export(again)
 				require.NoError(t, err, "a copy is what TensorFlow takes")
 				dlpack.ReleaseLegacy(managed)

@@ -184,14 +184,12 @@ func TestSlicesInsideObjectsWithPointersAreArguments(t *testing.T) {
 				}
 				got := must.Do(tvmffi.As[float64](sum.Call(args...)))(t)
 				assert.EqualValues(t, count, got)
-				p := must.Do(sum.Prepare(args...))(t)
-				defer p.Close()
+				p := must.Own(sum.Prepare(args...))(t)
 				row.batch.rows[0][1] = 100
 				got = must.Do(tvmffi.As[float64](p.Call()))(t)
 				assert.EqualValues(t, count+100, got)
 				row.batch.rows[0][1] = 0
-				x := must.Do(dlpack.FromSlice(row.batch.rows[0][:]))(t)
-				defer x.Close()
+				x := must.Own(dlpack.FromSlice(row.batch.rows[0][:]))(t)
 				got = must.Do(tvmffi.As[float64](sum.Call(x)))(t)
 				assert.EqualValues(t, 1, got)
 			})

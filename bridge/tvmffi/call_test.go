@@ -106,14 +106,12 @@ func TestCallDescribesEveryType(t *testing.T) {
 	})
 	t.Run("a view with gaps", func(t *testing.T) {
 		x := newTensor(t, dlpack.Float32, 4, 6)
-		v := must.Do(x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{12, -2}, ByteOffset: 16}))(t)
-		defer v.Close()
+		v := must.Own(x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{12, -2}, ByteOffset: 16}))(t)
 		assert.Equal(t, []int64{2, 1, 0, 2, 32, 1, 0, 2, 3, 12, -2}, read(v, 11))
 	})
 	t.Run("a borrowed tensor of a device", func(t *testing.T) {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{4, 1}, DeviceType: 2, DeviceID: 3, ByteOffset: 8, Code: 4, Bits: 16, Lanes: 1})
-		b := must.Do(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
-		defer b.Close()
+		b := must.Own(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
 		assert.Equal(t, []int64{2, 2, 3, 4, 16, 1, 8, 2, 3, 4, 1}, read(b, 11))
 		at := must.Do(tvmffi.As[int64](function(t, "address").Call(b)))(t)
 		assert.Equal(t, b.Data(), uintptr(at))
@@ -132,8 +130,7 @@ func TestShapeMustFitTheSlice(t *testing.T) {
 		_, err := f.Call(tvmffi.Shape(x[:0], shape...))
 		assert.NoError(t, err, "%v", shape)
 	}
-	_, err := f.Call(tvmffi.Shape(x[:0], 0, -1))
-	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	must.Fail(f.Call(tvmffi.Shape(x[:0], 0, -1)))(t, dlpack.ErrLayout)
 }
 
 // Whatever goes in comes back, by a function that returns what it is given.
@@ -180,22 +177,17 @@ func TestValuesMakeTheRoundTrip(t *testing.T) {
 
 func TestObjectsMakeTheRoundTrip(t *testing.T) {
 	m, echo := module(t), function(t, "echo")
-	got := must.Do(tvmffi.As[*tvmffi.Function](echo.Call(function(t, "bits"))))(t)
-	defer got.Close()
+	got := must.Own(tvmffi.As[*tvmffi.Function](echo.Call(function(t, "bits"))))(t)
 	n := must.Do(tvmffi.As[int64](got.Call(42)))(t)
 	assert.EqualValues(t, 42, n)
 
-	again := must.Do(tvmffi.As[*tvmffi.Module](echo.Call(m)))(t)
-	defer again.Close()
+	again := must.Own(tvmffi.As[*tvmffi.Module](echo.Call(m)))(t)
 	f := must.Do(again.Function("nop"))(t)
 	f.Close()
 
-	array := must.Do(tvmffi.Global("ffi.Array"))(t)
-	defer array.Close()
-	item := must.Do(tvmffi.Global("ffi.ArrayGetItem"))(t)
-	defer item.Close()
-	list := must.Do(tvmffi.As[*tvmffi.Object](array.Call(1, "two is a longer string", 3.0)))(t)
-	defer list.Close()
+	array := must.Own(tvmffi.Global("ffi.Array"))(t)
+	item := must.Own(tvmffi.Global("ffi.ArrayGetItem"))(t)
+	list := must.Own(tvmffi.As[*tvmffi.Object](array.Call(1, "two is a longer string", 3.0)))(t)
 	assert.Equal(t, 71, list.TypeIndex())
 	two := must.Do(tvmffi.As[string](item.Call(list, 1)))(t)
 	assert.Equal(t, "two is a longer string", two)
@@ -221,8 +213,7 @@ func TestErrorsComeBackWithKindAndText(t *testing.T) {
 // The arguments of a call with few of them lie on the stack, those of others in the heap.
 func TestCallsWithManyArguments(t *testing.T) {
 	module(t)
-	f := must.Do(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Int(a.Len() - 1), nil }))(t)
-	defer f.Close()
+	f := must.Own(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Int(a.Len() - 1), nil }))(t)
 	for _, count := range []int{1, 32, 33, 255} {
 		args := make([]any, count)
 		for i := range args {
@@ -246,8 +237,7 @@ func TestErrorsBelongToTheirCall(t *testing.T) {
 		defer f.Close()
 		functions[i] = f
 	}
-	apply := must.Do(m.Function("apply"))(t)
-	defer apply.Close()
+	apply := must.Own(m.Function("apply"))(t)
 	var wait sync.WaitGroup
 	for i, f := range functions {
 		wait.Go(func() {
@@ -274,16 +264,12 @@ func TestCallRefusesUnalignedData(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 		assert.ErrorContains(t, err, fmt.Sprintf("tvmffi: vadd: argument %d: data at %#x is not aligned to 64 bytes", i, &bad[0]))
 	}
-	_, err := f.Prepare(good, bad, good)
-	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
-	x := must.Do(dlpack.FromSlice(bad))(t)
-	defer x.Close()
-	_, err = f.Call(x, good, good)
-	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
-	_, err = f.Call(good, good, tvmffi.UnsafeConstant(x))
-	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+	must.Fail(f.Prepare(good, bad, good))(t, dlpack.ErrUnaligned)
+	x := must.Own(dlpack.FromSlice(bad))(t)
+	must.Fail(f.Call(x, good, good))(t, dlpack.ErrUnaligned)
+	must.Fail(f.Call(good, good, tvmffi.UnsafeConstant(x)))(t, dlpack.ErrUnaligned)
 
-	_, err = f.Call(bad[:0], good[:0], good[:0])
+	_, err := f.Call(bad[:0], good[:0], good[:0])
 	assert.NoError(t, err, "there is nothing to load")
 	lower := function(t, "vadd", tvmffi.Alignment(3)) // which is that of 4
 	_, err = lower.Call(bad, bad, bad)
@@ -300,12 +286,9 @@ func TestCallRefusesWhatIsReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	f, kept := function(t, "vadd"), function(t, "nop")
 	x := floats(16, 0)
-	r := must.Do(dlpack.FromReadOnly(x))(t)
-	defer r.Close()
-	_, err := f.Call(x, r, x)
-	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
-	_, err = kept.Call(tvmffi.Keep(r))
-	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	r := must.Own(dlpack.FromReadOnly(x))(t)
+	must.Fail(f.Call(x, r, x))(t, dlpack.ErrReadOnly)
+	must.Fail(kept.Call(tvmffi.Keep(r)))(t, dlpack.ErrReadOnly)
 	x[0] = 1
 	y := floats(16, 0)
 	must.Do(f.Call(tvmffi.UnsafeConstant(r), x, y))(t)
@@ -323,11 +306,9 @@ func TestCallRefusesWhatHasNoForm(t *testing.T) {
 		_, err := f.Call(arg)
 		assert.ErrorIs(t, err, dlpack.ErrNull, "%T", arg)
 	}
-	_, err := f.Call(uint64(math.MaxInt64) + 1)
-	assert.ErrorIs(t, err, dlpack.ErrOverflow)
-	_, err = f.Call(make([]any, 256)...)
-	assert.ErrorIs(t, err, tvmffi.ErrArgument)
-	_, err = f.Call(make([]any, 255)...)
+	must.Fail(f.Call(uint64(math.MaxInt64)+1))(t, dlpack.ErrOverflow)
+	must.Fail(f.Call(make([]any, 256)...))(t, tvmffi.ErrArgument)
+	_, err := f.Call(make([]any, 255)...)
 	assert.NoError(t, err)
 }
 
@@ -350,15 +331,11 @@ func TestCallRefusesWhatIsClosed(t *testing.T) {
 	assert.NoError(t, err, "it keeps the function and the tensor")
 	p.Close()
 	p.Close()
-	_, err = p.Call()
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
-	_, err = f.Call()
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
-	_, err = f.Prepare()
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	must.Fail(p.Call())(t, dlpack.ErrClosed)
+	must.Fail(f.Call())(t, dlpack.ErrClosed)
+	must.Fail(f.Prepare())(t, dlpack.ErrClosed)
 	m.Close()
-	_, err = m.Function("nop")
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	must.Fail(m.Function("nop"))(t, dlpack.ErrClosed)
 }
 
 // More slices than go through the call itself.
@@ -408,8 +385,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	})
 	<-entered
 	f.Close()
-	_, err = f.Call()
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	must.Fail(f.Call())(t, dlpack.ErrClosed)
 	close(leave)
 	wait.Wait()
 }
@@ -419,8 +395,7 @@ func TestPreparedCallsSeeWhatChanges(t *testing.T) {
 	f := function(t, "vadd")
 	x, y := floats(64, 0), newTensor(t, dlpack.Float32, 64)
 	z := make([]float32, 64)
-	p := must.Do(function(t, "vadd", tvmffi.Alignment(4)).Prepare(x, y, z))(t)
-	defer p.Close()
+	p := must.Own(function(t, "vadd", tvmffi.Alignment(4)).Prepare(x, y, z))(t)
 	ys := must.Do(dlpack.Values[float32](y))(t)
 	for i := range 20 {
 		x[63], ys[63] = float32(i), 100
@@ -430,14 +405,12 @@ func TestPreparedCallsSeeWhatChanges(t *testing.T) {
 	}
 	must.Do(f.Call(x, y, floats(64, 0)))(t)
 
-	q := must.Do(function(t, "echo").Prepare("a string that is longer than seven"))(t)
-	defer q.Close()
+	q := must.Own(function(t, "echo").Prepare("a string that is longer than seven"))(t)
 	for range 3 {
 		text := must.Do(tvmffi.As[string](q.Call()))(t)
 		assert.Equal(t, "a string that is longer than seven", text)
 	}
-	r := must.Do(function(t, "fail").Prepare())(t)
-	defer r.Close()
+	r := must.Own(function(t, "fail").Prepare())(t)
 	_, err := r.Call()
 	assert.ErrorContains(t, err, "tvmffi: fail: KeyError: as asked for")
 }
@@ -445,13 +418,10 @@ func TestPreparedCallsSeeWhatChanges(t *testing.T) {
 func TestPrepareRefusesBorrowedTensors(t *testing.T) {
 	f := function(t, "nop")
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	b := must.Do(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
-	defer b.Close()
+	b := must.Own(dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable))(t)
 	must.Do(f.Call(b))(t)
-	_, err := f.Prepare(b)
-	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
-	_, err = f.Call(tvmffi.Keep(b))
-	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
+	must.Fail(f.Prepare(b))(t, dlpack.ErrBorrowed)
+	must.Fail(f.Call(tvmffi.Keep(b)))(t, dlpack.ErrBorrowed)
 }
 
 // A prepared call that is forgotten lets go of what it holds: a pin that was lost would end the
@@ -477,13 +447,11 @@ func TestForgottenThingsMayBlock(t *testing.T) {
 		keep func(t *testing.T, x *dlpack.Tensor)
 	}{
 		{"an object", func(t *testing.T, x *dlpack.Tensor) {
-			array := must.Do(tvmffi.Global("ffi.Array"))(t)
-			defer array.Close()
+			array := must.Own(tvmffi.Global("ffi.Array"))(t)
 			must.Do(tvmffi.As[*tvmffi.Object](array.Call(tvmffi.Keep(x))))(t)
 		}},
 		{"a prepared call", func(t *testing.T, x *dlpack.Tensor) {
-			f := must.Do(module(t).Function("nop"))(t)
-			defer f.Close()
+			f := must.Own(module(t).Function("nop"))(t)
 			must.Do(f.Prepare(x))(t)
 		}},
 	} {
@@ -555,8 +523,7 @@ func TestFunctionsMayKeepTensors(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
 		x := newTensor(t, dlpack.Float32, 10)
 		must.Do(keep.Call(tvmffi.Keep(x)))(t)
-		y := must.Do(tvmffi.As[*dlpack.Tensor](function(t, "return_kept").Call()))(t)
-		defer y.Close()
+		y := must.Own(tvmffi.As[*dlpack.Tensor](function(t, "return_kept").Call()))(t)
 		assert.Equal(t, x.Data(), y.Data())
 	})
 }
@@ -605,8 +572,7 @@ func TestFailuresGiveBackEverything(t *testing.T) {
 	}
 	t.Run("padded, which TVM-FFI refuses", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
-		x := must.Do(dlpack.FromBytes(make([]byte, 4), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}, Padded: true}))(t)
-		defer x.Close()
+		x := must.Own(dlpack.FromBytes(make([]byte, 4), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}, Padded: true}))(t)
 		_, err := function(t, "nop", tvmffi.Alignment(1)).Call(tvmffi.Keep(x))
 		assert.ErrorContains(t, err, "argument 0: RuntimeError: Subbyte type padded is not yet supported")
 		assert.Zero(t, dlpack.ReadStats().Exports)
@@ -644,9 +610,8 @@ func TestReturnedTensorsAreReleasedOnce(t *testing.T) {
 
 func TestLookupSaysWhatIsNotThere(t *testing.T) {
 	m := module(t)
-	_, err := m.Function("nothing")
-	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
-	_, err = tvmffi.Global("nothing.at.all")
+	must.Fail(m.Function("nothing"))(t, tvmffi.ErrNotFound)
+	_, err := tvmffi.Global("nothing.at.all")
 	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
 	assert.EqualError(t, err, `tvmffi: global: "nothing.at.all" is not in the global table`)
 	_, err = tvmffi.LoadModule("testdata/nothing.so")

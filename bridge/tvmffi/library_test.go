@@ -58,8 +58,7 @@ var children = map[string]func(t *testing.T){
 	},
 	"load by the environment": func(t *testing.T) {
 		assert.Empty(t, tvmffi.Path(), "nothing is loaded before it is needed")
-		f := must.Do(tvmffi.Global("ffi.String"))(t)
-		defer f.Close()
+		must.Own(tvmffi.Global("ffi.String"))(t)
 		assert.True(t, same(t, filepath.Join(folder(), "libtvm_ffi.so"), tvmffi.Path()))
 	},
 	"load by the loader": func(t *testing.T) {

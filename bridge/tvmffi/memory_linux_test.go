@@ -43,8 +43,7 @@ func TestCallSaysWhereThereIsNoMemoryForAString(t *testing.T) {
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_AS, &limit))
 	limit.Cur = pages*uint64(os.Getpagesize()) + size + size/2
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &limit))
-	_, err := f.Call(false)
-	assert.ErrorIs(t, err, dlpack.ErrMemory)
-	_, err = f.Call(true)
+	must.Fail(f.Call(false))(t, dlpack.ErrMemory)
+	_, err := f.Call(true)
 	assert.NoError(t, err)
 }

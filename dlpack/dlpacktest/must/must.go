@@ -1,4 +1,4 @@
-// Package must ends a test at a call that was to succeed.
+// Package must ends a test at a call that has not done what it must do.
 package must
 
 import (
@@ -27,5 +27,13 @@ func Own[T io.Closer](value T, err error) func(testing.TB) T {
 		require.NoError(t, err)
 		t.Cleanup(func() { value.Close() })
 		return value
+	}
+}
+
+// Fail is for a call that must return an error that is target.
+func Fail[T any](_ T, err error) func(t testing.TB, target error) {
+	return func(t testing.TB, target error) {
+		t.Helper()
+		require.ErrorIs(t, err, target)
 	}
 }

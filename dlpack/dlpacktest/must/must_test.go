@@ -27,6 +27,15 @@ func TestACallThatFailsEndsTheTest(t *testing.T) {
 	assert.True(t, n.failed)
 }
 
+func TestACallThatSucceedsMustNotFail(t *testing.T) {
+	must.Fail(os.Open(""))(t, os.ErrNotExist)
+	for _, err := range []error{nil, os.ErrClosed} {
+		n := noted{TB: t}
+		must.Fail(0, err)(&n, os.ErrNotExist)
+		assert.True(t, n.failed)
+	}
+}
+
 func TestWhatATestOwnsIsClosedAtItsEnd(t *testing.T) {
 	var file *os.File
 	t.Run("it owns a file", func(t *testing.T) {
