@@ -11,8 +11,10 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import threading
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -227,13 +229,26 @@ def count_ours(vectors: list[Entry]) -> int:
     return sum(not vector.further for vector in vectors)
 
 
-def run_python(script: str) -> str:
-    """Returns the output of a script in a new process, which must succeed and write nothing to stderr."""
+def run_python(script: str, *options: str, expected: int = 0, timeout: float = 120, **environment: str) -> str:
+    """Returns the output of a script in a new process, which must end with the expected status and write nothing to stderr."""
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        [sys.executable, "-X", "dev", *options, "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (expected, ""), done.stdout
     return done.stdout
+
+
+def on_threads(count: int, work: Callable[[int], object]) -> None:
+    """Calls work with 0, 1, ... on that many threads at the same time, and raises what one of them raises."""
+    start = threading.Barrier(count)
+
+    def call(number: int) -> None:
+        start.wait()
+        work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(call, range(count)))
 
 
 def elements_of(tensor: dlbridge.Tensor) -> bytes:

@@ -10,12 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT, Lazy, count_ours, elements_of, exporter, resident, run_python, vectors
+from conftest import ROOT, Lazy, count_ours, elements_of, exporter, on_threads, resident, run_python, vectors
 from formats import BINARY, IMAGE, tensor
 
 import dlbridge
@@ -563,24 +562,14 @@ def test_large_tensors_of_a_stream_are_copied_one_at_a_time():
 
 
 def test_threads_read_and_write():
-    errors = []
-
     def work(n):
-        try:
-            a, e = np.full((50, 20), n, np.int32), Elements("binary", (2,), [b"x" * n, b""])
-            for _ in range(100):
-                data = decthings.encode(a.T) + decthings.encode(e)
-                tensor, elements = decthings.decode_all(data)
-                assert np.from_dlpack(tensor)[19, 49] == n and elements == e
-        except BaseException as error:
-            errors.append(error)
+        a, e = np.full((50, 20), n, np.int32), Elements("binary", (2,), [b"x" * n, b""])
+        for _ in range(100):
+            data = decthings.encode(a.T) + decthings.encode(e)
+            tensor, elements = decthings.decode_all(data)
+            assert np.from_dlpack(tensor)[19, 49] == n and elements == e
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert errors == []
+    on_threads(8, work)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")

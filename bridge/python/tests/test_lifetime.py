@@ -18,7 +18,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import CORE, ROOT, Producer, resident, run_python, settled
+from conftest import CORE, ROOT, Producer, on_threads, resident, run_python, settled
 from formats import VALUES
 
 import dlbridge
@@ -526,28 +526,19 @@ def test_import_and_errors_do_not_leak(c):
 
 def test_g48_threads_share_and_close_one_tensor():
     a = np.arange(1000, dtype=np.int64)
-    errors = []
 
     def work(n):
-        try:
-            for i in range(300):
-                t = dlbridge.from_dlpack(a)
-                b = np.from_dlpack(t)
-                t.close()
-                assert b[n] == n
-                with dlbridge.from_buffer(a) as s, memoryview(s) as m:
-                    assert m[i] == i
-                with dlbridge.from_dlpack(a, copy=True) as copied:
-                    assert memoryview(copied)[999] == 999
-        except BaseException as e:
-            errors.append(e)
+        for i in range(300):
+            t = dlbridge.from_dlpack(a)
+            b = np.from_dlpack(t)
+            t.close()
+            assert b[n] == n
+            with dlbridge.from_buffer(a) as s, memoryview(s) as m:
+                assert m[i] == i
+            with dlbridge.from_dlpack(a, copy=True) as copied:
+                assert memoryview(copied)[999] == 999
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(32)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert errors == []
+    on_threads(32, work)
 
 
 def test_g48_closing_races_exporting():
@@ -581,18 +572,6 @@ def test_g48_a_subinterpreter_is_refused_with_an_import_error():
 
 
 # ---- the end of the process ---------------------------------------------------------------------------
-
-
-def run(script: str, *options: str, timeout: float = 120) -> str:
-    """Runs a script with -X dev and faulthandler. It must exit with 0 and write nothing to stderr."""
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-X", "faulthandler", *options, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 SETUP = """
@@ -632,7 +611,7 @@ LEFT = {
 
 @pytest.mark.parametrize("what", LEFT)
 def test_g46_a_process_may_leave_a_thousand_of_anything(c, what):
-    assert run(setup(c) + LEFT[what] + "\nprint('left')") == "left\n"
+    assert run_python(setup(c) + LEFT[what] + "\nprint('left')") == "left\n"
 
 
 def test_g46_deleters_may_run_while_the_interpreter_ends(c):
@@ -648,7 +627,7 @@ def test_g46_deleters_may_run_while_the_interpreter_ends(c):
         """
     )
     for _ in range(5):
-        run(script)
+        run_python(script)
 
 
 # Before dlbridge is imported, since functions of atexit run in the reverse order of their registration. stdout is flushed
@@ -682,7 +661,7 @@ LENT = """
 
 
 def run_ending(c, script: str) -> str:
-    return run("".join(textwrap.dedent(part) for part in (LATE, setup(c), LENT, script)))
+    return run_python("".join(textwrap.dedent(part) for part in (LATE, setup(c), LENT, script)))
 
 
 def test_g46_threads_that_wait_for_the_gil_get_it_before_the_interpreter_ends(c):
@@ -731,7 +710,7 @@ def test_functions_may_be_called_while_the_collector_clears_their_module():
         import dlbridge
         print(dlbridge.empty((2,), "uint8").shape)
     """
-    assert run(script) == "(2,)\n"
+    assert run_python(script) == "(2,)\n"
 
 
 def test_the_exchange_api_works_after_an_import_anew_has_gone():
@@ -772,7 +751,7 @@ def test_the_exchange_api_works_after_an_import_anew_has_gone():
         gc.collect()
         assert round_trip(tensor) is first.Tensor
     """
-    assert run(script) == ""
+    assert run_python(script) == ""
 
 
 def test_g46_an_import_anew_changes_nothing_at_the_end(c):
@@ -1033,7 +1012,7 @@ def test_on_release_at_the_end_of_the_process(c):
         print('left')
         """
     )
-    assert run(script) == "left\n"
+    assert run_python(script) == "left\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -1217,11 +1196,7 @@ def test_the_interpreter_lock_is_not_needed_by_a_c_reader(c):
     """A C function may read an exported tensor while other Python threads run: its memory does not move."""
     a = np.arange(4, dtype=np.float32)
     total = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_sum, args=["tensor"], returns=ctypes.c_double)
-    threads = [threading.Thread(target=lambda: [total(a) for _ in range(500)]) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    on_threads(4, lambda _: [total(a) for _ in range(500)])
     assert total(a) == 6.0
 
 
@@ -1261,7 +1236,7 @@ def test_g48_32_threads_exchange_tensors_with_numpy_for_30_seconds():
     gc.collect()
     before = {**dlbridge.counters(), **_core.library_counters()}
     references = sys.getrefcount(shared)
-    until, errors = time.monotonic() + 30, []
+    until = time.monotonic() + 30
 
     def work(n):
         own = np.full(8 + n, n, dtype=np.int32)
@@ -1286,18 +1261,7 @@ def test_g48_32_threads_exchange_tensors_with_numpy_for_30_seconds():
             if time.monotonic() > until:
                 return
 
-    def guarded(n):
-        try:
-            work(n)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(n,)) for n in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    on_threads(32, work)
     assert shared.tolist() == read
     counters = lambda: {**dlbridge.counters(), **_core.library_counters(), "pinned_bytes": before["pinned_bytes"]}
     assert settled(counters, before) == before

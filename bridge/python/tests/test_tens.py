@@ -13,13 +13,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import threading
 
 import ml_dtypes
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import ROOT, Entry, Lazy, count_ours, resident, settled, vectors
+from conftest import Entry, Lazy, count_ours, on_threads, resident, run_python, settled, vectors
 
 import dlbridge
 from dlbridge import _core, _json, tens
@@ -572,23 +571,13 @@ def test_a_cut_message_is_refused_after_those_before_it():
 
 
 def test_threads_read_and_write_messages():
-    errors = []
-
     def work(n):
-        try:
-            a = np.full((50, 20), n, np.int32)
-            for i in range(100):
-                m = tens.decode(tens.encode([a, a.T], seqno=i))
-                assert m.seqno == i and np.from_dlpack(m.tensors[1])[19, 49] == n
-        except BaseException as e:
-            errors.append(e)
+        a = np.full((50, 20), n, np.int32)
+        for i in range(100):
+            m = tens.decode(tens.encode([a, a.T], seqno=i))
+            assert m.seqno == i and np.from_dlpack(m.tensors[1])[19, 49] == n
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert errors == []
+    on_threads(8, work)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
@@ -616,15 +605,6 @@ def test_messages_and_refusals_do_not_leak():
 
 
 # ---- the library ----------------------------------------------------------------------------------------------
-
-
-def run(script: str, expected: int = 0, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", textwrap.dedent(script)],
-        capture_output=True, text=True, timeout=120, env={**os.environ, **environment},
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (expected, ""), done.stdout
-    return done.stdout
 
 
 def test_g60_codec_calls_in_a_forked_child_raise_at_once():
@@ -660,7 +640,7 @@ def test_g60_codec_calls_in_a_forked_child_raise_at_once():
         assert tens.decode(frames).tensors[0].shape == (4,)
         print("ok")
     """
-    assert run(script) == "ok\n"
+    assert run_python(script) == "ok\n"
 
 
 def test_g60_a_child_may_load_the_library_itself():
@@ -674,7 +654,7 @@ def test_g60_a_child_may_load_the_library_itself():
         assert os.waitpid(child, 0)[1] == 0
         print(tens.decode(tens.encode([np.zeros(3)])).tensors[0].shape)
     """
-    assert run(script) == "(3,)\n"
+    assert run_python(script) == "(3,)\n"
 
 
 def test_g60_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path):
@@ -705,7 +685,7 @@ def test_g60_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path)
         os.write(out, b"%d" % os.waitpid(child, 0)[1])
         os._exit(0)
     """
-    assert run(script, DLBRIDGE_LIBRARY=str(slow)) == "0"
+    assert run_python(script, DLBRIDGE_LIBRARY=str(slow)) == "0"
 
 
 def test_g60_spawned_workers_have_codecs(tmp_path):
@@ -749,7 +729,7 @@ def test_g46_a_process_may_leave_messages_tensors_and_frames():
             {left}
             print("left")
         """
-        assert run(script) == "left\n"
+        assert run_python(script) == "left\n"
 
 
 def test_load_names_the_library():
@@ -781,7 +761,7 @@ def test_load_names_the_library():
             except (OSError, RuntimeError) as e:
                 print(e)
     """
-    missing, other = run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so").splitlines()
+    missing, other = run_python(script, DLBRIDGE_LIBRARY="/nonexistent/other.so").splitlines()
     assert missing.endswith("/nonexistent/libx.so: No such file or directory")
     assert "loaded already" in other
 
@@ -795,7 +775,7 @@ def test_a_missing_library_is_an_os_error_and_leaves_the_protocol():
             print(e)
         assert np.from_dlpack(dlbridge.from_dlpack(np.ones(3))).sum() == 3
     """
-    assert "cannot load /nonexistent/other.so" in run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so")
+    assert "cannot load /nonexistent/other.so" in run_python(script, DLBRIDGE_LIBRARY="/nonexistent/other.so")
 
 
 def test_a_package_that_was_built_without_go_says_what_to_do(tmp_path):
@@ -808,7 +788,7 @@ def test_a_package_that_was_built_without_go_says_what_to_do(tmp_path):
         except OSError as e:
             print(e)
     """
-    said = run(script, PYTHONPATH=str(tmp_path), DLBRIDGE_LIBRARY="")
+    said = run_python(script, PYTHONPATH=str(tmp_path), DLBRIDGE_LIBRARY="")
     assert "built without Go, which its formats need: install Go 1.26 or later" in said
     assert "set DLBRIDGE_LIBRARY" in said and str(tmp_path) in said
 
@@ -832,7 +812,7 @@ def test_importing_starts_no_go():
         dlbridge.tens.encode([])
         assert "libdlbridge" in maps.read_text()
     """
-    run(script)
+    run_python(script)
 
 
 def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
@@ -848,7 +828,7 @@ def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
         except KeyboardInterrupt:
             print("interrupted")
     """
-    assert run(script) == "interrupted\n"
+    assert run_python(script) == "interrupted\n"
 
 
 def test_encode_refuses_one_tensor_that_is_not_in_a_list():

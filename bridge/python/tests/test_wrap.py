@@ -8,7 +8,6 @@ import functools
 import gc
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -17,7 +16,7 @@ import weakref
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import ROOT, Producer, run_python
+from conftest import Producer, on_threads, run_python
 from test_peers import peer
 
 import dlbridge
@@ -240,21 +239,14 @@ def test_arguments_may_end_on_threads_that_the_call_waits_for(lib):
 
 def test_threads_call_one_function_at_once(lib):
     add = dlbridge.wrap(lib.fixture_add, **TWO)
-    failed = []
 
-    def work():
+    def work(_):
         x, one = np.zeros(4, np.float32), np.ones(4, np.float32)
         for _ in range(500):
             add(x, one)
-        if x.tolist() != [500] * 4:
-            failed.append(x)
+        assert x.tolist() == [500] * 4
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
+    on_threads(8, work)
 
 
 # ---- errors -------------------------------------------------------------------------------------------
