@@ -180,8 +180,22 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
     gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that would take
     more memory; after an error no buffer is held.
     """
-    message = _message(_core.tens_decode(frames, message_only, join, limit))
+    message = Message.__new__(Message)
+    (
+        message.level,
+        message.form,
+        message.label_bytes,
+        message.origin,
+        message.granule,
+        message.seqno,
+        message.parts,
+        message.tensors,
+        message._metadata_bytes,
+        message._tensor_metadata_bytes,
+    ) = _core.tens_decode(frames, message_only, join, limit)
     message._join = join
+    message.routing = []
+    message._label = message._metadata = message._tensor_metadata = _UNREAD
     return message
 
 
@@ -292,25 +306,6 @@ def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool, routing
     """Returns a message that was pickled."""
     message = decode(frames, message_only=message_only, join=join)
     message.routing = list(routing)
-    return message
-
-
-def _message(read: tuple[Any, ...]) -> Message:
-    message = Message.__new__(Message)
-    (
-        message.level,
-        message.form,
-        message.label_bytes,
-        message.origin,
-        message.granule,
-        message.seqno,
-        message.parts,
-        message.tensors,
-        message._metadata_bytes,
-        message._tensor_metadata_bytes,
-    ) = read
-    message.routing = []
-    message._label = message._metadata = message._tensor_metadata = _UNREAD
     return message
 
 
