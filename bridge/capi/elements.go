@@ -22,7 +22,7 @@ type reading struct {
 	data            []byte // the frame
 	dims            []C.int64_t
 	values, formats []C.dlb_bytes // the entries that Take has not set yet
-	shape           []int64       // memory for the shape of the next value
+	value           decoded       // the value that was decoded last; the next one reuses the memory of its shape
 	limit           int64         // the bytes of memory that copies and elements may still take
 }
 
@@ -36,19 +36,22 @@ const batchSize = 1 << 16
 func capiValueDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		r := &reading{data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
-		decode, several := formats[in.format].decode, in.several != 0
+		f, several := &formats[in.format], in.several != 0
+		if f.counted {
+			r.limit = limitOf(in.options, math.MaxInt64)
+		}
 		readings := unsafe.Slice(in.readings, int(in.count))
 		start := int(in.offset)
 		for i, at := 0, start; i < len(readings) && (!several || at < len(r.data) && at-start < batchSize); i++ {
 			r.C = &readings[i]
-			d, err := decode(r, r.data[at:], in.options, several)
-			if err == nil && len(d.shape) > len(r.dims) {
+			err := f.decode(r, r.data[at:], in.options, several)
+			if err == nil && len(r.value.shape) > len(r.dims) {
 				return nil // the next call has room for the dimensions
 			}
 			if err == nil {
-				at += d.size
+				at += r.value.size
 				r.C.end = C.size_t(at)
-				err = r.finish(&d)
+				err = r.finish()
 			}
 			if err != nil {
 				r.C.end = 0
@@ -131,9 +134,9 @@ func (r *reading) numbers(dtype string, shape []int64, data []byte, size int) er
 }
 
 // finish completes the reading of a value. Tests inject faults after it.
-func (r *reading) finish(d *decoded) error {
-	if d.dtype != 0 {
-		if err := r.tensor(d.dtype, d.shape, d.data, d.inFrame); err != nil {
+func (r *reading) finish() error {
+	if r.value.dtype != 0 {
+		if err := r.tensor(r.value.dtype, r.value.shape, r.value.data, r.value.inFrame); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,6 @@ package capi
 import "C"
 
 import (
-	"math"
-
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
@@ -16,18 +14,21 @@ import (
 
 // format is what the C functions of a format do in Go.
 type format struct {
-	// decode decodes the value at the beginning of data, with r as the sink. Unless several is set, the value must be all of data.
-	decode func(r *reading, data []byte, options C.uint64_t, several bool) (decoded, error)
-	encode func(options C.uint64_t) encoder
+	// decode sets r.value to the value at the beginning of data, with r as the sink. Unless several is set, it must be all of data.
+	decode func(r *reading, data []byte, options C.uint64_t, several bool) error
+	// counted says that DLB_LIMIT counts all copies and elements of a call. Otherwise decode passes it to a decoder with a limit of
+	// its own.
+	counted bool
+	encode  func(options C.uint64_t) encoder
 	// rules reads the rules of a text, and returns the check of elements or, if they are nil, of a tensor. It is nil for a
 	// format that is not in RULES.
 	rules func(text []byte) (check func(e *elements.Elements, t *dlpack.Tensor) error, err error)
 }
 
-// decoded is a value that was decoded.
+// decoded is a value that was decoded: a tensor, or elements, which went to the sink.
 type decoded struct {
 	size    int             // of its encoding
-	dtype   dlpack.DataType // 0 for elements, which went to the sink
+	dtype   dlpack.DataType // 0 for elements
 	shape   []int64
 	data    []byte // the elements of a tensor
 	inFrame bool   // whether they lie in the frame; otherwise they are in memory of the sink
@@ -44,19 +45,19 @@ type encoder struct {
 // formats has the rows of formats.h, by their index.
 var formats = [C.FORMAT_COUNT]format{
 	C.FORMAT_decthings: {
-		decode: func(r *reading, data []byte, options C.uint64_t, several bool) (d decoded, err error) {
-			r.limit = limitOf(options, math.MaxInt64)
-			dialect, v := decthings.Dialect(options&(limitUnit-1)), decthings.View{Shape: r.shape}
-			d.size = len(data)
+		counted: true,
+		decode: func(r *reading, data []byte, options C.uint64_t, several bool) (err error) {
+			dialect, v, size := decthings.Dialect(options&(limitUnit-1)), decthings.View{Shape: r.value.shape}, len(data)
 			if several {
-				d.size, err = v.DecodeFirstTo(r, data, dialect)
+				size, err = v.DecodeFirstTo(r, data, dialect)
 			} else {
 				v, err = decthings.DecodeViewTo(r, data, dialect)
 			}
-			if r.shape = v.Shape; err == nil && v.Elements == nil {
-				d.dtype, d.shape, d.data, d.inFrame = v.Type.DataType(), v.Shape, v.Data, true
+			r.value = decoded{size: size, shape: v.Shape, data: v.Data, inFrame: true}
+			if v.Elements == nil {
+				r.value.dtype = v.Type.DataType()
 			}
-			return d, err
+			return err
 		},
 		encode: func(options C.uint64_t) encoder {
 			dialect := decthings.Dialect(options)
@@ -89,7 +90,7 @@ var formats = [C.FORMAT_COUNT]format{
 		},
 	},
 	C.FORMAT_tensorflow: {
-		decode: func(r *reading, data []byte, options C.uint64_t, _ bool) (decoded, error) {
+		decode: func(r *reading, data []byte, options C.uint64_t, _ bool) error {
 			var how []tensorflow.DecodeOption
 			if options&C.DLB_TENSORFLOW_LENIENT != 0 {
 				how = append(how, tensorflow.Lenient())
@@ -100,19 +101,18 @@ var formats = [C.FORMAT_COUNT]format{
 			if limit := limitOf(options, 0); limit > 0 {
 				how = append(how, tensorflow.Limit(limit))
 			}
-			d := decoded{size: len(data)}
 			v, err := tensorflow.DecodeViewTo(r, data, how...)
+			r.value = decoded{size: len(data), shape: v.Shape, data: v.Data, inFrame: v.Aliases}
 			if err != nil || r.C.elements != nil {
-				return d, err
+				return err
 			}
-			if d.dtype = v.DType.DataType(); options&C.DLB_TENSORFLOW_INTEGERS != 0 {
-				d.dtype = v.DType.Storage()
+			if r.value.dtype = v.DType.DataType(); options&C.DLB_TENSORFLOW_INTEGERS != 0 {
+				r.value.dtype = v.DType.Storage()
 			}
-			if d.dtype == 0 { // numbers for which DLPack has no type
-				return d, r.numbers(v.DType.String(), v.Shape, v.Data, v.DType.Storage().ItemSize())
+			if r.value.dtype == 0 { // numbers for which DLPack has no type
+				return r.numbers(v.DType.String(), v.Shape, v.Data, v.DType.Storage().ItemSize())
 			}
-			d.shape, d.data, d.inFrame = v.Shape, v.Data, v.Aliases
-			return d, nil
+			return nil
 		},
 		encode: func(options C.uint64_t) encoder {
 			var how []tensorflow.EncodeOption

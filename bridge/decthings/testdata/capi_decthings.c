@@ -311,6 +311,18 @@ static void a_limit_bounds_copies_and_elements(void) {
   CHECK_INT(1, v[0].copied);
   dlb_tensor_release(v[0].tensor);
   CHECK_INT(2, released);
+
+  /* The limit is that of the whole call: of two values that are copied, it ends before the second. */
+  memcpy(bytes, "\x01\x01\x02" "01234567" "\x01\x01\x02" "01234567", 22);
+  frame.size = 22;
+  CHECK_OK(dlb_decthings_decode_batch(v, 2, &next, &frame, 0, DLB_LIMIT(8), &error));
+  CHECK(v[0].copied && v[1].tensor == NULL);
+  CHECK_INT(11, next);
+  dlb_tensor_release(v[0].tensor);
+  CHECK_OK(dlb_decthings_decode_batch(v, 2, &next, &frame, 0, DLB_LIMIT(16), &error));
+  CHECK(v[0].copied && v[1].copied);
+  for (size_t i = 0; i < 2; i++) dlb_tensor_release(v[i].tensor);
+  CHECK_INT(4, released);
   check_nothing_is_left(__func__);
 }
 
