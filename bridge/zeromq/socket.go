@@ -186,7 +186,7 @@ func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 }
 
 // Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
-// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a free port. A port is a number from 1 to 65535, or "*". A PAIR cannot bind to an
+// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a free port. A port is a number up to 65535; "*" or 0 is a free one. A PAIR cannot bind to an
 // endpoint of inproc to which a ROUTER or REP has connected.
 func (s *Socket) Bind(endpoint string) (string, error) {
 	return s.endpoint("bind", endpoint)
@@ -273,8 +273,8 @@ func checkPorts(endpoint string) error {
 	for address := range strings.SplitSeq(address, ";") { // before the semicolon is the address to connect from
 		colon := strings.LastIndexByte(address, ':')
 		port := address[colon+1:]
-		if n, err := strconv.ParseUint(port, 10, 16); colon >= 0 && port != "*" && (err != nil || n == 0) {
-			return fmt.Errorf("port %q is not a number from 1 to 65535, nor \"*\" for a free port: %w", port, Errno(syscall.EINVAL))
+		if _, err := strconv.ParseUint(port, 10, 16); colon >= 0 && port != "*" && err != nil {
+			return fmt.Errorf("port %q is not a number up to 65535, nor \"*\" for a free port: %w", port, Errno(syscall.EINVAL))
 		}
 	}
 	return nil

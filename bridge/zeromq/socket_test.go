@@ -599,9 +599,9 @@ func TestPortsThatDoNotExistAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
 	s := newSocket(t, c, zeromq.Pull, zeromq.Linger(0))
-	for _, port := range []string{"0", "-1", "65536", "65537", "70000", "4294967297", "99999999999999999999", "12ab", "0x50", " 5", "+5", "", "1]"} {
+	for _, port := range []string{"-1", "65536", "65537", "70000", "4294967297", "99999999999999999999", "12ab", "0x50", " 5", "+5", "", "1]"} {
 		for _, endpoint := range []string{"tcp://127.0.0.1:" + port, "tcp://127.0.0.1:" + port + ";127.0.0.1:1", "ws://127.0.0.1:" + port + "/a:1"} {
-			want := fmt.Sprintf(`%s: port %q is not a number from 1 to 65535, nor "*" for a free port: Invalid argument`, endpoint, port)
+			want := fmt.Sprintf(`%s: port %q is not a number up to 65535, nor "*" for a free port: Invalid argument`, endpoint, port)
 			_, err := s.Bind(endpoint)
 			require.EqualError(t, err, "zeromq: bind "+want)
 			require.ErrorIs(t, err, syscall.EINVAL)
@@ -611,6 +611,11 @@ func TestPortsThatDoNotExistAreRefused(t *testing.T) {
 	for _, endpoint := range []string{"tcp://127.0.0.1:1", "tcp://127.0.0.1:65535", "tcp://[::1]:5", "tcp://127.0.0.1:*;127.0.0.1:5",
 		"inproc://a:0", "ipc:///tmp/a:0"} {
 		require.NoError(t, s.Connect(endpoint))
+	}
+	for _, free := range []string{"*", "0"} {
+		address, err := s.Bind("tcp://127.0.0.1:" + free)
+		require.NoError(t, err)
+		require.Regexp(t, `^tcp://127\.0\.0\.1:[1-9][0-9]*$`, address)
 	}
 }
 
