@@ -401,7 +401,7 @@ def calls_of(name: str, function, argument=None) -> dict:
         return list(result) if isinstance(result, Iterator) else result
 
     first = () if argument is None else (argument,)
-    named = [p for p in inspect.signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY and type(p.default) is not bool]
+    named = [p for p in inspect.signature(function).parameters.values() if p.default is not p.empty and type(p.default) is not bool]
     return {name: call} | {f"{name} {p.name}": lambda x, key=p.name: call(*first, **{key: x}) for p in named}
 
 
