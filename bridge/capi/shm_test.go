@@ -41,8 +41,7 @@ func TestWhatTheSystemRefusesIsNotSaidOfTensors(t *testing.T) {
 // A plugin that contains the library leaves no descriptor when it is unloaded. A thread of it that closes what another process has sent
 // may go on.
 func TestAPluginIsUnloaded(t *testing.T) {
-	dir, err := tensorLibrary()
-	require.NoError(t, err)
+	dir := must.Do(tensorLibrary())(t)
 	plugin := compile(t, "cc", "unload.c", append(slices.Clone(c11), "-DPLUGIN", "-shared", "-fPIC", filepath.Join(dir, "libdlbridge_tensor.a"), "-lpthread", "-ldl", "-lm")...)
 	run(t, nil, nil, compile(t, "cc", "unload.c", append(slices.Clone(c11), "-ldl")...), plugin)
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // object makes a file with the bytes 0 to 15, as shm_open does, and returns its folder and name.
 func object(t *testing.T) (dir, name string) {
-	dir, err := os.MkdirTemp(shm.Directory, "dlbridge-test-")
-	require.NoError(t, err)
+	dir = must.Do(os.MkdirTemp(shm.Directory, "dlbridge-test-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	bytes := make([]byte, 16)
 	for i := range bytes {
@@ -39,8 +39,7 @@ var bytesAt4 = dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2, 3}, ByteOffset
 func TestAnObjectIsCopied(t *testing.T) {
 	leavesNothing(t)
 	dir, name := object(t)
-	x, err := shm.Attach(dir, name, bytesAt4, nil)
-	require.NoError(t, err)
+	x := must.Do(shm.Attach(dir, name, bytesAt4, nil))(t)
 	defer x.Close()
 	require.NoError(t, os.Truncate(filepath.Join(dir, name), 0)) // an access to the object would end the process
 	assert.Contains(t, fmt.Sprint(x), "[[4 5 6] [7 8 9]]")
@@ -52,12 +51,10 @@ func TestAnObjectIsCopied(t *testing.T) {
 func TestATrustedObjectIsMapped(t *testing.T) {
 	leavesNothing(t)
 	dir, name := object(t)
-	x, err := shm.Attach(dir, name, bytesAt4, shm.TrustPeer())
-	require.NoError(t, err)
+	x := must.Do(shm.Attach(dir, name, bytesAt4, shm.TrustPeer()))(t)
 	defer x.Close()
 	require.NoError(t, x.SetAt(uint8(99), 1, 2))
-	bytes, err := os.ReadFile(filepath.Join(dir, name))
-	require.NoError(t, err)
+	bytes := must.Do(os.ReadFile(filepath.Join(dir, name)))(t)
 	assert.Equal(t, byte(99), bytes[9])
 	assert.False(t, shm.IsShared(x)) // the receiver could not trust it
 	msg, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers([]*dlpack.Tensor{x}, time.Minute))
@@ -66,13 +63,11 @@ func TestATrustedObjectIsMapped(t *testing.T) {
 
 	spec := bytesAt4
 	spec.ReadOnly = true
-	only, err := shm.Attach(dir, name, spec, shm.TrustPeer())
-	require.NoError(t, err)
+	only := must.Do(shm.Attach(dir, name, spec, shm.TrustPeer()))(t)
 	defer only.Close()
 	assert.True(t, only.ReadOnly())
 	require.NoError(t, os.Remove(filepath.Join(dir, name)))
-	v, err := only.At(1, 2)
-	require.NoError(t, err)
+	v := must.Do(only.At(1, 2))(t)
 	assert.Equal(t, uint8(99), v)
 }
 
@@ -130,8 +125,7 @@ func TestAnObjectThatBecomesSmallerIsRefused(t *testing.T) {
 
 func TestObjectsOfPythonStayTheirs(t *testing.T) {
 	leavesNothing(t)
-	python, err := exec.LookPath("python3")
-	require.NoError(t, err)
+	python := must.Do(exec.LookPath("python3"))(t)
 	cmd := exec.Command(python, "-c", `
 from multiprocessing import shared_memory
 m = shared_memory.SharedMemory(create=True, size=16)
@@ -142,24 +136,19 @@ print(m.buf[9])
 m.close()
 m.unlink()
 `)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Do(cmd.StdinPipe())(t)
+	out := must.Do(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewReader(out)
-	name, err := lines.ReadString('\n')
-	require.NoError(t, err)
+	name := must.Do(lines.ReadString('\n'))(t)
 	name = strings.TrimSpace(name)
-	x, err := shm.Attach(shm.Directory, name, bytesAt4, shm.TrustPeer())
-	require.NoError(t, err)
+	x := must.Do(shm.Attach(shm.Directory, name, bytesAt4, shm.TrustPeer()))(t)
 	require.NoError(t, x.SetAt(uint8(77), 1, 2))
 	x.Close()
 	assert.FileExists(t, filepath.Join(shm.Directory, name)) // closing does not remove it
 	in.Write([]byte("\n"))
-	byte9, err := lines.ReadString('\n')
-	require.NoError(t, err)
+	byte9 := must.Do(lines.ReadString('\n'))(t)
 	assert.Equal(t, "77\n", byte9)
 	require.NoError(t, cmd.Wait())
 	assert.NoFileExists(t, filepath.Join(shm.Directory, name))

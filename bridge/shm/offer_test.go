@@ -22,25 +22,23 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 var four = dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}}
 
 // offered returns a handle of a tensor of 4 numbers, which nothing but the offer holds. The first call in a process opens its socket.
 func offered(t *testing.T, timeout time.Duration, options ...shm.SendOption) shm.Handle {
-	x, err := shm.New(dlpack.Float32, 4)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Float32, 4))(t)
 	defer x.Close()
 	require.NoError(t, x.Fill(float32(3)))
-	h, err := shm.Offer(x, timeout, append(options, nil)...)
-	require.NoError(t, err)
+	h := must.Do(shm.Offer(x, timeout, append(options, nil)...))(t)
 	return h
 }
 
 // offering checks at the end of the test that nothing is offered and nothing was left.
 func offering(t *testing.T) {
-	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four, nil)
-	require.NoError(t, err)
+	x := must.Do(shm.Fetch(t.Context(), offered(t, time.Minute), four, nil))(t)
 	x.Close()
 	leavesNothing(t)
 }
@@ -50,15 +48,13 @@ func TestAnOfferIsFetchedOnce(t *testing.T) {
 	h := offered(t, time.Minute)
 	assert.Equal(t, uint64(16), h.Size)
 	assert.Equal(t, 1, shm.Offered())
-	text, err := json.Marshal(h)
-	require.NoError(t, err)
+	text := must.Do(json.Marshal(h))(t)
 	assert.Less(t, len(text), 200)
-	x, err := shm.Fetch(t.Context(), h, four)
-	require.NoError(t, err)
+	x := must.Do(shm.Fetch(t.Context(), h, four))(t)
 	defer x.Close()
 	assert.Equal(t, "float32[4] on cpu, read-only [3 3 3 3]", fmt.Sprint(x))
 	assert.Zero(t, shm.Offered())
-	_, err = shm.Fetch(t.Context(), h, four)
+	_, err := shm.Fetch(t.Context(), h, four)
 	require.ErrorIs(t, err, shm.ErrNotOffered)
 	require.ErrorContains(t, err, "it was used before, its time is over, or its process has ended")
 }
@@ -66,33 +62,25 @@ func TestAnOfferIsFetchedOnce(t *testing.T) {
 func TestViewsAndWritableOffers(t *testing.T) {
 	offering(t)
 	x := numbers(t, 4, 5)
-	row, err := x.Narrow(0, 2, 1)
-	require.NoError(t, err)
+	row := must.Do(x.Narrow(0, 2, 1))(t)
 	defer row.Close()
-	h, err := shm.Offer(row, time.Minute, shm.Writable())
-	require.NoError(t, err)
+	h := must.Do(shm.Offer(row, time.Minute, shm.Writable()))(t)
 	assert.Equal(t, uint64(40), h.Offset)
 	y, err := shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{12}, Strides: []int64{-1}})
 	require.ErrorIs(t, err, dlpack.ErrOverflow) // 11 elements before the row
 	require.Nil(t, y)
-	y, err = shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{5}})
-	require.NoError(t, err)
+	y = must.Do(shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{5}}))(t)
 	defer y.Close()
 	require.NoError(t, y.SetAt(float32(-1), 4))
-	v, err := x.At(2, 4)
-	require.NoError(t, err)
+	v := must.Do(x.At(2, 4))(t)
 	assert.Equal(t, float32(-1), v)
-	h, err = shm.Offer(numbers(t, 4, 5), time.Minute)
-	require.NoError(t, err)
+	h = must.Do(shm.Offer(numbers(t, 4, 5), time.Minute))(t)
 	assert.True(t, h.ReadOnly)
 	h.ReadOnly = false
-	_, err = shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4, 5}})
-	require.ErrorIs(t, err, dlpack.ErrReadOnly)
-	plain, err := dlpack.New(dlpack.Float32, 3)
-	require.NoError(t, err)
+	must.Fail(shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4, 5}}))(t, dlpack.ErrReadOnly)
+	plain := must.Do(dlpack.New(dlpack.Float32, 3))(t)
 	defer plain.Close()
-	_, err = shm.Offer(plain, time.Minute)
-	require.ErrorIs(t, err, shm.ErrNotShared)
+	must.Fail(shm.Offer(plain, time.Minute))(t, shm.ErrNotShared)
 	_, err = shm.Offer(numbers(t, 0, 3), time.Minute)
 	require.ErrorIs(t, err, dlpack.ErrLayout)
 	require.ErrorContains(t, err, "it has no elements, so that there is nothing to fetch")
@@ -102,8 +90,7 @@ func TestAnOfferEnds(t *testing.T) {
 	offering(t)
 	h := offered(t, time.Millisecond)
 	require.Eventually(t, func() bool { return shm.Offered() == 0 }, 10*time.Second, time.Millisecond)
-	_, err := shm.Fetch(t.Context(), h, four)
-	require.ErrorIs(t, err, shm.ErrNotOffered)
+	must.Fail(shm.Fetch(t.Context(), h, four))(t, shm.ErrNotOffered)
 }
 
 func TestG90HandlesThatAreNotOfOfferAreRefused(t *testing.T) {
@@ -151,13 +138,11 @@ func TestG90StrangersAtTheSocketDisturbNobody(t *testing.T) {
 	h := offered(t, time.Minute)
 	var strangers []net.Conn
 	for i := range 50 {
-		conn, err := net.Dial("unix", "@"+h.Socket)
-		require.NoError(t, err)
+		conn := must.Do(net.Dial("unix", "@"+h.Socket))(t)
 		conn.Write(make([]byte, i))
 		strangers = append(strangers, conn)
 	}
-	x, err := shm.Fetch(t.Context(), h, four)
-	require.NoError(t, err)
+	x := must.Do(shm.Fetch(t.Context(), h, four))(t)
 	x.Close()
 	for _, conn := range strangers {
 		conn.Close()
@@ -168,24 +153,18 @@ func TestG90StrangersAtTheSocketDisturbNobody(t *testing.T) {
 func TestATokenMayComeSlowly(t *testing.T) {
 	offering(t)
 	h := offered(t, time.Minute)
-	token, err := hex.DecodeString(h.Token)
-	require.NoError(t, err)
-	conn, err := net.Dial("unix", "@"+h.Socket)
-	require.NoError(t, err)
+	token := must.Do(hex.DecodeString(h.Token))(t)
+	conn := must.Do(net.Dial("unix", "@"+h.Socket))(t)
 	defer conn.Close()
-	_, err = conn.Write(token[:8])
-	require.NoError(t, err)
+	must.Do(conn.Write(token[:8]))(t)
 	time.Sleep(1200 * time.Millisecond)
-	_, err = conn.Write(token[8:])
-	require.NoError(t, err)
+	must.Do(conn.Write(token[8:]))(t)
 	answer, control := make([]byte, 1), make([]byte, 64)
 	n, m, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(answer, control)
 	require.NoError(t, err)
 	require.Equal(t, []byte{1}, answer[:n])
-	messages, err := syscall.ParseSocketControlMessage(control[:m])
-	require.NoError(t, err)
-	files, err := syscall.ParseUnixRights(&messages[0])
-	require.NoError(t, err)
+	messages := must.Do(syscall.ParseSocketControlMessage(control[:m]))(t)
+	files := must.Do(syscall.ParseUnixRights(&messages[0]))(t)
 	syscall.Close(files[0])
 }
 
@@ -195,10 +174,9 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 	h := offered(t, time.Minute)
 	var visitors []*net.UnixConn
 	for range 5 {
-		conn, err := net.Dial("unix", "@"+h.Socket)
-		require.NoError(t, err)
+		conn := must.Do(net.Dial("unix", "@"+h.Socket))(t)
 		defer conn.Close()
-		_, err = conn.Write([]byte{0}) // of a token
+		_, err := conn.Write([]byte{0}) // of a token
 		require.NoError(t, err)
 		visitors = append(visitors, conn.(*net.UnixConn))
 	}
@@ -213,12 +191,10 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 		_, err = conn.Write(make([]byte, 15)) // the rest of a token of no offer
 		require.NoError(t, err)
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-		_, err = conn.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF)
+		must.Fail(conn.Read(make([]byte, 1)))(t, io.EOF)
 	}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
-	x, err = shm.Fetch(t.Context(), h, four)
-	require.NoError(t, err)
+	x = must.Do(shm.Fetch(t.Context(), h, four))(t)
 	x.Close()
 }
 
@@ -273,13 +249,11 @@ func TestAnOfferThatCannotBeSentRemains(t *testing.T) {
 func TestG90ASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
 	leavesNothing(t)
 	name := "dlbridge-shm-" + strings.Repeat("a", 32)
-	listener, err := net.Listen("unix", "@"+name)
-	require.NoError(t, err)
+	listener := must.Do(net.Listen("unix", "@"+name))(t)
 	defer listener.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = shm.Fetch(ctx, shm.Handle{Socket: name, Token: strings.Repeat("0", 32), Size: 16}, four)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	must.Fail(shm.Fetch(ctx, shm.Handle{Socket: name, Token: strings.Repeat("0", 32), Size: 16}, four))(t, context.DeadlineExceeded)
 }
 
 func TestManyOffersAreFetchedAtOnce(t *testing.T) {

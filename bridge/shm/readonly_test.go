@@ -17,19 +17,17 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // mapped returns a tensor on a file of 16384 bytes that is mapped.
 func mapped(t testing.TB, flags int) *dlpack.Tensor {
 	name := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(name, make([]byte, 16384), 0o600))
-	file, err := os.OpenFile(name, os.O_RDWR, 0)
-	require.NoError(t, err)
+	file := must.Do(os.OpenFile(name, os.O_RDWR, 0))(t)
 	defer file.Close()
-	data, err := syscall.Mmap(int(file.Fd()), 0, 16384, syscall.PROT_READ|syscall.PROT_WRITE, flags)
-	require.NoError(t, err)
-	x, err := dlpack.Lend(unsafe.Pointer(&data[0]), 16384, false, nil, nil)
-	require.NoError(t, err)
+	data := must.Do(syscall.Mmap(int(file.Fd()), 0, 16384, syscall.PROT_READ|syscall.PROT_WRITE, flags))(t)
+	x := must.Do(dlpack.Lend(unsafe.Pointer(&data[0]), 16384, false, nil, nil))(t)
 	t.Cleanup(func() {
 		x.Close()
 		syscall.Munmap(data)
@@ -39,8 +37,7 @@ func mapped(t testing.TB, flags int) *dlpack.Tensor {
 
 // permissions returns those of the mapping that an address lies in, as /proc/self/maps has them.
 func permissions(t *testing.T, address uintptr) string {
-	maps, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
+	maps := must.Do(os.ReadFile("/proc/self/maps"))(t)
 	for line := range strings.Lines(string(maps)) {
 		var begin, end uintptr
 		var text string
@@ -56,49 +53,38 @@ func permissions(t *testing.T, address uintptr) string {
 func TestTheSecondMappingKeepsTheMemory(t *testing.T) {
 	leavesNothing(t)
 	before := shm.Mappings()
-	x, err := shm.New(dlpack.Uint8, 10)
-	require.NoError(t, err)
-	r, err := shm.ReadOnly(x)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Uint8, 10))(t)
+	r := must.Do(shm.ReadOnly(x))(t)
 	x.Close()
 	assert.Equal(t, before+2, shm.Mappings())
 	r.Close()
 	assert.Equal(t, before, shm.Mappings())
-	_, err = shm.ReadOnly(mapped(t, syscall.MAP_PRIVATE))
-	require.ErrorIs(t, err, shm.ErrNotShared)
+	must.Fail(shm.ReadOnly(mapped(t, syscall.MAP_PRIVATE)))(t, shm.ErrNotShared)
 }
 
 func TestG88ReadOnlyIsASecondMapping(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 40, 100)
-	part, err := x.Narrow(0, 13, 20)
-	require.NoError(t, err)
+	part := must.Do(x.Narrow(0, 13, 20))(t)
 	defer part.Close()
-	turned, err := part.Transpose()
-	require.NoError(t, err)
+	turned := must.Do(part.Transpose())(t)
 	defer turned.Close()
-	back, err := turned.Flip(0)
-	require.NoError(t, err)
+	back := must.Do(turned.Flip(0))(t)
 	defer back.Close()
 	file := mapped(t, syscall.MAP_SHARED)
-	middle, err := file.Narrow(0, 5000, 9000)
-	require.NoError(t, err)
+	middle := must.Do(file.Narrow(0, 5000, 9000))(t)
 	defer middle.Close()
 	for i, y := range []*dlpack.Tensor{x, part, turned, back, file, middle} {
-		r, err := shm.ReadOnly(y)
-		require.NoError(t, err)
+		r := must.Do(shm.ReadOnly(y))(t)
 		assert.True(t, r.ReadOnly())
 		assert.Equal(t, "r--s", permissions(t, r.Data()))
 		assert.Equal(t, "rw-s", permissions(t, y.Data()))
 		assert.Equal(t, y.Strides(), r.Strides())
 		require.NoError(t, y.Fill(i+1))
-		a, err := y.AppendBytes(nil)
-		require.NoError(t, err)
-		b, err := r.AppendBytes(nil)
-		require.NoError(t, err)
+		a := must.Do(y.AppendBytes(nil))(t)
+		b := must.Do(r.AppendBytes(nil))(t)
 		assert.Equal(t, a, b)
-		again, err := shm.ReadOnly(r)
-		require.NoError(t, err)
+		again := must.Do(shm.ReadOnly(r))(t)
 		assert.Equal(t, i < 4, shm.IsShared(r))
 		again.Close()
 		r.Close()
@@ -108,30 +94,24 @@ func TestG88ReadOnlyIsASecondMapping(t *testing.T) {
 func TestReadOnlyOutlivesItsTensor(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 4)
-	r, err := shm.ReadOnly(x)
-	require.NoError(t, err)
+	r := must.Do(shm.ReadOnly(x))(t)
 	defer r.Close()
 	require.NoError(t, x.SetAt(float32(9), 3))
 	x.Close()
 	assert.Contains(t, text(r), "[0 1 2 9]")
-	_, err = shm.ReadOnly(x)
-	require.ErrorIs(t, err, dlpack.ErrClosed)
-	empty, err := shm.New(dlpack.Int16, 0, 3)
-	require.NoError(t, err)
+	must.Fail(shm.ReadOnly(x))(t, dlpack.ErrClosed)
+	empty := must.Do(shm.New(dlpack.Int16, 0, 3))(t)
 	defer empty.Close()
-	none, err := shm.ReadOnly(empty)
-	require.NoError(t, err)
+	none := must.Do(shm.ReadOnly(empty))(t)
 	assert.True(t, none.ReadOnly())
 	none.Close()
 }
 
 func TestReadOnlyRefusesPrivateMemory(t *testing.T) {
 	leavesNothing(t)
-	c, err := dlpack.New(dlpack.Float32, 1000)
-	require.NoError(t, err)
+	c := must.Do(dlpack.New(dlpack.Float32, 1000))(t)
 	defer c.Close()
-	g, err := dlpack.FromSlice(make([]float32, 5000))
-	require.NoError(t, err)
+	g := must.Do(dlpack.FromSlice(make([]float32, 5000)))(t)
 	defer g.Close()
 	for _, x := range []*dlpack.Tensor{c, g, mapped(t, syscall.MAP_PRIVATE)} {
 		_, err := shm.ReadOnly(x)
@@ -167,8 +147,7 @@ func TestG88WritingToTheSecondMappingFaults(t *testing.T) {
 	cmd, conn := child(t, "fault at home")
 	require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x}, shm.Writable()))
 	require.Error(t, cmd.Wait())
-	v, err := x.At(0)
-	require.NoError(t, err)
+	v := must.Do(x.At(0))(t)
 	assert.Equal(t, float32(0), v)
 }
 

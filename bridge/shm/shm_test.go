@@ -28,6 +28,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestMain(m *testing.M) {
@@ -77,8 +78,7 @@ func connection(t require.TestingT, fd int) *net.UnixConn {
 
 // descriptors returns the open files of this process, but not Go's own, and not the one by which the kernel is asked for mappings.
 func descriptors(t *testing.T) int {
-	found, err := filepath.Glob("/proc/self/fd/*")
-	require.NoError(t, err)
+	found := must.Do(filepath.Glob("/proc/self/fd/*"))(t)
 	count := 0
 	for _, name := range found {
 		if link, err := os.Readlink(name); err == nil && !strings.HasPrefix(link, "anon_inode:") && !strings.HasSuffix(link, "/maps") {
@@ -89,8 +89,7 @@ func descriptors(t *testing.T) int {
 }
 
 func numbers(t *testing.T, shape ...int64) *dlpack.Tensor {
-	x, err := shm.New(dlpack.Float32, shape...)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Float32, shape...))(t)
 	t.Cleanup(func() { x.Close() })
 	require.NoError(t, dlpack.Use(x, func(values []float32) error {
 		for i := range values {
@@ -104,8 +103,7 @@ func numbers(t *testing.T, shape ...int64) *dlpack.Tensor {
 func exchange(t *testing.T, ts []*dlpack.Tensor, options ...shm.SendOption) []*dlpack.Tensor {
 	a, b := pair(t)
 	require.NoError(t, shm.Send(t.Context(), a, ts, append(options, nil)...)) // a nil option changes nothing
-	got, err := shm.Recv(t.Context(), b, nil)
-	require.NoError(t, err)
+	got := must.Do(shm.Recv(t.Context(), b, nil))(t)
 	for _, x := range got {
 		t.Cleanup(func() { x.Close() })
 	}
@@ -123,8 +121,7 @@ func TestReceivedTensorsAreTheSameMemory(t *testing.T) {
 	assert.NotEqual(t, x.Data(), got[0].Data())
 	assert.Equal(t, []int64{3, 4}, got[0].Shape())
 	require.NoError(t, x.SetAt(float32(99), 1, 2))
-	v, err := got[0].At(1, 2)
-	require.NoError(t, err)
+	v := must.Do(got[0].At(1, 2))(t)
 	assert.Equal(t, float32(99), v)
 }
 
@@ -138,13 +135,11 @@ func TestViewsOfOneSegmentAreOneMapping(t *testing.T) {
 		func() (*dlpack.Tensor, error) { return x.Narrow(0, 1, 2) },
 		func() (*dlpack.Tensor, error) { return x.Index(2, 3) },
 	} {
-		v, err := make()
-		require.NoError(t, err)
+		v := must.Do(make())(t)
 		defer v.Close()
 		views = append(views, v)
 	}
-	empty, err := shm.New(dlpack.Int8, 3, 0)
-	require.NoError(t, err)
+	empty := must.Do(shm.New(dlpack.Int8, 3, 0))(t)
 	defer empty.Close()
 	views = append(views, empty)
 	before := shm.Mappings()
@@ -152,10 +147,8 @@ func TestViewsOfOneSegmentAreOneMapping(t *testing.T) {
 	assert.Equal(t, before+1, shm.Mappings())
 	for i, v := range views {
 		assert.Equal(t, v.Strides(), got[i].Strides())
-		a, err := v.AppendBytes(nil)
-		require.NoError(t, err)
-		b, err := got[i].AppendBytes(nil)
-		require.NoError(t, err)
+		a := must.Do(v.AppendBytes(nil))(t)
+		b := must.Do(got[i].AppendBytes(nil))(t)
 		assert.Equal(t, a, b, "tensor %d", i)
 	}
 }
@@ -169,22 +162,16 @@ func TestPartsOfOneSegmentShareItsMappings(t *testing.T) {
 		before := shm.Mappings()
 		var held []*dlpack.Tensor
 		for i := range int64(rows) {
-			row, err := x.Narrow(0, i, 1)
-			require.NoError(t, err)
+			row := must.Do(x.Narrow(0, i, 1))(t)
 			held = append(held, row)
-			h, err := shm.Offer(row, time.Minute, options...)
-			require.NoError(t, err)
-			got, err := shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{columns}})
-			require.NoError(t, err)
-			only, err := shm.ReadOnly(row)
-			require.NoError(t, err)
+			h := must.Do(shm.Offer(row, time.Minute, options...))(t)
+			got := must.Do(shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{columns}}))(t)
+			only := must.Do(shm.ReadOnly(row))(t)
 			held = append(held, got, only)
 			for _, y := range []*dlpack.Tensor{got, only} {
-				v, err := y.Reshape(columns)
-				require.NoError(t, err)
+				v := must.Do(y.Reshape(columns))(t)
 				held = append(held, v)
-				last, err := v.At(columns - 1)
-				require.NoError(t, err)
+				last := must.Do(v.At(columns - 1))(t)
 				require.Equal(t, float32((i+1)*columns-1), last)
 			}
 			require.Equal(t, len(options) == 0, got.ReadOnly())
@@ -213,16 +200,14 @@ func TestSegmentsOfOthersTakeAtMostAQuarterOfTheAddressSpace(t *testing.T) {
 	}
 	var held []*dlpack.Tensor
 	for range 2 {
-		got, err := receive()
-		require.NoError(t, err)
+		got := must.Do(receive())(t)
 		held = append(held, got...)
 	}
 	_, err := receive()
 	require.ErrorIs(t, err, dlpack.ErrMemory)
 	require.ErrorContains(t, err, "the segments of other processes would take more than a quarter of the address space")
 	held[0].Close()
-	got, err := receive()
-	require.NoError(t, err)
+	got := must.Do(receive())(t)
 	got[0].Close()
 	held[1].Close()
 }
@@ -230,10 +215,8 @@ func TestSegmentsOfOthersTakeAtMostAQuarterOfTheAddressSpace(t *testing.T) {
 func TestAllDataTypesCanBeSent(t *testing.T) {
 	leavesNothing(t)
 	for _, name := range []string{"bool", "int4", "uint2", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"} {
-		dtype, err := dlpack.ParseDataType(name)
-		require.NoError(t, err)
-		x, err := shm.New(dtype, 3, 5)
-		require.NoError(t, err)
+		dtype := must.Do(dlpack.ParseDataType(name))(t)
+		x := must.Do(shm.New(dtype, 3, 5))(t)
 		defer x.Close()
 		got := exchange(t, []*dlpack.Tensor{x})
 		assert.Equal(t, dtype, got[0].DType())
@@ -247,8 +230,7 @@ func TestG88WritableIsRefusedAfterReadOnly(t *testing.T) {
 	w := exchange(t, []*dlpack.Tensor{x}, shm.Writable())
 	assert.False(t, w[0].ReadOnly())
 	require.NoError(t, w[0].SetAt(float32(5), 0))
-	v, err := x.At(0)
-	require.NoError(t, err)
+	v := must.Do(x.At(0))(t)
 	assert.Equal(t, float32(5), v)
 	y := numbers(t, 3)
 	r := exchange(t, []*dlpack.Tensor{y}) // the segment is sealed now
@@ -275,13 +257,11 @@ func TestTheFirstHandOverDecides(t *testing.T) {
 	}
 	take := map[string]func() *dlpack.Tensor{
 		"Send": func() *dlpack.Tensor {
-			got, err := shm.Recv(t.Context(), b)
-			require.NoError(t, err)
+			got := must.Do(shm.Recv(t.Context(), b))(t)
 			return got[0]
 		},
 		"Offer": func() *dlpack.Tensor {
-			got, err := shm.Fetch(t.Context(), handle, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}})
-			require.NoError(t, err)
+			got := must.Do(shm.Fetch(t.Context(), handle, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}}))(t)
 			return got
 		},
 	}
@@ -303,8 +283,7 @@ func TestTheFirstHandOverDecides(t *testing.T) {
 					handle = before
 				}
 				again(x)
-				view, err := x.Narrow(0, 1, 2)
-				require.NoError(t, err)
+				view := must.Do(x.Narrow(0, 1, 2))(t)
 				defer view.Close()
 				again(view)
 				got := underWay()
@@ -331,8 +310,7 @@ func TestARefusedMessageDecidesNothing(t *testing.T) {
 	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}), "tensor 1: its segment was handed over writable before")
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}, shm.Writable()))
 	for range 2 {
-		got, err := shm.Recv(t.Context(), b)
-		require.NoError(t, err)
+		got := must.Do(shm.Recv(t.Context(), b))(t)
 		for _, x := range got {
 			assert.False(t, x.ReadOnly())
 			x.Close()
@@ -344,17 +322,13 @@ func TestARefusedMessageDecidesNothing(t *testing.T) {
 func TestASegmentOfAnotherLibraryIsRecognisedWithoutADescriptor(t *testing.T) {
 	offering(t)
 	x := numbers(t, 4)
-	file, err := shm.Descriptor(x)
-	require.NoError(t, err)
+	file := must.Do(shm.Descriptor(x))(t)
 	defer syscall.Close(file)
-	data, err := syscall.Mmap(file, 0, 16, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	require.NoError(t, err)
+	data := must.Do(syscall.Mmap(file, 0, 16, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED))(t)
 	defer syscall.Munmap(data)
-	lent, err := dlpack.Lend(unsafe.Pointer(&data[0]), 16, false, nil, nil)
-	require.NoError(t, err)
+	lent := must.Do(dlpack.Lend(unsafe.Pointer(&data[0]), 16, false, nil, nil))(t)
 	defer lent.Close()
-	y, err := lent.View(four)
-	require.NoError(t, err)
+	y := must.Do(lent.View(four))(t)
 	defer y.Close()
 	require.True(t, shm.IsShared(y))
 	a, _ := pair(t)
@@ -365,8 +339,7 @@ func TestASegmentOfAnotherLibraryIsRecognisedWithoutADescriptor(t *testing.T) {
 	for _, z := range []*dlpack.Tensor{x, y} {
 		assert.True(t, shm.IsShared(z))
 		require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{z}), syscall.EMFILE)
-		_, err = shm.Offer(z, time.Minute)
-		require.ErrorIs(t, err, syscall.EMFILE)
+		must.Fail(shm.Offer(z, time.Minute))(t, syscall.EMFILE)
 	}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}))
@@ -406,15 +379,12 @@ func TestPrivateMemoryIsNotSharedWithoutADescriptor(t *testing.T) {
 // The receiver maps only a part of the segment, but what may be sent depends on all of it.
 func TestABroadcastThatCameCanBeSentOn(t *testing.T) {
 	leavesNothing(t)
-	x, err := shm.New(dlpack.Float32, 100, 1000)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Float32, 100, 1000))(t)
 	defer x.Close()
-	row, err := x.Narrow(0, 3, 1)
-	require.NoError(t, err)
+	row := must.Do(x.Narrow(0, 3, 1))(t)
 	defer row.Close()
 	for rows, want := range map[int64]bool{1: true, 100: true, 101: false} {
-		wide, err := row.Broadcast(rows, 1000)
-		require.NoError(t, err)
+		wide := must.Do(row.Broadcast(rows, 1000))(t)
 		defer wide.Close()
 		require.Equal(t, want, shm.IsShared(wide), "%d rows", rows)
 		a, _ := pair(t)
@@ -431,17 +401,14 @@ func TestABroadcastThatCameCanBeSentOn(t *testing.T) {
 
 func TestCopiesAndOtherMemory(t *testing.T) {
 	leavesNothing(t)
-	plain, err := dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2)
-	require.NoError(t, err)
+	plain := must.Do(dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2))(t)
 	defer plain.Close()
 	a, _ := pair(t)
 	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{plain}), shm.ErrNotShared)
 	assert.False(t, shm.IsShared(plain))
-	turned, err := plain.Transpose()
-	require.NoError(t, err)
+	turned := must.Do(plain.Transpose())(t)
 	defer turned.Close()
-	c, err := shm.Copy(turned)
-	require.NoError(t, err)
+	c := must.Do(shm.Copy(turned))(t)
 	defer c.Close()
 	assert.True(t, shm.IsShared(c))
 	assert.Equal(t, dlpack.IsCopied, c.Flags())
@@ -449,16 +416,13 @@ func TestCopiesAndOtherMemory(t *testing.T) {
 	assert.Contains(t, text(c), "[[1 3] [2 4]]")
 	c.Close()
 	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{c}), dlpack.ErrClosed)
-	_, err = shm.Copy(c)
-	require.ErrorIs(t, err, dlpack.ErrClosed)
-	wide, err := numbers(t, 1, 4).Broadcast(5000, 4)
-	require.NoError(t, err)
+	must.Fail(shm.Copy(c))(t, dlpack.ErrClosed)
+	wide := must.Do(numbers(t, 1, 4).Broadcast(5000, 4))(t)
 	defer wide.Close()
 	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{wide}), "tensor 0: it is a broadcast of 80000 bytes")
-	_, err = shm.New(dlpack.Float32, -1)
+	_, err := shm.New(dlpack.Float32, -1)
 	require.ErrorContains(t, err, "shm: new: layout: shape[0] = -1: negative dimension")
-	_, err = shm.New(dlpack.Float64, 1<<31, 1<<31)
-	require.ErrorIs(t, err, dlpack.ErrOverflow)
+	must.Fail(shm.New(dlpack.Float64, 1<<31, 1<<31))(t, dlpack.ErrOverflow)
 }
 
 func TestAContextEndsAWait(t *testing.T) {
@@ -466,14 +430,12 @@ func TestAContextEndsAWait(t *testing.T) {
 	a, b := pair(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := shm.Recv(ctx, b)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	must.Fail(shm.Recv(ctx, b))(t, context.DeadlineExceeded)
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{numbers(t, 2)})) // the connection still works
-	got, err := shm.Recv(t.Context(), b)
-	require.NoError(t, err)
+	got := must.Do(shm.Recv(t.Context(), b))(t)
 	got[0].Close()
 	a.Close()
-	_, err = shm.Recv(t.Context(), b)
+	_, err := shm.Recv(t.Context(), b)
 	assert.Equal(t, io.EOF, err)
 }
 
@@ -488,11 +450,9 @@ func TestAContextThatHasEndedSendsAndReceivesNothing(t *testing.T) {
 	}
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable())) // nothing was decided
 	for range 50 {
-		_, err := shm.Recv(ended, b)
-		require.ErrorIs(t, err, context.Canceled)
+		must.Fail(shm.Recv(ended, b))(t, context.Canceled)
 	}
-	got, err := shm.Recv(t.Context(), b)
-	require.NoError(t, err)
+	got := must.Do(shm.Recv(t.Context(), b))(t)
 	require.False(t, got[0].ReadOnly())
 	got[0].Close()
 }
@@ -523,23 +483,20 @@ func set(at int, value uint64, size int) func([]byte) []byte {
 
 // sealed returns a descriptor of a segment of 16 bytes.
 func sealed(t *testing.T, readOnly bool) int {
-	x, err := shm.New(dlpack.Float32, 4)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Float32, 4))(t)
 	defer x.Close()
 	if readOnly {
 		for _, y := range exchange(t, []*dlpack.Tensor{x}) {
 			y.Close()
 		}
 	}
-	file, err := shm.Descriptor(x)
-	require.NoError(t, err)
+	file := must.Do(shm.Descriptor(x))(t)
 	return file
 }
 
 // unsealed returns a descriptor of a file of 16 bytes.
 func unsealed(t *testing.T) int {
-	file, err := syscall.Open(filepath.Join(t.TempDir(), "file"), syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o600)
-	require.NoError(t, err)
+	file := must.Do(syscall.Open(filepath.Join(t.TempDir(), "file"), syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o600))(t)
 	require.NoError(t, syscall.Ftruncate(file, 16))
 	return file
 }
@@ -552,8 +509,7 @@ func hugePages(t *testing.T) int { return sealedFile(t, hugetlb, 1<<30) } // of 
 // sealedFile returns a descriptor of a new file (memfd_create) of so many bytes, which takes no memory.
 func sealedFile(t *testing.T, flags uintptr, size int64) int {
 	const cloexec, sealing, addSeals, shrinkAndGrow = 1, 2, 1024 + 9, 2 | 4
-	name, err := syscall.BytePtrFromString("dlbridge")
-	require.NoError(t, err)
+	name := must.Do(syscall.BytePtrFromString("dlbridge"))(t)
 	call := map[string]uintptr{"amd64": 319, "arm64": 279}[runtime.GOARCH] // memfd_create
 	file, _, errno := syscall.Syscall(call, uintptr(unsafe.Pointer(name)), cloexec|sealing|flags, 0)
 	if errno != 0 {
@@ -572,8 +528,7 @@ func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 	same := func(data []byte) []byte { return data }
 	open := func(name string, flags int) func(t *testing.T) int {
 		return func(t *testing.T) int {
-			fd, err := syscall.Open(name, flags|syscall.O_CLOEXEC, 0)
-			require.NoError(t, err)
+			fd := must.Do(syscall.Open(name, flags|syscall.O_CLOEXEC, 0))(t)
 			return fd
 		}
 	}
@@ -693,9 +648,8 @@ func TestTheFirstWrongByteEndsRecv(t *testing.T) {
 		{string(header), "do not belong together"},
 	} {
 		a, b := pair(t)
-		_, err := a.Write([]byte(test.beginning))
-		require.NoError(t, err)
-		_, err = shm.Recv(t.Context(), b)
+		must.Do(a.Write([]byte(test.beginning)))(t)
+		_, err := shm.Recv(t.Context(), b)
 		require.ErrorIs(t, err, dlpack.ErrValue)
 		require.ErrorContains(t, err, test.text)
 	}
@@ -704,23 +658,17 @@ func TestTheFirstWrongByteEndsRecv(t *testing.T) {
 // lingering returns a descriptor of a TCP socket whose last close waits until everything was sent, for at most a minute. The other side
 // reads nothing until the test ends.
 func lingering(t *testing.T) int {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Do(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	require.NoError(t, err)
+	conn := must.Do(net.Dial("tcp", listener.Addr().String()))(t)
 	defer conn.Close()
-	peer, err := listener.Accept()
-	require.NoError(t, err)
+	peer := must.Do(listener.Accept())(t)
 	t.Cleanup(func() { peer.Close() })
 	require.NoError(t, conn.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
-	_, err = io.Copy(conn, zeros{})
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	file, err := conn.(*net.TCPConn).File()
-	require.NoError(t, err)
+	must.Fail(io.Copy(conn, zeros{}))(t, os.ErrDeadlineExceeded)
+	file := must.Do(conn.(*net.TCPConn).File())(t)
 	defer file.Close()
-	fd, err := syscall.Dup(int(file.Fd()))
-	require.NoError(t, err)
+	fd := must.Do(syscall.Dup(int(file.Fd())))(t)
 	require.NoError(t, syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1, Linger: 60}))
 	return fd
 }
@@ -791,21 +739,17 @@ func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 	var handles []shm.Handle
 	require.NoError(t, json.NewDecoder(conn).Decode(&handles))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP)) // so that the sender's descriptors are closed first
-	_, err := syscall.Wait4(cmd.Process.Pid, new(syscall.WaitStatus), syscall.WUNTRACED, nil)
-	require.NoError(t, err)
+	must.Do(syscall.Wait4(cmd.Process.Pid, new(syscall.WaitStatus), syscall.WUNTRACED, nil))(t)
 	start := time.Now()
 	for _, data := range [][]byte{{1}, make([]byte, 16)} { // a part of a token, and one of no offer
-		visitor, err := net.Dial("unix", "@"+handles[0].Socket)
-		require.NoError(t, err)
+		visitor := must.Do(net.Dial("unix", "@"+handles[0].Socket))(t)
 		defer visitor.Close()
 		sendLingering(t, visitor, data, 2)
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
-	x, err := shm.Fetch(t.Context(), handles[0], four)
-	require.NoError(t, err)
+	x := must.Do(shm.Fetch(t.Context(), handles[0], four))(t)
 	x.Close()
-	_, err = conn.Write([]byte{1})
-	require.NoError(t, err)
+	must.Do(conn.Write([]byte{1}))(t)
 	require.NoError(t, cmd.Wait())
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
@@ -814,8 +758,7 @@ func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 func TestFetchDoesNotWaitForWhatIsLeftOfAnAnswer(t *testing.T) {
 	leavesNothing(t)
 	h := shm.Handle{Socket: "dlbridge-shm-" + strings.Repeat("b", 32), Token: strings.Repeat("0", 32), Size: 16}
-	listener, err := net.Listen("unix", "@"+h.Socket)
-	require.NoError(t, err)
+	listener := must.Do(net.Listen("unix", "@"+h.Socket))(t)
 	defer listener.Close()
 	file := lingering(t)
 	start := time.Now()
@@ -828,8 +771,7 @@ func TestFetchDoesNotWaitForWhatIsLeftOfAnAnswer(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	_, err = shm.Fetch(t.Context(), h, four)
-	require.ErrorIs(t, err, shm.ErrNotOffered)
+	must.Fail(shm.Fetch(t.Context(), h, four))(t, shm.ErrNotOffered)
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
 
@@ -841,18 +783,15 @@ func TestAMessageMayComeInAnyParts(t *testing.T) {
 		for i := range shape {
 			shape[i] = 1
 		}
-		x, err := shm.New(dlpack.Int8, shape...)
-		require.NoError(t, err)
+		x := must.Do(shm.New(dlpack.Int8, shape...))(t)
 		a, b := pair(t)
 		require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}))
 		x.Close()
 		data, control := make([]byte, 4096), make([]byte, 128)
 		n, m, _, _, err := b.ReadMsgUnix(data, control)
 		require.NoError(t, err)
-		messages, err := syscall.ParseSocketControlMessage(control[:m])
-		require.NoError(t, err)
-		files, err := syscall.ParseUnixRights(&messages[0])
-		require.NoError(t, err)
+		messages := must.Do(syscall.ParseSocketControlMessage(control[:m]))(t)
+		files := must.Do(syscall.ParseUnixRights(&messages[0]))(t)
 		go func() {
 			a.WriteMsgUnix(data[:1], syscall.UnixRights(files...), nil)
 			syscall.Close(files[0])
@@ -860,8 +799,7 @@ func TestAMessageMayComeInAnyParts(t *testing.T) {
 				a.Write(data[i : i+1])
 			}
 		}()
-		got, err := shm.Recv(t.Context(), b)
-		require.NoError(t, err)
+		got := must.Do(shm.Recv(t.Context(), b))(t)
 		assert.Equal(t, shape, got[0].Shape())
 		got[0].Close()
 	}
@@ -876,8 +814,7 @@ func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
 		ts = append(ts, numbers(t, 1))
 	}
 	a, b := pair(t)
-	raw, err := b.SyscallConn()
-	require.NoError(t, err)
+	raw := must.Do(b.SyscallConn())(t)
 	for name, option := range options {
 		var failed error
 		require.NoError(t, raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, option, 1) }))
@@ -887,8 +824,7 @@ func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
 		before := allDescriptors(t)
 		for _, count := range []int{1, len(ts)} {
 			require.NoError(t, shm.Send(t.Context(), a, ts[:count]))
-			got, err := shm.Recv(t.Context(), b)
-			require.NoError(t, err)
+			got := must.Do(shm.Recv(t.Context(), b))(t)
 			require.Len(t, got, count)
 			for _, x := range got {
 				x.Close()
@@ -900,8 +836,7 @@ func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
 
 // allDescriptors returns the number of descriptors of this process, also of those that descriptors leaves out.
 func allDescriptors(t *testing.T) int {
-	found, err := filepath.Glob("/proc/self/fd/*")
-	require.NoError(t, err)
+	found := must.Do(filepath.Glob("/proc/self/fd/*"))(t)
 	return len(found)
 }
 
@@ -923,12 +858,10 @@ func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 	leavesNothing(t)
 	a, b := pair(t)
 	file := unsealed(t)
-	_, err := syscall.Pwrite(file, []byte("\x00\x00\x80\x3f\x00\x00\x00\x40"), 0)
+	must.Do(syscall.Pwrite(file, []byte("\x00\x00\x80\x3f\x00\x00\x00\x40"), 0))(t)
+	_, _, err := a.WriteMsgUnix(message(func(data []byte) []byte { return data }), syscall.UnixRights(file), nil)
 	require.NoError(t, err)
-	_, _, err = a.WriteMsgUnix(message(func(data []byte) []byte { return data }), syscall.UnixRights(file), nil)
-	require.NoError(t, err)
-	got, err := shm.Recv(t.Context(), b, shm.CopyUnsealed(16))
-	require.NoError(t, err)
+	got := must.Do(shm.Recv(t.Context(), b, shm.CopyUnsealed(16)))(t)
 	require.NoError(t, syscall.Ftruncate(file, 0))
 	syscall.Close(file)
 	assert.Contains(t, text(got[0]), "[1 2 0 0]")
@@ -941,17 +874,14 @@ func TestAnObjectOnDiskThatIsSentWritableIsCopied(t *testing.T) {
 	leavesNothing(t)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "object"), []byte("0123456789abcdef"), 0o600))
-	x, err := shm.Attach(dir, "object", bytesAt4, shm.TrustPeer())
-	require.NoError(t, err)
+	x := must.Do(shm.Attach(dir, "object", bytesAt4, shm.TrustPeer()))(t)
 	defer x.Close()
 	a, b := pair(t)
 	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable()))
-	got, err := shm.Recv(t.Context(), b, shm.CopyUnsealed(16))
-	require.NoError(t, err)
+	got := must.Do(shm.Recv(t.Context(), b, shm.CopyUnsealed(16)))(t)
 	defer got[0].Close()
 	require.NoError(t, got[0].SetAt(uint8(1), 0, 0))
-	v, err := x.At(0, 0)
-	require.NoError(t, err)
+	v := must.Do(x.At(0, 0))(t)
 	assert.Equal(t, uint8('4'), v)
 }
 
@@ -972,17 +902,14 @@ func TestADescriptorThatIsMissingIsAnErrorOfTheSystem(t *testing.T) {
 
 func TestASegmentThatTheMachineCannotHaveIsRefused(t *testing.T) {
 	leavesNothing(t)
-	_, err := shm.New(dlpack.Uint8, 64<<40)
-	require.ErrorIs(t, err, dlpack.ErrMemory)
+	must.Fail(shm.New(dlpack.Uint8, 64<<40))(t, dlpack.ErrMemory)
 	var before syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
 	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4096, Max: before.Max}))
-	x, err := shm.New(dlpack.Uint8, 4096)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Uint8, 4096))(t)
 	defer x.Close()
-	_, err = shm.New(dlpack.Uint8, 4097)
-	require.ErrorIs(t, err, syscall.EFBIG)
+	must.Fail(shm.New(dlpack.Uint8, 4097))(t, syscall.EFBIG)
 }
 
 // ---- other processes -----------------------------------------------------------------------------
@@ -1106,14 +1033,11 @@ func TestAnotherProcessWorksOnTheMemory(t *testing.T) {
 	_, conn := child(t, "double")
 	for round := range 3 {
 		require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x}, shm.Writable()))
-		back, err := shm.Recv(t.Context(), conn)
-		require.NoError(t, err)
-		v, err := x.At(0, 3)
-		require.NoError(t, err)
+		back := must.Do(shm.Recv(t.Context(), conn))(t)
+		v := must.Do(x.At(0, 3))(t)
 		assert.Equal(t, float32(3*int(2<<round)), v)
 		require.NoError(t, back[0].SetAt(float32(7), 1, 1)) // it is the same segment
-		v, err = x.At(1, 1)
-		require.NoError(t, err)
+		v = must.Do(x.At(1, 1))(t)
 		assert.Equal(t, float32(7), v)
 		back[0].Close()
 	}
@@ -1126,15 +1050,13 @@ func TestG88AConsumerThatIgnoresTheFlagEndsItself(t *testing.T) {
 	require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x}))
 	err := cmd.Wait()
 	require.Error(t, err)
-	v, err := x.At(0)
-	require.NoError(t, err)
+	v := must.Do(x.At(0))(t)
 	assert.Equal(t, float32(0), v)
 }
 
 // inode names the segment of a tensor.
 func inode(t *testing.T, x *dlpack.Tensor) string {
-	file, err := shm.Descriptor(x)
-	require.NoError(t, err)
+	file := must.Do(shm.Descriptor(x))(t)
 	defer syscall.Close(file)
 	var status syscall.Stat_t
 	require.NoError(t, syscall.Fstat(file, &status))
@@ -1144,8 +1066,7 @@ func inode(t *testing.T, x *dlpack.Tensor) string {
 // segments returns the segments that processes of the system have open, by their inodes. Other programs may have some too.
 func segments(t *testing.T) map[string]bool {
 	found := map[string]bool{}
-	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
-	require.NoError(t, err)
+	links := must.Do(filepath.Glob("/proc/[0-9]*/fd/*"))(t)
 	for _, link := range links {
 		if name, err := os.Readlink(link); err == nil && strings.HasPrefix(name, "/memfd:dlbridge") {
 			var status syscall.Stat_t
@@ -1169,15 +1090,13 @@ func TestG89ProcessesThatAreKilledLeaveNothing(t *testing.T) {
 	var kept []*exec.Cmd
 	for i := range count {
 		cmd, conn := child(t, "hold")
-		y, err := shm.New(dlpack.Float32, int64(1000+i))
-		require.NoError(t, err)
+		y := must.Do(shm.New(dlpack.Float32, int64(1000+i)))(t)
 		made = append(made, inode(t, y))
 		require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x, y}))
 		y.Close() // only the other process holds it, or the message that is under way
 		if i%2 == 0 {
 			one := make([]byte, 1)
-			_, err := conn.Read(one)
-			require.NoError(t, err)
+			must.Do(conn.Read(one))(t)
 		}
 		kept = append(kept, cmd)
 		if i%5 != 4 {
@@ -1214,8 +1133,7 @@ func TestG90MutatedMessagesAreRefusedOrHarmless(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	good := message(func(data []byte) []byte { return data })
 	x := numbers(t, 4)
-	file, err := shm.Descriptor(x)
-	require.NoError(t, err)
+	file := must.Do(shm.Descriptor(x))(t)
 	defer syscall.Close(file)
 	refused := 0
 	for range rounds {

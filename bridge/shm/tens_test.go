@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -22,12 +23,9 @@ import (
 func offeredMessage(t *testing.T, ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*tens.Message, *tens.Label, []*dlpack.Tensor) {
 	msg, _, err := bridge.Encode(ts, append(options, shm.Offers(ts, time.Minute))...)
 	require.NoError(t, err)
-	got, err := tens.Decode(msg.Encode())
-	require.NoError(t, err)
-	label, err := got.DecodeLabel()
-	require.NoError(t, err)
-	decoded, err := bridge.Decode(got)
-	require.NoError(t, err)
+	got := must.Do(tens.Decode(msg.Encode()))(t)
+	label := must.Do(got.DecodeLabel())(t)
+	decoded := must.Do(bridge.Decode(got))(t)
 	t.Cleanup(func() {
 		for _, x := range decoded {
 			x.Close()
@@ -38,8 +36,7 @@ func offeredMessage(t *testing.T, ts []*dlpack.Tensor, options ...bridge.EncodeO
 
 func TestAMessageCarriesATensorOfAnySize(t *testing.T) {
 	offering(t)
-	x, err := shm.New(dlpack.Uint8, 1<<30)
-	require.NoError(t, err)
+	x := must.Do(shm.New(dlpack.Uint8, 1<<30))(t)
 	defer x.Close()
 	require.NoError(t, x.SetAt(uint8(7), 1<<29))
 	msg, label, ts := offeredMessage(t, []*dlpack.Tensor{x})
@@ -51,8 +48,7 @@ func TestAMessageCarriesATensorOfAnySize(t *testing.T) {
 	assert.Less(t, len(msg.Label), 400)
 	require.Nil(t, ts[0])
 	require.NoError(t, shm.FetchTensors(t.Context(), label, ts))
-	v, err := ts[0].At(1 << 29)
-	require.NoError(t, err)
+	v := must.Do(ts[0].At(1 << 29))(t)
 	assert.Equal(t, uint8(7), v)
 	assert.True(t, ts[0].ReadOnly())
 }
@@ -60,23 +56,17 @@ func TestAMessageCarriesATensorOfAnySize(t *testing.T) {
 func TestTensorsInSegmentsTravelBesideOthers(t *testing.T) {
 	offering(t)
 	x := numbers(t, 3, 4)
-	turned, err := x.Transpose()
-	require.NoError(t, err)
+	turned := must.Do(x.Transpose())(t)
 	defer turned.Close()
-	back, err := x.Flip(0, 1)
-	require.NoError(t, err)
+	back := must.Do(x.Flip(0, 1))(t)
 	defer back.Close()
-	rows, err := x.Narrow(0, 1, 2)
-	require.NoError(t, err)
+	rows := must.Do(x.Narrow(0, 1, 2))(t)
 	defer rows.Close()
-	gaps, err := x.Narrow(1, 1, 2)
-	require.NoError(t, err)
+	gaps := must.Do(x.Narrow(1, 1, 2))(t)
 	defer gaps.Close()
-	plain, err := dlpack.FromSlice([]float64{1, 2, 3, 4, 5, 6}, 2, 3)
-	require.NoError(t, err)
+	plain := must.Do(dlpack.FromSlice([]float64{1, 2, 3, 4, 5, 6}, 2, 3))(t)
 	defer plain.Close()
-	empty, err := shm.New(dlpack.Int8, 0, 2)
-	require.NoError(t, err)
+	empty := must.Do(shm.New(dlpack.Int8, 0, 2))(t)
 	defer empty.Close()
 	all := []*dlpack.Tensor{x, plain, turned, back, gaps, rows, empty}
 	msg, label, ts := offeredMessage(t, all, bridge.Spread(24))
@@ -95,14 +85,11 @@ func TestTensorsInSegmentsTravelBesideOthers(t *testing.T) {
 
 func TestSpreadAndOffersWorkInEveryOrder(t *testing.T) {
 	offering(t)
-	private, err := dlpack.FromSlice([]int32{1, 2, 3, 4}, 2, 2)
-	require.NoError(t, err)
+	private := must.Do(dlpack.FromSlice([]int32{1, 2, 3, 4}, 2, 2))(t)
 	defer private.Close()
-	shared, err := shm.Copy(private)
-	require.NoError(t, err)
+	shared := must.Do(shm.Copy(private))(t)
 	defer shared.Close()
-	want, err := private.AppendBytes(nil)
-	require.NoError(t, err)
+	want := must.Do(private.AppendBytes(nil))(t)
 	for _, ts := range [][]*dlpack.Tensor{{private, shared}, {shared, private}, {private, shared, shared}, {private, private, shared}, {shared}} {
 		for _, offersFirst := range []bool{true, false} {
 			options := []bridge.EncodeOption{shm.Offers(ts, time.Minute), bridge.Spread(8)}
@@ -111,18 +98,14 @@ func TestSpreadAndOffersWorkInEveryOrder(t *testing.T) {
 			}
 			msg, _, err := bridge.Encode(ts, options...)
 			require.NoError(t, err)
-			got, err := tens.Decode(msg.Encode())
-			require.NoError(t, err)
-			label, err := got.DecodeLabel()
-			require.NoError(t, err)
-			decoded, err := bridge.Decode(got, bridge.Join())
-			require.NoError(t, err)
+			got := must.Do(tens.Decode(msg.Encode()))(t)
+			label := must.Do(got.DecodeLabel())(t)
+			decoded := must.Do(bridge.Decode(got, bridge.Join()))(t)
 			require.NoError(t, shm.FetchTensors(t.Context(), label, decoded))
 			require.Len(t, decoded, len(ts))
 			parts := 0
 			for i, x := range decoded {
-				got, err := x.AppendBytes(nil)
-				require.NoError(t, err)
+				got := must.Do(x.AppendBytes(nil))(t)
 				assert.Equal(t, want, got)
 				assert.Equal(t, ts[i] == shared, shm.IsShared(x))
 				if ts[i] == private {
@@ -145,8 +128,7 @@ func TestABroadcastWithGapsIsNotOffered(t *testing.T) {
 		{Shape: []int64{3, 1}, Strides: []int64{1, 7}},
 	} {
 		spec.DType = x.DType()
-		view, err := x.View(spec)
-		require.NoError(t, err)
+		view := must.Do(x.View(spec))(t)
 		defer view.Close()
 		msg, label, ts := offeredMessage(t, []*dlpack.Tensor{view})
 		packed := spec.Shape[1] == 1
@@ -161,11 +143,10 @@ func TestABroadcastWithGapsIsNotOffered(t *testing.T) {
 func TestNothingIsOfferedIfOneTensorCannotBe(t *testing.T) {
 	offering(t)
 	x, y := numbers(t, 4), numbers(t, 4)
-	readOnly, err := shm.ReadOnly(y)
-	require.NoError(t, err)
+	readOnly := must.Do(shm.ReadOnly(y))(t)
 	defer readOnly.Close()
 	ts := []*dlpack.Tensor{x, readOnly}
-	_, _, err = bridge.Encode(ts, shm.Offers(ts, time.Minute, shm.Writable()))
+	_, _, err := bridge.Encode(ts, shm.Offers(ts, time.Minute, shm.Writable()))
 	require.ErrorContains(t, err, "tensor 1: shm: offer: it is read-only")
 	assert.Zero(t, shm.Offered())
 }
@@ -181,8 +162,7 @@ func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	} {
 		text := `{"TENS":{"tensors":[{"dtype":"f","packing":"lz4","shape":[4],"word":4},` +
 			`{"dtype":"f","packing":"shm","shape":[4]` + test.attribute + `,"word":4}],"metadata":{}}}`
-		label, err := tens.DecodeLabel([]byte(text))
-		require.NoError(t, err)
+		label := must.Do(tens.DecodeLabel([]byte(text)))(t)
 		ts := make([]*dlpack.Tensor, 2)
 		require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), test.text)
 		assert.Equal(t, make([]*dlpack.Tensor, 2), ts)

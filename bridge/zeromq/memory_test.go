@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestOwnersFindsAFrameInAnyTensorThatHasIt(t *testing.T) {
@@ -21,8 +22,7 @@ func TestOwnersFindsAFrameInAnyTensorThatHasIt(t *testing.T) {
 		for range random.IntN(6) {
 			from := random.IntN(len(memory))
 			to := from + random.IntN(len(memory)-from)
-			x, err := dlpack.FromSlice(memory[from:to])
-			require.NoError(t, err)
+			x := must.Do(dlpack.FromSlice(memory[from:to]))(t)
 			defer x.Close()
 			ts, ranges = append(ts, x), append(ranges, [2]int{from, to})
 		}
@@ -60,8 +60,7 @@ func TestEncodeLooksAtEachTensorOnce(t *testing.T) {
 		}
 	}
 	looks := countLooks(t)
-	m, err := Encode(ts)
-	require.NoError(t, err)
+	m := must.Do(Encode(ts))(t)
 	defer m.Close()
 	assert.Len(t, m.owners, n/2)
 	assert.Equal(t, n, *looks)

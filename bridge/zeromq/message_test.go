@@ -13,6 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 )
 
@@ -49,23 +50,18 @@ func readVectors(t testing.TB, groups ...string) (all []vector) {
 }
 
 func encoded(t *testing.T) [][]byte {
-	x, err := dlpack.FromSlice([]int32{1, 2, 3})
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice([]int32{1, 2, 3}))(t)
 	t.Cleanup(func() { x.Close() })
-	m, err := zeromq.Encode([]*dlpack.Tensor{x})
-	require.NoError(t, err)
-	frames, err := m.Frames()
-	require.NoError(t, err)
+	m := must.Do(zeromq.Encode([]*dlpack.Tensor{x}))(t)
+	frames := must.Do(m.Frames())(t)
 	return frames
 }
 
 func packed(t *testing.T) []byte {
-	m, err := zeromq.Decode(encoded(t))
-	require.NoError(t, err)
+	m := must.Do(zeromq.Decode(encoded(t)))(t)
 	defer m.Close()
 	require.NoError(t, m.Pack())
-	frames, err := m.Frames()
-	require.NoError(t, err)
+	frames := must.Do(m.Frames())(t)
 	require.Len(t, frames, 1)
 	return slices.Clone(frames[0])
 }
@@ -82,8 +78,7 @@ func TestDecodeFindsTheMessageBehindItsRouting(t *testing.T) {
 	} {
 		for form, frames := range map[string][][]byte{"frames": frames, "one frame": {single}} {
 			t.Run(name+"/"+form, func(t *testing.T) {
-				m, err := zeromq.Decode(slices.Concat(routing, frames))
-				require.NoError(t, err)
+				m := must.Do(zeromq.Decode(slices.Concat(routing, frames)))(t)
 				defer m.Close()
 				assert.Len(t, m.Routing, len(routing))
 				for i := range routing {
@@ -94,8 +89,7 @@ func TestDecodeFindsTheMessageBehindItsRouting(t *testing.T) {
 				if err == nil { // unaligned in the single frame
 					assert.Equal(t, []int32{1, 2, 3}, got)
 				}
-				back, err := m.Frames()
-				require.NoError(t, err)
+				back := must.Do(m.Frames())(t)
 				assert.Len(t, back, len(routing)+3)
 			})
 		}
@@ -106,8 +100,7 @@ func TestDecodeFindsTheMessageBehindItsRouting(t *testing.T) {
 func TestDecodeTakesTheFirstFrameAsAnIDIfItIsRouted(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	frames := encoded(t)
-	m, err := zeromq.Decode(slices.Concat([][]byte{[]byte("ZIO0TENS")}, frames), zeromq.Routed())
-	require.NoError(t, err)
+	m := must.Do(zeromq.Decode(slices.Concat([][]byte{[]byte("ZIO0TENS")}, frames), zeromq.Routed()))(t)
 	defer m.Close()
 	require.Len(t, m.Routing, 1)
 	require.Len(t, m.Tensors, 1)
@@ -116,21 +109,16 @@ func TestDecodeTakesTheFirstFrameAsAnIDIfItIsRouted(t *testing.T) {
 func TestDecodeCopiesNothingAndKeepsTheFrames(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := make([]byte, 1<<16)
-	tensor, err := dlpack.FromSlice(x)
-	require.NoError(t, err)
-	sent, err := zeromq.Encode([]*dlpack.Tensor{tensor})
-	require.NoError(t, err)
-	frames, err := sent.Frames()
-	require.NoError(t, err)
-	m, err := zeromq.Decode(frames, zeromq.Writable())
-	require.NoError(t, err)
+	tensor := must.Do(dlpack.FromSlice(x))(t)
+	sent := must.Do(zeromq.Encode([]*dlpack.Tensor{tensor}))(t)
+	frames := must.Do(sent.Frames())(t)
+	m := must.Do(zeromq.Decode(frames, zeromq.Writable()))(t)
 	require.NoError(t, tensor.Close())
 	require.NoError(t, dlpack.Use(m.Tensors[0], func(data []byte) error { data[7] = 7; return nil }))
 	assert.EqualValues(t, 7, x[7])
 	m.Close()
 
-	m, err = zeromq.Decode(frames)
-	require.NoError(t, err)
+	m = must.Do(zeromq.Decode(frames))(t)
 	defer m.Close()
 	assert.True(t, m.Tensors[0].ReadOnly())
 }
@@ -154,37 +142,31 @@ func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
 		_, err = zeromq.Decode(frames, zeromq.Routed())
 		assert.Error(t, err, name)
 	}
-	_, err := zeromq.Decode(encoded(t), zeromq.Limit(10))
-	assert.ErrorIs(t, err, zeromq.ErrLimit)
-	_, err = zeromq.Decode(encoded(t), zeromq.Limit(-1))
+	must.Fail(zeromq.Decode(encoded(t), zeromq.Limit(10)))(t, zeromq.ErrLimit)
+	_, err := zeromq.Decode(encoded(t), zeromq.Limit(-1))
 	assert.ErrorContains(t, err, "-1 bytes is negative")
 }
 
 // The parts of a message lie in the memory of its tensors, which Close frees.
 func TestFramesOfAClosedTensorAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	open, err := dlpack.FromSlice([]int32{1, 2, 3})
-	require.NoError(t, err)
+	open := must.Do(dlpack.FromSlice([]int32{1, 2, 3}))(t)
 	defer open.Close()
-	closed, err := open.Share()
-	require.NoError(t, err)
-	m, err := zeromq.Encode([]*dlpack.Tensor{open, closed})
-	require.NoError(t, err)
+	closed := must.Do(open.Share())(t)
+	m := must.Do(zeromq.Encode([]*dlpack.Tensor{open, closed}))(t)
 	defer m.Close()
-	packed, err := zeromq.Encode([]*dlpack.Tensor{open, closed})
-	require.NoError(t, err)
+	packed := must.Do(zeromq.Encode([]*dlpack.Tensor{open, closed}))(t)
 	defer packed.Close()
 	require.NoError(t, packed.Pack())
 	require.NoError(t, closed.Close())
-	_, err = m.Frames()
+	_, err := m.Frames()
 	require.ErrorIs(t, err, dlpack.ErrClosed)
 	assert.ErrorContains(t, err, "zeromq: tensor 1: ")
 	require.ErrorIs(t, m.Pack(), dlpack.ErrClosed)
 	frames, err := packed.Frames()
 	require.NoError(t, err, "a copy needs no tensor")
 
-	got, err := zeromq.Decode(frames)
-	require.NoError(t, err)
+	got := must.Do(zeromq.Decode(frames))(t)
 	defer got.Close()
 	require.NoError(t, got.Tensors[0].Close())
 	_, err = got.Frames()
@@ -195,8 +177,7 @@ func TestFramesOfAClosedTensorAreRefused(t *testing.T) {
 func TestAClosedMessageHasNoFrames(t *testing.T) {
 	frames, single := encoded(t), packed(t)
 	dlpacktest.CheckLeaks(t)
-	given, err := dlpack.FromSlice([]int32{1, 2, 3})
-	require.NoError(t, err)
+	given := must.Do(dlpack.FromSlice([]int32{1, 2, 3}))(t)
 	defer given.Close()
 	for name, message := range map[string]func() (*zeromq.Message, error){
 		"received":           func() (*zeromq.Message, error) { return zeromq.Decode(frames) },
@@ -205,14 +186,13 @@ func TestAClosedMessageHasNoFrames(t *testing.T) {
 	} {
 		for _, pack := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", packed: ", pack), func(t *testing.T) {
-				m, err := message()
-				require.NoError(t, err)
+				m := must.Do(message())(t)
 				if pack {
 					require.NoError(t, m.Pack())
 				}
 				another := *m
 				m.Close()
-				_, err = m.Frames()
+				_, err := m.Frames()
 				require.ErrorIs(t, err, zeromq.ErrClosed)
 				require.EqualError(t, err, "zeromq: the message is closed")
 				require.ErrorIs(t, m.Pack(), zeromq.ErrClosed)

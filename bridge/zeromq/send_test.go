@@ -11,31 +11,26 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestSendLooksAtEachTensorOnce(t *testing.T) {
-	c, err := NewContext()
-	require.NoError(t, err)
+	c := must.Do(NewContext())(t)
 	defer c.Close()
-	pull, err := c.NewSocket(Pull)
-	require.NoError(t, err)
-	_, err = pull.Bind("inproc://looks")
-	require.NoError(t, err)
-	push, err := c.NewSocket(Push)
-	require.NoError(t, err)
+	pull := must.Do(c.NewSocket(Pull))(t)
+	must.Do(pull.Bind("inproc://looks"))(t)
+	push := must.Do(c.NewSocket(Push))(t)
 	require.NoError(t, push.Connect("inproc://looks"))
 	const n = 100
 	ts := make([]*dlpack.Tensor, n)
 	for i := range ts {
-		ts[i], err = dlpack.New(dlpack.Uint8, sendThreshold)
-		require.NoError(t, err)
+		ts[i] = must.Do(dlpack.New(dlpack.Uint8, sendThreshold))(t)
 		defer ts[i].Close()
 	}
 	looks := countLooks(t)
 	require.NoError(t, push.SendTensors(context.Background(), ts))
 	assert.Equal(t, n, *looks)
-	got, err := pull.Recv(context.Background())
-	require.NoError(t, err)
+	got := must.Do(pull.Recv(context.Background()))(t)
 	defer got.Close()
 	assert.Equal(t, ts[n-1].Data(), got.Tensors[n-1].Data())
 }
@@ -43,13 +38,10 @@ func TestSendLooksAtEachTensorOnce(t *testing.T) {
 // A Send that waits tries again whenever the socket may be ready, which for a ROUTER is each millisecond.
 func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	c, err := NewContext()
-	require.NoError(t, err)
+	c := must.Do(NewContext())(t)
 	defer c.Close()
-	push, err := c.NewSocket(Push)
-	require.NoError(t, err)
-	x, err := dlpack.New(dlpack.Uint8, sendThreshold)
-	require.NoError(t, err)
+	push := must.Do(c.NewSocket(Push))(t)
+	x := must.Do(dlpack.New(dlpack.Uint8, sendThreshold))(t)
 	defer x.Close()
 	data, _, err := x.UnsafeBytes()
 	require.NoError(t, err)
@@ -58,8 +50,7 @@ func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
 	try := func(want bool) {
 		push.mu.Lock()
 		defer push.mu.Unlock()
-		done, err := out.try(push)
-		require.NoError(t, err)
+		done := must.Do(out.try(push))(t)
 		require.Equal(t, want, done)
 	}
 	try(false) // there is no peer
@@ -67,27 +58,22 @@ func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
 	require.NotZero(t, made)
 	try(false)
 	require.Equal(t, made, out.progress.made)
-	pull, err := c.NewSocket(Pull)
-	require.NoError(t, err)
-	_, err = pull.Bind("inproc://once")
-	require.NoError(t, err)
+	pull := must.Do(c.NewSocket(Pull))(t)
+	must.Do(pull.Bind("inproc://once"))(t)
 	require.NoError(t, push.Connect("inproc://once"))
 	try(true)
 	require.Zero(t, out.progress.made)
 	out.release()
-	frames, err := pull.RecvFrames(context.Background())
-	require.NoError(t, err)
+	frames := must.Do(pull.RecvFrames(context.Background()))(t)
 	require.Equal(t, [][]byte{[]byte("small"), data}, frames)
 }
 
 // The last frame of a request may be the one that finds no peer. libzmq then takes the next frame for the end of this request.
 func TestARequestThatWasCutIsEndedBeforeItIsSentAgain(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	c, err := NewContext()
-	require.NoError(t, err)
+	c := must.Do(NewContext())(t)
 	defer c.Close()
-	req, err := c.NewSocket(Req)
-	require.NoError(t, err)
+	req := must.Do(c.NewSocket(Req))(t)
 	req.cut = 1 // as zeromq_send leaves it
 	var out outbox
 	require.NoError(t, out.fill([][]byte{[]byte("request")}))
@@ -95,27 +81,22 @@ func TestARequestThatWasCutIsEndedBeforeItIsSentAgain(t *testing.T) {
 	try := func(want bool) {
 		req.mu.Lock()
 		defer req.mu.Unlock()
-		done, err := out.try(req)
-		require.NoError(t, err)
+		done := must.Do(out.try(req))(t)
 		require.Equal(t, want, done)
 	}
 	try(false) // there is no peer, not even for the end
 	require.EqualValues(t, 1, req.cut)
-	router, err := c.NewSocket(Router)
-	require.NoError(t, err)
-	_, err = router.Bind("inproc://ended")
-	require.NoError(t, err)
+	router := must.Do(c.NewSocket(Router))(t)
+	must.Do(router.Bind("inproc://ended"))(t)
 	require.NoError(t, req.Connect("inproc://ended"))
 	try(true)
 	require.Zero(t, req.cut)
 	for _, want := range []string{"", "request"} {
-		frames, err := router.RecvFrames(context.Background())
-		require.NoError(t, err)
+		frames := must.Do(router.RecvFrames(context.Background()))(t)
 		require.Len(t, frames, 3)
 		require.Equal(t, want, string(frames[2]))
 		require.NoError(t, router.SendFrames(context.Background(), frames))
 	}
-	_, err = req.RecvFrames(context.Background())
-	require.NoError(t, err)
+	must.Do(req.RecvFrames(context.Background()))(t)
 	require.NoError(t, req.SendFrames(context.Background(), [][]byte{nil}), "it is the turn of the REQ again")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 // untilItWaits gives a call that was started in another goroutine time to wait. A test that it comes too early for tests less, and passes.
@@ -33,16 +34,14 @@ func TestConnectWakesASendThatWaitsForAPeer(t *testing.T) {
 				c := newContext(t)
 				bound := newSocket(t, c, map[zeromq.Type]zeromq.Type{zeromq.Push: zeromq.Pull, zeromq.Dealer: zeromq.Dealer,
 					zeromq.Pair: zeromq.Pair, zeromq.Req: zeromq.Rep}[kind])
-				address, err := bound.Bind(endpoint)
-				require.NoError(t, err)
+				address := must.Do(bound.Bind(endpoint))(t)
 				s := newSocket(t, c, kind)
 				var sending sync.WaitGroup
 				sending.Go(func() { assert.NoError(t, s.SendFrames(deadline(t), [][]byte{[]byte("x")})) })
 				untilItWaits()
 				require.NoError(t, s.Connect(address))
 				sending.Wait()
-				frames, err := bound.RecvFrames(deadline(t))
-				require.NoError(t, err)
+				frames := must.Do(bound.RecvFrames(deadline(t)))(t)
 				require.Equal(t, [][]byte{[]byte("x")}, frames)
 				require.NoError(t, bound.Close())
 			})
@@ -72,8 +71,7 @@ func TestBindWakesCallsThatWaitForAPeer(t *testing.T) {
 		assert.Equal(t, [][]byte{[]byte("answer")}, frames)
 	})
 	untilItWaits()
-	_, err := b.Bind("inproc://later")
-	require.NoError(t, err)
+	must.Do(b.Bind("inproc://later"))(t)
 	waiting.Wait()
 }
 
@@ -85,8 +83,7 @@ func TestASendWaitsForTheNextPeerAfterDisconnect(t *testing.T) {
 	full := newSocket(t, c, zeromq.Pull, zeromq.ReceiveHighWater(1))
 	next := newSocket(t, c, zeromq.Pull)
 	for s, endpoint := range map[*zeromq.Socket]string{full: "inproc://full", next: "inproc://next"} {
-		_, err := s.Bind(endpoint)
-		require.NoError(t, err)
+		must.Do(s.Bind(endpoint))(t)
 	}
 	require.NoError(t, push.Connect("inproc://full"))
 	for range 2 {
@@ -98,8 +95,7 @@ func TestASendWaitsForTheNextPeerAfterDisconnect(t *testing.T) {
 	require.NoError(t, push.Disconnect("inproc://full"))
 	require.NoError(t, push.Connect("inproc://next"))
 	sending.Wait()
-	frames, err := next.RecvFrames(deadline(t))
-	require.NoError(t, err)
+	frames := must.Do(next.RecvFrames(deadline(t)))(t)
 	require.Equal(t, [][]byte{[]byte("y")}, frames)
 }
 
@@ -176,15 +172,13 @@ func TestARouterWaitsForThePeerThatIsFull(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
 	router := newSocket(t, c, zeromq.Router, zeromq.Mandatory(), zeromq.SendHighWater(1), zeromq.Linger(0))
-	address, err := router.Bind("inproc://router")
-	require.NoError(t, err)
+	address := must.Do(router.Bind("inproc://router"))(t)
 	peers := map[string]*zeromq.Socket{}
 	for _, id := range []string{"full", "free"} {
 		peers[id] = newSocket(t, c, zeromq.Dealer, zeromq.RoutingID([]byte(id)), zeromq.ReceiveHighWater(1))
 		require.NoError(t, peers[id].Connect(address))
 		require.NoError(t, peers[id].SendFrames(deadline(t), [][]byte{[]byte("hello")}))
-		_, err := router.RecvFrames(deadline(t))
-		require.NoError(t, err)
+		must.Do(router.RecvFrames(deadline(t)))(t)
 	}
 	ctx, cancel := context.WithCancel(deadline(t))
 	var receiving, sending sync.WaitGroup
@@ -200,8 +194,7 @@ func TestARouterWaitsForThePeerThatIsFull(t *testing.T) {
 	})
 	untilItWaits()
 	for i := range messages {
-		frames, err := peers["full"].RecvFrames(ctx)
-		require.NoError(t, err)
+		frames := must.Do(peers["full"].RecvFrames(ctx))(t)
 		require.Equal(t, fmt.Sprint(i), string(frames[0]))
 	}
 	sending.Wait()
@@ -243,12 +236,10 @@ func TestMemoryForAPeerThatHasGoneIsReleasedWithoutACall(t *testing.T) {
 			if kinds[0] == zeromq.Router {
 				require.NoError(t, s.Set(zeromq.Mandatory()))
 			}
-			address, err := s.Bind("tcp://127.0.0.1:*")
-			require.NoError(t, err)
+			address := must.Do(s.Bind("tcp://127.0.0.1:*"))(t)
 			x := numbers(t, 1<<18)
 			defer x.Close()
-			m, err := zeromq.Encode([]*dlpack.Tensor{x})
-			require.NoError(t, err)
+			m := must.Do(zeromq.Encode([]*dlpack.Tensor{x}))(t)
 			defer m.Close()
 			for i := range 3 {
 				copies := [][]byte{fmt.Append(nil, "copies", i), make([]byte, 1<<20)}
@@ -265,12 +256,11 @@ func TestMemoryForAPeerThatHasGoneIsReleasedWithoutACall(t *testing.T) {
 func TestASendThatDoesNotWaitNeedsNoDescriptor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pub := newSocket(t, newContext(t), zeromq.Pub)
-	_, err := pub.Bind("inproc://descriptors")
-	require.NoError(t, err)
+	must.Do(pub.Bind("inproc://descriptors"))(t)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}))
-	err = pub.SendFrames(deadline(t), [][]byte{nil})
+	err := pub.SendFrames(deadline(t), [][]byte{nil})
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	require.NoError(t, err)
 }
@@ -281,12 +271,10 @@ func TestLooksEndWithTheLastSend(t *testing.T) {
 	var context weak.Pointer[zeromq.Context]
 	var socket weak.Pointer[zeromq.Socket]
 	func() {
-		c, err := zeromq.NewContext()
-		require.NoError(t, err)
+		c := must.Do(zeromq.NewContext())(t)
 		s := newSocket(t, c, zeromq.Pub)
 		context, socket = weak.Make(c), weak.Make(s)
-		_, err = s.Bind("inproc://looks")
-		require.NoError(t, err)
+		must.Do(s.Bind("inproc://looks"))(t)
 		waitFor(t, "looks of other tests", func() bool { return zeromq.Looks() == 0 })
 		require.NoError(t, s.SendFrames(deadline(t), [][]byte{nil}))
 		require.Equal(t, 1, zeromq.Looks())
@@ -306,8 +294,7 @@ func TestLooksEndWithTheLastSend(t *testing.T) {
 func TestCallsThatWaitLeaveEachOtherAlone(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull := newSocket(t, newContext(t), zeromq.Pull)
-	_, err := pull.Bind("inproc://idle")
-	require.NoError(t, err)
+	must.Do(pull.Bind("inproc://idle"))(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	var waiting sync.WaitGroup
@@ -340,10 +327,8 @@ func TestSignalsInterruptNoCall(t *testing.T) {
 	expired, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 5000 {
-		_, err := zeromq.Poll(expired, pull)
-		require.ErrorIs(t, err, context.Canceled)
-		_, err = pull.Bind("inproc://interrupted")
-		require.NoError(t, err)
+		must.Fail(zeromq.Poll(expired, pull))(t, context.Canceled)
+		must.Do(pull.Bind("inproc://interrupted"))(t)
 		require.NoError(t, pull.Unbind("inproc://interrupted"))
 	}
 	close(done)

@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
 func TestMain(m *testing.M) { dlpacktest.Main(m) }
@@ -36,12 +37,9 @@ func message(t testing.TB, n int) (m *zeromq.Message, closeAll func()) {
 	for i := range values {
 		values[i] = float32(i)
 	}
-	x, err := dlpack.FromSlice(values)
-	require.NoError(t, err)
-	y, err := x.Flip(0)
-	require.NoError(t, err)
-	m, err = zeromq.Encode([]*dlpack.Tensor{x, y}, bridge.Metadata([]byte(`{"run":7}`)))
-	require.NoError(t, err)
+	x := must.Do(dlpack.FromSlice(values))(t)
+	y := must.Do(x.Flip(0))(t)
+	m = must.Do(zeromq.Encode([]*dlpack.Tensor{x, y}, bridge.Metadata([]byte(`{"run":7}`))))(t)
 	m.Seqno = uint64(n)
 	return m, func() { x.Close(); y.Close(); m.Close() }
 }
@@ -55,42 +53,33 @@ func TestGoZeromqReceivesAndSends(t *testing.T) {
 	for transport, endpoint := range endpoints(t) {
 		t.Run(transport, func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
-			c, err := zeromq.NewContext()
-			require.NoError(t, err)
+			c := must.Do(zeromq.NewContext())(t)
 			defer c.Close()
-			ours, err := c.NewSocket(zeromq.Pair, zeromq.Linger(0))
-			require.NoError(t, err)
-			address, err := ours.Bind(endpoint)
-			require.NoError(t, err)
+			ours := must.Do(c.NewSocket(zeromq.Pair, zeromq.Linger(0)))(t)
+			address := must.Do(ours.Bind(endpoint))(t)
 			theirs := pure.NewPair(deadline(t))
 			defer theirs.Close()
 			require.NoError(t, theirs.Dial(address))
 			for _, n := range sizes {
 				m, closeAll := message(t, n)
-				frames, err := m.Frames()
-				require.NoError(t, err)
+				frames := must.Do(m.Frames())(t)
 
 				require.NoError(t, ours.Send(deadline(t), m))
-				received, err := theirs.Recv()
-				require.NoError(t, err)
+				received := must.Do(theirs.Recv())(t)
 				requireFrames(t, frames, received.Frames)
-				decoded, err := zeromq.Decode(received.Frames)
-				require.NoError(t, err)
+				decoded := must.Do(zeromq.Decode(received.Frames))(t)
 				requireTensors(t, decoded, n)
 				decoded.Close()
 
 				require.NoError(t, theirs.SendMulti(pure.NewMsgFrom(frames...)))
-				got, err := ours.Recv(deadline(t))
-				require.NoError(t, err)
+				got := must.Do(ours.Recv(deadline(t)))(t)
 				requireTensors(t, got, n)
 				got.Close()
 
 				require.NoError(t, m.Pack())
-				packed, err := m.Frames()
-				require.NoError(t, err)
+				packed := must.Do(m.Frames())(t)
 				require.NoError(t, theirs.Send(pure.NewMsg(slices.Clone(packed[0]))))
-				got, err = ours.Recv(deadline(t))
-				require.NoError(t, err)
+				got = must.Do(ours.Recv(deadline(t)))(t)
 				requireTensors(t, got, n)
 				got.Close()
 				closeAll()
@@ -101,29 +90,21 @@ func TestGoZeromqReceivesAndSends(t *testing.T) {
 
 func TestPebbeReceivesAndSends(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	c, err := zeromq.NewContext()
-	require.NoError(t, err)
+	c := must.Do(zeromq.NewContext())(t)
 	defer c.Close()
-	ours, err := c.NewSocket(zeromq.Pair, zeromq.Linger(0))
-	require.NoError(t, err)
-	address, err := ours.Bind("tcp://127.0.0.1:*")
-	require.NoError(t, err)
-	theirs, err := pebbe.NewSocket(pebbe.PAIR)
-	require.NoError(t, err)
+	ours := must.Do(c.NewSocket(zeromq.Pair, zeromq.Linger(0)))(t)
+	address := must.Do(ours.Bind("tcp://127.0.0.1:*"))(t)
+	theirs := must.Do(pebbe.NewSocket(pebbe.PAIR))(t)
 	defer theirs.Close()
 	require.NoError(t, theirs.Connect(address))
 	for _, n := range sizes {
 		m, closeAll := message(t, n)
-		frames, err := m.Frames()
-		require.NoError(t, err)
+		frames := must.Do(m.Frames())(t)
 		require.NoError(t, ours.Send(deadline(t), m))
-		received, err := theirs.RecvMessageBytes(0)
-		require.NoError(t, err)
+		received := must.Do(theirs.RecvMessageBytes(0))(t)
 		requireFrames(t, frames, received)
-		_, err = theirs.SendMessage(frames)
-		require.NoError(t, err)
-		got, err := ours.Recv(deadline(t))
-		require.NoError(t, err)
+		must.Do(theirs.SendMessage(frames))(t)
+		got := must.Do(ours.Recv(deadline(t)))(t)
 		requireTensors(t, got, n)
 		got.Close()
 		closeAll()
@@ -135,23 +116,20 @@ func TestCZMQHasTheSameSinglePartForm(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, n := range sizes {
 		m, closeAll := message(t, n)
-		frames, err := m.Frames()
-		require.NoError(t, err)
+		frames := must.Do(m.Frames())(t)
 		frames = slices.Clone(frames)
 		for i := range frames {
 			frames[i] = slices.Clone(frames[i])
 		}
 		require.NoError(t, m.Pack())
-		packed, err := m.Frames()
-		require.NoError(t, err)
+		packed := must.Do(m.Frames())(t)
 		assert.True(t, slices.Equal(packed[0], encode(frames)))
 		decoded, err := decode(packed[0])
 		if n > 0 { // CZMQ refuses a message whose last frame is empty
 			require.NoError(t, err)
 			requireFrames(t, frames, decoded)
 		}
-		got, err := zeromq.Decode([][]byte{encode(frames)})
-		require.NoError(t, err)
+		got := must.Do(zeromq.Decode([][]byte{encode(frames)}))(t)
 		requireTensors(t, got, n)
 		got.Close()
 		closeAll()
@@ -167,13 +145,11 @@ func requireFrames(t testing.TB, want, got [][]byte) {
 
 func requireTensors(t testing.TB, m *zeromq.Message, n int) {
 	require.EqualValues(t, n, m.Seqno)
-	label, err := m.DecodeLabel()
-	require.NoError(t, err)
+	label := must.Do(m.DecodeLabel())(t)
 	require.Equal(t, `{"run":7}`, string(label.Metadata))
 	require.Len(t, m.Tensors, 2)
 	for k, x := range m.Tensors {
-		y, err := x.Copy()
-		require.NoError(t, err)
+		y := must.Do(x.Copy())(t)
 		require.NoError(t, dlpack.Use(y, func(values []float32) error {
 			require.Len(t, values, n)
 			for i, v := range values {
