@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 enum {
-  TOKEN = 16,       /* bytes */
-  VISITORS = 64,    /* the most connections that wait for the rest of their token at once; a further one ends the oldest */
-  RETRY_TIME = 10,  /* milliseconds until the next connection is accepted, after one could not be */
-  IDLE_TIME = 100   /* milliseconds after which the thread ends, if nothing is offered */
+  TOKEN = 16,      /* bytes */
+  VISITORS = 64,   /* the most connections that wait for the rest of their token at once; a further one ends the oldest */
+  RETRY_TIME = 10, /* milliseconds until the next connection is accepted, after one could not be */
+  IDLE_TIME = 100  /* milliseconds after which the thread ends, if nothing is offered */
 };
 static const char prefix[] = "dlbridge-shm-";
 
@@ -45,16 +45,16 @@ typedef struct {
   int conn;
 } visitor;
 
-/* The offers of this process. The thread `serve` holds the mutex except while it waits, so that a forked child can close all
- * that it has inherited. */
+/* The offers of this process. The thread `serve` holds the mutex except while it waits or frees a segment, so that a forked child can
+ * close all that it has inherited. */
 static struct {
   pthread_mutex_t mutex;
   offer **all;
   size_t count, room;
   uint64_t made; /* offers, also those that are over */
-  void *by_token;     /* a tree of tsearch, of all offers */
-  int64_t first_end;  /* no offer ends before */
-  offer *withdrawn;   /* offers that `unlock` will free */
+  void *by_token;    /* a tree of tsearch, of all offers */
+  int64_t first_end; /* no offer ends before */
+  offer *withdrawn;  /* offers that `unlock` will free */
   visitor visitors[VISITORS]; /* in the order in which they came */
   size_t visitor_count;
   pthread_t thread;

@@ -55,7 +55,7 @@ static struct {
   segment_mapping **all;
   size_t count, room;
   uint64_t of_others; /* bytes that are mapped of segments that this process has not made */
-  void *files; /* a tree of tsearch, of all segment_files */
+  void *files;        /* a tree of tsearch, of all segment_files */
   struct {
     int fd; /* of /proc/self/maps; -1 if it is not open */
     dev_t device;

@@ -80,7 +80,8 @@ CORE_API int segment_copy(segment **out, int fd, uint64_t start, size_t size);
  * not one of a file in the directory itself, or one of a directory or a socket. */
 CORE_API int segment_open_named(int *fd, const char *directory, const char *name, int writable);
 
-/* Gives up a segment, the last one of its mapping ends that, and calls `done`. ctx is the segment. Any thread may call it. */
+/* Gives up a segment, ends its mapping if no other segment is a part of it, and calls `done`. ctx is the segment. Any thread may call
+ * it. */
 CORE_API void segment_release(void *ctx);
 
 /* Finds the mapping of a file in which `size` bytes of memory at an address lie. It was made by one of these functions, in this library
