@@ -133,41 +133,34 @@ func (r *reading) numbers(dtype string, shape []int64, data []byte, size int) er
 	return nil
 }
 
-// finish completes the reading of a value. Tests inject faults after it.
+// finish sets the reading to the tensor in r.value, if it is one. Tests inject faults after it.
 func (r *reading) finish() error {
-	if r.value.dtype != 0 {
-		if err := r.tensor(r.value.dtype, r.value.shape, r.value.data, r.value.inFrame); err != nil {
-			return err
+	d := &r.value
+	if dt := d.dtype; dt != 0 {
+		r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
+		if dt.IsSubByte() {
+			r.C.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+		}
+		r.C.ndim = C.int32_t(len(d.shape))
+		for i, n := range d.shape {
+			r.dims[i] = C.int64_t(n)
+		}
+		if len(d.shape) > 0 {
+			r.C.shape = &r.dims[0]
+			r.dims = r.dims[len(d.shape):]
+		}
+		if d.inFrame {
+			r.C.start = C.size_t(r.offset(d.data))
+			if payload.IsMisaligned(d.data, payload.Alignment(dt)) {
+				if err := r.spend(int64(len(d.data))); err != nil {
+					return err
+				}
+				r.C.copied = 1
+			}
 		}
 	}
 	if fault != nil {
 		fault(2)
-	}
-	return nil
-}
-
-// tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
-func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
-	r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
-	if dt.IsSubByte() {
-		r.C.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-	}
-	r.C.ndim = C.int32_t(len(shape))
-	for i, n := range shape {
-		r.dims[i] = C.int64_t(n)
-	}
-	if len(shape) > 0 {
-		r.C.shape = &r.dims[0]
-		r.dims = r.dims[len(shape):]
-	}
-	if inFrame {
-		r.C.start = C.size_t(r.offset(elems))
-		if payload.IsMisaligned(elems, payload.Alignment(dt)) {
-			if err := r.spend(int64(len(elems))); err != nil {
-				return err
-			}
-			r.C.copied = 1
-		}
 	}
 	return nil
 }

@@ -47,16 +47,17 @@ var formats = [C.FORMAT_COUNT]format{
 	C.FORMAT_decthings: {
 		counted: true,
 		decode: func(r *reading, data []byte, options C.uint64_t, several bool) (err error) {
-			dialect, v, size := decthings.Dialect(options&(limitUnit-1)), decthings.View{Shape: r.value.shape}, len(data)
-			if several {
-				size, err = v.DecodeFirstTo(r, data, dialect)
+			d, dialect := &r.value, decthings.Dialect(options&(limitUnit-1))
+			v := decthings.View{Shape: d.shape}
+			if d.size = len(data); several {
+				d.size, err = v.DecodeFirstTo(r, data, dialect)
 			} else {
 				v, err = decthings.DecodeViewTo(r, data, dialect)
 			}
-			r.value = decoded{size: size, shape: v.Shape, data: v.Data, inFrame: true}
-			if v.Elements == nil {
-				r.value.dtype = v.Type.DataType()
+			if d.dtype = 0; v.Elements == nil {
+				d.dtype = v.Type.DataType()
 			}
+			d.shape, d.data, d.inFrame = v.Shape, v.Data, true
 			return err
 		},
 		encode: func(options C.uint64_t) encoder {
