@@ -78,7 +78,7 @@ OTHERS = [
     ("padded elements below a byte may be in any order", "bridge/description.go",
      "if dt.IsSubByte() && !padded && !layout.IsRowMajor(t.Shape, strides) {", "if dt.IsSubByte() && !layout.IsRowMajor(t.Shape, strides) {", "./bridge", "TestEncodeTensorAndDecodeTensorAreInverse"),
     ("a part has exactly the bytes of its tensor", "bridge/consumer.go",
-     "n != what.NBytes {", "n < what.NBytes {", "./bridge", "TestG74MalformedExtensionsAreRefused"),
+     "size != what.NBytes {", "size < what.NBytes {", "./bridge", "TestG74MalformedExtensionsAreRefused"),
     ("metadata is for a tensor that is there", "bridge/producer.go",
      "i >= len(l.Tensors) {", "i > len(l.Tensors) {", "./bridge", "TestMetadataTravels"),
     ("a span may be as long as a stride can lead", "dlpack/layout/layout.go",
