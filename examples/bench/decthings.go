@@ -115,7 +115,7 @@ func large() []path {
 	}
 }
 
-var decthingsTables = []table{
+var streamTables = []table{
 	{"Decthings: small tensors", "A stream holds tensors of 4 float32. The data of every fourth tensor is aligned.",
 		"py_decthings_deserialize", "decodes of the Python client", []row{
 			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize"},

@@ -72,7 +72,7 @@ func main() {
 		measure(named(paths, strings.Split(*only, ",")), *batches)
 		return
 	}
-	for _, t := range slices.Concat(decthingsTables, protoTables) {
+	for _, t := range slices.Concat(streamTables, protoTables) {
 		t.print()
 	}
 	measure(paths, *batches)
