@@ -124,6 +124,9 @@ func lineOf(v *formats.View, data []byte, size int) string {
 func TestVectorsOfFormatsInC(t *testing.T) {
 	for _, f := range valueFormats() {
 		t.Run(f.Name(), func(t *testing.T) {
+			if f.InC.Vectors == nil {
+				t.Skip("no other program writes the format")
+			}
 			var s session
 			all := f.InC.Vectors(t)
 			for _, v := range all {

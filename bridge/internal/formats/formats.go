@@ -33,6 +33,8 @@ type Format struct {
 	Folder  string // of its package, from the root of the module
 	Title   string // of its column in the table of bridge/README.md
 	Several bool   // a message may have several values
+	// A framework has the name, too, so that only identifiers such as dlb_NAME mean the format.
+	Framework bool
 
 	// Encode returns the bytes of a message, and Decode its values. Decode also passes a nil option. Its tensors are writable, and
 	// alias data where they can.
@@ -77,7 +79,7 @@ type InC struct {
 	// Fixed are messages of elements of a fixed size, by name.
 	Fixed map[string][]byte
 
-	// Vectors returns messages that other programs have written. DecodeView decodes one as C does with the same options, and
+	// Vectors returns messages that other programs have written; nil if none are known. DecodeView decodes one as C does with the same options, and
 	// DecodeFirst the first one of a stream; nil for a format without streams.
 	Vectors     func(t testing.TB) []Vector
 	DecodeView  func(data []byte, options uint64) (View, error)

@@ -3,9 +3,13 @@
 package formats_test
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +25,7 @@ import (
 const root = "../../.."
 
 // optional are the fields that a row may leave empty.
-var optional = []string{"Several", "Header", "NoDType", "NoRank", "NoElements", "DecodeTo", "TooLarge", "Others", "Payloads", "Samples"}
+var optional = []string{"Several", "Framework", "Header", "NoDType", "NoRank", "NoElements", "DecodeTo", "TooLarge", "Others", "Payloads", "Samples"}
 
 func TestEveryFormatHasARow(t *testing.T) {
 	folders := []string{"bridge"} // TENS, whose messages are read in package tens
@@ -46,6 +50,60 @@ func TestEveryFormatHasARow(t *testing.T) {
 		"a file bridge/internal/formats/NAME.go, which calls add. The fields of Format say what a "+
 		"row needs; hostile inputs are in bridge/NAME/NAMEtest. The other tables are bridge/capi/formats.h and formats.go, "+
 		"bridge/capi/testdata/formats.h and bridge/python/tests/formats.py")
+}
+
+// What a file says of one format has to be written again for each new one.
+func TestFewFilesKnowAFormat(t *testing.T) {
+	const most = 25
+	files := sources(t)
+	for _, f := range formats.All {
+		if f == formats.TENS {
+			continue
+		}
+		text := "(?i)" + f.Name()
+		if f.Framework {
+			text = fmt.Sprintf(`(?i)bridge/%[1]s|dlb_%[1]s|dlbridge\.%[1]s`, f.Name())
+		}
+		names := regexp.MustCompile(text)
+		var knowing []string
+		for file, source := range files {
+			if !strings.HasPrefix(file, f.Folder+"/") && names.Match(source) {
+				knowing = append(knowing, file)
+			}
+		}
+		slices.Sort(knowing)
+		assert.LessOrEqual(t, len(knowing), most, "files that know %s: say \"a format\", run over a table, or move what only it needs to its folder:\n%s",
+			f.Folder, strings.Join(knowing, "\n"))
+		assert.NotEmpty(t, knowing)
+	}
+}
+
+// sources returns the files of the repository by their paths: those that git knows, or, without git, those that are not built.
+func sources(t *testing.T) map[string][]byte {
+	var names []string
+	if out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output(); err == nil {
+		names = strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	} else {
+		built := regexp.MustCompile(`^(\.git|build|__pycache__|\.\w+_cache|.*\.egg-info)$`)
+		require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() && built.MatchString(entry.Name()) {
+				return fs.SkipDir
+			}
+			if err == nil && entry.Type().IsRegular() {
+				names = append(names, path)
+			}
+			return err
+		}))
+	}
+	require.Greater(t, len(names), 500)
+	files := map[string][]byte{}
+	for _, name := range names {
+		source, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil { // not one that was just deleted
+			files[name] = source
+		}
+	}
+	return files
 }
 
 // A collector is a sink that keeps what it is given.
