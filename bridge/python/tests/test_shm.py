@@ -7,6 +7,7 @@ import copy
 import ctypes
 import errno
 import fcntl
+import gc
 import itertools
 import json
 import math
@@ -50,6 +51,7 @@ def _what_keeps_descriptors_until_the_process_ends():
 def pair():
     """The two ends of a connection. At the end no descriptor and no mapping must be left."""
     _core.shm_offers_end()
+    gc.collect()  # queues of earlier tests
     files, mapped = len(os.listdir("/proc/self/fd")), _core.shm_mappings()
     a, b = socket.socketpair()
     yield a, b
@@ -1206,11 +1208,26 @@ def _descriptors():
 def offered():
     """At the end no offer, no mapping, and no descriptor must be left."""
     _core.shm_offers_end()
+    gc.collect()
     files, mapped = _descriptors(), _core.shm_mappings()
     yield
     assert _core.shm_offer_count() == 0
     _core.shm_offers_end()
     assert (_descriptors(), _core.shm_mappings()) == (files, mapped)
+
+
+def test_tensors_that_are_kept_share_the_mapping_of_their_segment(offered):
+    x, kept, mapped = shm.copy(np.arange(1000)), [], _core.shm_mappings()
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(end) for end in socket.socketpair()]
+        for i in range(50):
+            kept.append(exchange(ends, x[i:], x[500 + i :], readonly=False)[1])  # the first one is dropped
+            kept.append(shm.fetch(shm.handle(x[i:], readonly=False), 10, "int64"))
+            kept.append(pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(x[i:])))
+            kept.append(shm.readonly(x[i:]))
+    assert _core.shm_mappings() <= mapped + 2
+    x.close()
+    assert [t.item(0) for t in kept] == [n for i in range(50) for n in (500 + i, i, i, i)]
 
 
 def test_tensors_and_offers_of_one_segment_share_its_descriptor(offered):
