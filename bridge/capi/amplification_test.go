@@ -131,7 +131,9 @@ func FuzzAmplification(f *testing.F) {
 	values := valueFormats()
 	inputs := []map[string][]byte{tenstest.Labels(), tenstest.Packed()}
 	for _, format := range values {
-		format.InC.Seeds(func(data []byte, at, size, times uint16) { f.Add(byte(len(inputs)), data, at, size, times) })
+		if format.InC.Seeds != nil {
+			format.InC.Seeds(func(data []byte, at, size, times uint16) { f.Add(byte(len(inputs)), data, at, size, times) })
+		}
 		inputs = append(inputs, format.Hostile())
 	}
 	for op, named := range inputs {

@@ -74,7 +74,7 @@ type Format struct {
 type InC struct {
 	// Commands are those of amplification.c that decode a message; the first is the plain one.
 	Commands []Command
-	// Seeds passes messages to f, with the part that is to be repeated, as [amplification.Repeat] does.
+	// Seeds, which may be nil, passes messages to f, with the part that is to be repeated, as [amplification.Repeat] does.
 	Seeds func(f func(data []byte, at, size, times uint16))
 	// Fixed are messages of elements of a fixed size, by name.
 	Fixed map[string][]byte
