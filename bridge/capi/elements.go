@@ -22,7 +22,7 @@ type reading struct {
 	data            []byte // the frame
 	dims            []C.int64_t
 	values, formats []C.dlb_bytes // the entries that Take has not set yet
-	value           decoded       // the value that was decoded last; the next one reuses the memory of its shape
+	shape           []int64       // memory for the shape of the next value
 	limit           int64         // the bytes of memory that copies and elements may still take
 }
 
@@ -44,24 +44,20 @@ func capiValueDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 		start := int(in.offset)
 		for i, at := 0, start; i < len(readings) && (!several || at < len(r.data) && at-start < batchSize); i++ {
 			r.C = &readings[i]
-			err := f.decode(r, r.data[at:], in.options, several)
-			if err == nil && len(r.value.shape) > len(r.dims) {
-				return nil // the next call has room for the dimensions
-			}
-			if err == nil {
-				at += r.value.size
-				r.C.end = C.size_t(at)
-				err = r.finish()
-			}
+			size, err := f.decode(r, r.data[at:], in.options, several)
 			if err != nil {
-				r.C.end = 0
 				if i > 0 {
-					return nil // the next call reports the error
+					return nil // the next call reports the error, or has room for the dimensions
 				}
 				if fault, ok := errors.AsType[*elements.Error](err); ok {
 					fault.Offset += int64(start)
 				}
 				return err
+			}
+			at += size
+			r.C.end = C.size_t(at)
+			if fault != nil {
+				fault(2)
 			}
 		}
 		return nil
@@ -133,34 +129,34 @@ func (r *reading) numbers(dtype string, shape []int64, data []byte, size int) er
 	return nil
 }
 
-// finish sets the reading to the tensor in r.value, if it is one. Tests inject faults after it.
-func (r *reading) finish() error {
-	d := &r.value
-	if dt := d.dtype; dt != 0 {
-		r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
-		if dt.IsSubByte() {
-			r.C.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-		}
-		r.C.ndim = C.int32_t(len(d.shape))
-		for i, n := range d.shape {
-			r.dims[i] = C.int64_t(n)
-		}
-		if len(d.shape) > 0 {
-			r.C.shape = &r.dims[0]
-			r.dims = r.dims[len(d.shape):]
-		}
-		if d.inFrame {
-			r.C.start = C.size_t(r.offset(d.data))
-			if payload.IsMisaligned(d.data, payload.Alignment(dt)) {
-				if err := r.spend(int64(len(d.data))); err != nil {
-					return err
-				}
-				r.C.copied = 1
-			}
-		}
+// errDims reports that there is no room for the dimensions of a further value.
+var errDims = errors.New("dlbridge: no room for the dimensions")
+
+// tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
+func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
+	if len(shape) > len(r.dims) {
+		return errDims
 	}
-	if fault != nil {
-		fault(2)
+	r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
+	if dt.IsSubByte() {
+		r.C.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+	}
+	r.C.ndim = C.int32_t(len(shape))
+	for i, n := range shape {
+		r.dims[i] = C.int64_t(n)
+	}
+	if len(shape) > 0 {
+		r.C.shape = &r.dims[0]
+		r.dims = r.dims[len(shape):]
+	}
+	if inFrame {
+		r.C.start = C.size_t(r.offset(elems))
+		if payload.IsMisaligned(elems, payload.Alignment(dt)) {
+			if err := r.spend(int64(len(elems))); err != nil {
+				return err
+			}
+			r.C.copied = 1
+		}
 	}
 	return nil
 }
@@ -175,15 +171,11 @@ func (r *reading) offset(b []byte) int {
 //export capiValueEncode
 func capiValueEncode(format C.size_t, out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
-		f := formats[format].encode(options)
+		f := &formats[format]
 		if elems != nil {
-			return withElements(elems, func(e *elements.Elements) error {
-				return encodeTo(out, data, room, e, f.sizeElements, f.appendElements)
-			})
+			return withElements(elems, func(e *elements.Elements) error { return f.encode(out, data, room, e, nil, options) })
 		}
-		return borrow(taken, func(t *dlpack.Tensor) error {
-			return encodeTo(out, data, room, t, f.sizeTensor, f.appendTensor)
-		})
+		return borrow(taken, func(t *dlpack.Tensor) error { return f.encode(out, data, room, nil, t, options) })
 	})
 }
 
@@ -206,10 +198,10 @@ func capiValueCheck(format C.size_t, rules C.dlb_bytes, taken *C.DLManagedTensor
 	})
 }
 
-// encodeTo encodes a value into C's buffer of room bytes if the encoding fits. Unless it fails, it sets *out to the size
-// of the encoding, whether this fits or not.
-func encodeTo[V any](out *C.size_t, data unsafe.Pointer, room C.size_t, v V, size func(V) (int, error), appendTo func([]byte, V) ([]byte, error)) error {
-	n, err := size(v)
+// encode encodes elements, or a tensor, into C's buffer of room bytes if the encoding fits. Unless it fails, it sets *out to the
+// size of the encoding, whether this fits or not.
+func (f *format) encode(out *C.size_t, data unsafe.Pointer, room C.size_t, e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) error {
+	n, err := f.size(e, t, options)
 	if err != nil {
 		return err
 	}
@@ -218,7 +210,7 @@ func encodeTo[V any](out *C.size_t, data unsafe.Pointer, room C.size_t, v V, siz
 		return nil
 	}
 	place := view(data, C.size_t(n)) // not the rest of the buffer, in which the tensor may lie
-	written, err := appendTo(place[:0], v)
+	written, err := f.appendTo(place[:0], e, t, options)
 	if err != nil {
 		return err
 	}

@@ -14,62 +14,47 @@ import (
 
 // format is what the C functions of a format do in Go.
 type format struct {
-	// decode sets r.value to the value at the beginning of data, with r as the sink. Unless several is set, it must be all of data.
-	decode func(r *reading, data []byte, options C.uint64_t, several bool) error
+	// decode sets the reading to the value at the beginning of data: to a tensor, or as the sink of its elements. It returns how many
+	// bytes the value takes: all of data, unless several is set.
+	decode func(r *reading, data []byte, options C.uint64_t, several bool) (size int, err error)
 	// counted says that DLB_LIMIT counts all copies and elements of a call. Otherwise decode passes it to a decoder with a limit of
 	// its own.
 	counted bool
-	encode  func(options C.uint64_t) encoder
+	// size returns the size of the encoding of elements or, if they are nil, of a tensor, which appendTo appends.
+	size     func(e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) (int, error)
+	appendTo func(dst []byte, e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) ([]byte, error)
 	// rules reads the rules of a text, and returns the check of elements or, if they are nil, of a tensor. It is nil for a
 	// format that is not in RULES.
 	rules func(text []byte) (check func(e *elements.Elements, t *dlpack.Tensor) error, err error)
-}
-
-// decoded is a value that was decoded: a tensor, or elements, which went to the sink.
-type decoded struct {
-	size    int             // of its encoding
-	dtype   dlpack.DataType // 0 for elements
-	shape   []int64
-	data    []byte // the elements of a tensor
-	inFrame bool   // whether they lie in the frame; otherwise they are in memory of the sink
-}
-
-// encoder is a format's functions that encode values.
-type encoder struct {
-	sizeElements   func(e *elements.Elements) (int, error)
-	appendElements func(dst []byte, e *elements.Elements) ([]byte, error)
-	sizeTensor     func(t *dlpack.Tensor) (int, error)
-	appendTensor   func(dst []byte, t *dlpack.Tensor) ([]byte, error)
 }
 
 // formats has the rows of formats.h, by their index.
 var formats = [C.FORMAT_COUNT]format{
 	C.FORMAT_decthings: {
 		counted: true,
-		decode: func(r *reading, data []byte, options C.uint64_t, several bool) (err error) {
-			d, dialect := &r.value, decthings.Dialect(options&(limitUnit-1))
-			v := decthings.View{Shape: d.shape}
-			if d.size = len(data); several {
-				d.size, err = v.DecodeFirstTo(r, data, dialect)
+		decode: func(r *reading, data []byte, options C.uint64_t, several bool) (size int, err error) {
+			dialect, v := decthings.Dialect(options&(limitUnit-1)), decthings.View{Shape: r.shape}
+			if size = len(data); several {
+				size, err = v.DecodeFirstTo(r, data, dialect)
 			} else {
 				v, err = decthings.DecodeViewTo(r, data, dialect)
 			}
-			if d.dtype = 0; v.Elements == nil {
-				d.dtype = v.Type.DataType()
+			if r.shape = v.Shape; err != nil || v.Elements != nil {
+				return size, err
 			}
-			d.shape, d.data, d.inFrame = v.Shape, v.Data, true
-			return err
+			return size, r.tensor(v.Type.DataType(), v.Shape, v.Data, true)
 		},
-		encode: func(options C.uint64_t) encoder {
-			dialect := decthings.Dialect(options)
-			return encoder{
-				sizeElements: func(e *elements.Elements) (int, error) { return decthings.SizeElements(e, dialect) },
-				appendElements: func(dst []byte, e *elements.Elements) ([]byte, error) {
-					return decthings.AppendElements(dst, e, dialect)
-				},
-				sizeTensor:   decthings.SizeTensor,
-				appendTensor: decthings.AppendTensor,
+		size: func(e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) (int, error) {
+			if e != nil {
+				return decthings.SizeElements(e, decthings.Dialect(options))
 			}
+			return decthings.SizeTensor(t)
+		},
+		appendTo: func(dst []byte, e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) ([]byte, error) {
+			if e != nil {
+				return decthings.AppendElements(dst, e, decthings.Dialect(options))
+			}
+			return decthings.AppendTensor(dst, t)
 		},
 		rules: func(text []byte) (func(e *elements.Elements, t *dlpack.Tensor) error, error) {
 			rules, err := decthings.DecodeRules(text)
@@ -91,7 +76,7 @@ var formats = [C.FORMAT_COUNT]format{
 		},
 	},
 	C.FORMAT_tensorflow: {
-		decode: func(r *reading, data []byte, options C.uint64_t, _ bool) error {
+		decode: func(r *reading, data []byte, options C.uint64_t, _ bool) (int, error) {
 			var how []tensorflow.DecodeOption
 			if options&C.DLB_TENSORFLOW_LENIENT != 0 {
 				how = append(how, tensorflow.Lenient())
@@ -103,37 +88,44 @@ var formats = [C.FORMAT_COUNT]format{
 				how = append(how, tensorflow.Limit(limit))
 			}
 			v, err := tensorflow.DecodeViewTo(r, data, how...)
-			r.value = decoded{size: len(data), shape: v.Shape, data: v.Data, inFrame: v.Aliases}
 			if err != nil || r.C.elements != nil {
-				return err
+				return len(data), err
 			}
-			if r.value.dtype = v.DType.DataType(); options&C.DLB_TENSORFLOW_INTEGERS != 0 {
-				r.value.dtype = v.DType.Storage()
+			dt := v.DType.DataType()
+			if options&C.DLB_TENSORFLOW_INTEGERS != 0 {
+				dt = v.DType.Storage()
 			}
-			if r.value.dtype == 0 { // numbers for which DLPack has no type
-				return r.numbers(v.DType.String(), v.Shape, v.Data, v.DType.Storage().ItemSize())
+			if dt == 0 { // numbers for which DLPack has no type
+				return len(data), r.numbers(v.DType.String(), v.Shape, v.Data, v.DType.Storage().ItemSize())
 			}
-			return nil
+			return len(data), r.tensor(dt, v.Shape, v.Data, v.Aliases)
 		},
-		encode: func(options C.uint64_t) encoder {
-			var how []tensorflow.EncodeOption
-			if options&C.DLB_TENSORFLOW_FIELDS != 0 {
-				how = append(how, tensorflow.Fields())
+		size: func(e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) (int, error) {
+			how := tensorflowEncode(options)
+			if e != nil {
+				return tensorflow.SizeElements(e, how...)
 			}
-			if options&C.DLB_TENSORFLOW_CONTENT != 0 {
-				how = append(how, tensorflow.Content())
+			return tensorflow.SizeTensor(t, how...)
+		},
+		appendTo: func(dst []byte, e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) ([]byte, error) {
+			how := tensorflowEncode(options)
+			if e != nil {
+				return tensorflow.AppendElements(dst, e, how...)
 			}
-			if options&C.DLB_TENSORFLOW_PAD != 0 {
-				how = append(how, tensorflow.Pad(64))
-			}
-			return encoder{
-				sizeElements: func(e *elements.Elements) (int, error) { return tensorflow.SizeElements(e, how...) },
-				appendElements: func(dst []byte, e *elements.Elements) ([]byte, error) {
-					return tensorflow.AppendElements(dst, e, how...)
-				},
-				sizeTensor:   func(t *dlpack.Tensor) (int, error) { return tensorflow.SizeTensor(t, how...) },
-				appendTensor: func(dst []byte, t *dlpack.Tensor) ([]byte, error) { return tensorflow.AppendTensor(dst, t, how...) },
-			}
+			return tensorflow.AppendTensor(dst, t, how...)
 		},
 	},
+}
+
+func tensorflowEncode(options C.uint64_t) (how []tensorflow.EncodeOption) {
+	if options&C.DLB_TENSORFLOW_FIELDS != 0 {
+		how = append(how, tensorflow.Fields())
+	}
+	if options&C.DLB_TENSORFLOW_CONTENT != 0 {
+		how = append(how, tensorflow.Content())
+	}
+	if options&C.DLB_TENSORFLOW_PAD != 0 {
+		how = append(how, tensorflow.Pad(64))
+	}
+	return how
 }

@@ -17,7 +17,7 @@ import (
 // Each package with a DecodeView is a format with a row in formats.h and in formats.go, and with functions in dlbridge.h.
 func TestEveryFormatHasItsRows(t *testing.T) {
 	const needs = "%s: a format needs a row in FORMATS of formats.h, and in STREAMS if it has DecodeFirstTo and in RULES if it has rules; " +
-		"a row in formats.go, with decode, encode and, for RULES, rules; and the declarations of its functions in include/dlbridge.h"
+		"a row in formats.go, with decode, size, appendTo and, for RULES, rules; and the declarations of its functions in include/dlbridge.h"
 	source := must.Do(os.ReadFile("formats.h"))(t)
 	rows := func(list string) (names []string) {
 		text := regexp.MustCompile(`#define ` + list + `\(X\)((?:.*\\\n)*.*\n)`).FindSubmatch(source)
@@ -41,7 +41,8 @@ func TestEveryFormatHasItsRows(t *testing.T) {
 	assert.Len(t, named, found, "formats.h has a row for a format that is not in bridge")
 	for i, name := range named {
 		assert.NotNil(t, formats[i].decode, needs, name)
-		assert.NotNil(t, formats[i].encode, needs, name)
+		assert.NotNil(t, formats[i].size, needs, name)
+		assert.NotNil(t, formats[i].appendTo, needs, name)
 		assert.Equal(t, slices.Contains(rules, name), formats[i].rules != nil, needs, name)
 		for function, has := range map[string]bool{
 			"decode": true, "encode": true, "decode_batch": slices.Contains(streams, name), "check": slices.Contains(rules, name),
