@@ -65,9 +65,9 @@ func (v *vector) read(t testing.TB) (frames [][]byte) {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// G73: order and ascend are decoded as strides and an offset in the memory of the part, and encoded as they were, without a copy in
+// Order and ascend are decoded as strides and an offset in the memory of the part, and encoded as they were, without a copy in
 // either direction.
-func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
+func TestVectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
 	for _, v := range readVectors(t, "tens", "layout") {
@@ -125,8 +125,8 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	assert.Greater(t, seen, 20)
 }
 
-// G66, G67: invalid messages are errors, and leave no tensor open.
-func TestG66InvalidVectorsAreRefused(t *testing.T) {
+// Invalid messages are errors, and leave no tensor open.
+func TestInvalidVectorsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, v := range readVectors(t, "invalid") {
 		if len(v.Frames) == 0 || v.Verdict == "accept" {
@@ -199,8 +199,8 @@ func messageOf(t testing.TB, description string, parts ...[]byte) *tens.Message 
 	}
 }
 
-// G74: types without a letter are encoded in the attribute dlpack.
-func TestG74TypesWithoutALetterTravel(t *testing.T) {
+// Types without a letter are encoded in the attribute dlpack.
+func TestTypesWithoutALetterTravel(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tests := []struct {
 		dtype  dlpack.DataType
@@ -239,7 +239,7 @@ func TestG74TypesWithoutALetterTravel(t *testing.T) {
 	}
 }
 
-func TestG74MalformedExtensionsAreRefused(t *testing.T) {
+func TestMalformedExtensionsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, description := range []string{
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,16]}`,
@@ -312,8 +312,8 @@ func TestWritableFramesCanBeWritten(t *testing.T) {
 	assert.Equal(t, []byte{4, 3, 2, 1}, part[12:])
 }
 
-// G69: a tensor aliases its part whatever the alignment is, which Alignment returns; only Align copies.
-func TestG69UnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
+// A tensor aliases its part whatever the alignment is, which Alignment returns; only Align copies.
+func TestUnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	part := make([]byte, 64)[1:17]
 	part[0] = 7

@@ -19,8 +19,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// G27: the formats have elements little-endian, and no bytes are swapped, so there is no build for a big-endian machine.
-func TestG27BigEndianMachinesAreRefusedAtBuildTime(t *testing.T) {
+// The formats have elements little-endian, and no bytes are swapped, so there is no build for a big-endian machine.
+func TestBigEndianMachinesAreRefusedAtBuildTime(t *testing.T) {
 	const reason, file = "does_not_support_big_endian_machines", "bigendian.go"
 	platforms := must.Do(exec.Command("go", "tool", "dist", "list").Output())(t)
 	refused := []string{}

@@ -447,7 +447,7 @@ func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 	}
 }
 
-func TestG20PackedNumbersConvert(t *testing.T) {
+func TestPackedNumbersConvert(t *testing.T) {
 	floats := must.Own(dlpack.FromSlice([]float32{-8, 7, 0.9, -1.5, 100, -100, float32(math.NaN())}))(t)
 	memory := bytes.Repeat([]byte{0xFF}, 5)
 	packed := fromBytes(t, memory, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{7}})
@@ -469,7 +469,7 @@ func TestG20PackedNumbersConvert(t *testing.T) {
 }
 
 // Numbers of 2, 4 and 6 bits, packed and padded, and any number of them, are converted to each other and back.
-func TestG20PackedAndPaddedAgree(t *testing.T) {
+func TestPackedAndPaddedAgree(t *testing.T) {
 	for _, dt := range []dlpack.DataType{dlpack.Int2, dlpack.Uint2, dlpack.Int4, dlpack.Uint4, dlpack.Float4E2M1FN, dlpack.Float6E2M3FN, dlpack.Float6E3M2FN} {
 		for n := range 70 {
 			t.Run(fmt.Sprint(dt, n), func(t *testing.T) {

@@ -84,8 +84,8 @@ func TestCopyToRefuses(t *testing.T) {
 		{"another data type", uint8s(nil, 0, 4), dlpack.Spec{DType: dlpack.Int8, Shape: []int64{4}, ByteOffset: 32}, dlpack.ErrDType},
 		{"another shape", uint8s(nil, 0, 4), uint8s(nil, 32, 2, 2), dlpack.ErrLayout},
 		{"a read-only destination", uint8s(nil, 0, 4), dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{4}, ByteOffset: 32, ReadOnly: true}, dlpack.ErrReadOnly},
-		{"G35 a broadcast destination", uint8s(nil, 0, 2, 2), uint8s([]int64{0, 1}, 32, 2, 2), dlpack.ErrLayout},
-		{"G35 windows as the destination", uint8s(nil, 0, 3, 2), uint8s([]int64{1, 1}, 32, 3, 2), dlpack.ErrLayout},
+		{"a broadcast destination", uint8s(nil, 0, 2, 2), uint8s([]int64{0, 1}, 32, 2, 2), dlpack.ErrLayout},
+		{"windows as the destination", uint8s(nil, 0, 3, 2), uint8s([]int64{1, 1}, 32, 3, 2), dlpack.ErrLayout},
 		{"one element further", uint8s(nil, 0, 4), uint8s(nil, 1, 4), dlpack.ErrLayout},
 		{"onto itself backwards", uint8s(nil, 0, 4), uint8s([]int64{-1}, 3, 4), dlpack.ErrLayout},
 		{"onto itself transposed", uint8s(nil, 0, 2, 2), uint8s([]int64{1, 2}, 0, 2, 2), dlpack.ErrLayout},
@@ -160,7 +160,7 @@ func TestContiguousSharesOrCopies(t *testing.T) {
 	}
 }
 
-func TestG20ContiguousRefusesPackedElementsInColumns(t *testing.T) {
+func TestContiguousRefusesPackedElementsInColumns(t *testing.T) {
 	packed := fromBytes(t, counted(8), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{3, 5}})
 	_, _, err := packed.Contiguous(dlpack.ColumnMajor)
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
@@ -202,7 +202,7 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 }
 
 // The rule of IsCopied, for every function that returns a tensor: it is set for a copy, and for nothing that shares memory.
-func TestG18OnlyCopiesHaveTheFlag(t *testing.T) {
+func TestOnlyCopiesHaveTheFlag(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer base.Close()

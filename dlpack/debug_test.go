@@ -21,8 +21,7 @@ func read(values []float32) (value float32, faulted bool) {
 	return values[0], false
 }
 
-// G57
-func TestG57SliceOfClosedMemoryFaults(t *testing.T) {
+func TestSliceOfClosedMemoryFaults(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, elements := range []int64{1, 100, 1 << 20} {
 		tensor := must.Do(dlpack.New(dlpack.Float32, elements))(t)

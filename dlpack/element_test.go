@@ -272,8 +272,8 @@ func TestElementsAreRefused(t *testing.T) {
 		{"too many", tensor, []int64{1, 2, 0}, layout.ErrRank, dlpack.ErrLayout, "index with 3 entries for 2 dimensions: different ranks", false},
 		{"no last element", empty, []int64{1, -1}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = -1 of 0: out of bounds", false},
 		{"no elements", empty, []int64{1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 0 of 0: out of bounds", false},
-		{"G39: on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed; its producer can copy it to the CPU", false},
-		{"G16: read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only; Copy makes a writable one", true},
+		{"on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed; its producer can copy it to the CPU", false},
+		{"read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only; Copy makes a writable one", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			refused := func(op string, err error) {
@@ -292,14 +292,14 @@ func TestElementsAreRefused(t *testing.T) {
 		})
 	}
 	_, err := bools.At(0)
-	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
+	assert.ErrorIs(t, err, dlpack.ErrValue)
 	_, err = dlpack.At[bool](bools, 0)
-	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
+	assert.ErrorIs(t, err, dlpack.ErrValue)
 	must.Fail(dlpack.At[int32](tensor, 0, 0))(t, dlpack.ErrDType)
 	assert.ErrorIs(t, dlpack.SetAt(tensor, 1.0, 0, 0), dlpack.ErrDType)
 }
 
-// G33, G36: At and SetAt find elements by any strides, with an offset, and unaligned.
+// At and SetAt find elements by any strides, with an offset, and unaligned.
 func TestElementsAreFoundWhereverTheyLie(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 2}, ByteOffset: 40, Shift: 1})

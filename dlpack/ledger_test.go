@@ -98,8 +98,8 @@ func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *tes
 	assert.Empty(t, dlpack.Live())
 }
 
-// G55: the cleanup guard reports.
-func TestG55LedgerNamesTheLineThatForgot(t *testing.T) {
+// The cleanup guard reports.
+func TestLedgerNamesTheLineThatForgot(t *testing.T) {
 	withLedger(t)
 	var producers []*dlpacktest.Producer
 	for range 3 {

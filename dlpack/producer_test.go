@@ -66,7 +66,7 @@ func TestLegacyExportSharesTheSlice(t *testing.T) {
 	dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{m}, 1)
 }
 
-func TestG37NewIsAlignedAndZeroed(t *testing.T) {
+func TestNewIsAlignedAndZeroed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, n := range []int64{1, 3, 64, 1000, 1 << 20} {
 		tensor := must.Do(dlpack.New(dlpack.Float32, n))(t)
@@ -133,8 +133,8 @@ func TestViewStaysInsideItsMemory(t *testing.T) {
 	}
 }
 
-// G1: each export has a block of its own, and after as many releases nothing is alive.
-func TestG01ManyExportsLeaveNothing(t *testing.T) {
+// Each export has a block of its own, and after as many releases nothing is alive.
+func TestManyExportsLeaveNothing(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, make([]float32, 256))
 	defer tensor.Close()
@@ -147,7 +147,7 @@ func TestG01ManyExportsLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
+func TestSixtyFourThreadsDeleteAtOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats()
 	slice := fromSlice(t, make([]float32, 256))
@@ -163,8 +163,8 @@ func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
 	assert.Equal(t, before, dlpack.ReadStats())
 }
 
-// G8: the deleter needs no lock that a goroutine can hold, whatever memory it ends.
-func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
+// The deleter needs no lock that a goroutine can hold, whatever memory it ends.
+func TestDeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	imported := must.Do(dlpack.Import(p.Managed()))(t)
@@ -200,7 +200,7 @@ func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 	unlock()
 }
 
-func TestG09DeleterTrustsNoPublicField(t *testing.T) {
+func TestDeleterTrustsNoPublicField(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	own := must.Do(dlpack.New(dlpack.Float32, 16))(t)
 	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 16)), own} {
@@ -211,7 +211,7 @@ func TestG09DeleterTrustsNoPublicField(t *testing.T) {
 	}
 }
 
-func TestG12ExportsAreIndependent(t *testing.T) {
+func TestExportsAreIndependent(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	tensor := must.Do(dlpack.Import(p.Managed()))(t)
@@ -247,7 +247,7 @@ func TestSecondDeleterCallIsIgnored(t *testing.T) {
 	assert.Equal(t, 1, p.Deletes())
 }
 
-func TestG18CopiesSaySoAndLeaveTheSourceAlone(t *testing.T) {
+func TestCopiesSaySoAndLeaveTheSourceAlone(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []float32{1, 2, 3, 4, 5, 6}
 	base := fromSlice(t, data, 2, 3)
@@ -268,7 +268,7 @@ func TestG18CopiesSaySoAndLeaveTheSourceAlone(t *testing.T) {
 	dlpack.Release(plain)
 }
 
-func TestG20PackedAndPaddedSubByteSizes(t *testing.T) {
+func TestPackedAndPaddedSubByteSizes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	int4 := dlpack.MakeDataType(dlpack.CodeInt, 4, 1)
 	data := []byte{0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e, 0xaa, 1, 2, 3, 4, 5, 6}
@@ -306,7 +306,7 @@ func TestHighRanksAreCarried(t *testing.T) {
 }
 
 // Pinned memory does not move and is not collected while only C refers to it.
-func TestG52OnlyTheConsumerHoldsTheSlice(t *testing.T) {
+func TestOnlyTheConsumerHoldsTheSlice(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	var batch []unsafe.Pointer

@@ -17,9 +17,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// G52: memory whose exports were released by deleters is unpinned once enough of it waits, whatever the program does
+// Memory whose exports were released by deleters is unpinned once enough of it waits, whatever the program does
 // meanwhile. The benchmarks measure how long that takes.
-func TestG52DeadPayloadIsUnpinnedWithoutHelp(t *testing.T) {
+func TestDeadPayloadIsUnpinnedWithoutHelp(t *testing.T) {
 	const floats = 1 << 19 // 2 MiB
 	everywhere := func(busy func()) (done func()) {
 		var stopped atomic.Bool

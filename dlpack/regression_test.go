@@ -35,8 +35,8 @@ func collectUntil(t *testing.T, happened func() bool) {
 	}, 20*time.Second, time.Millisecond)
 }
 
-// G16: read-only memory is not exported in the legacy form even while another goroutine closes the tensor.
-func TestG16ReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
+// Read-only memory is not exported in the legacy form even while another goroutine closes the tensor.
+func TestReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range rounds(fewer(2000), 100_000) {
 		tensor := must.Do(dlpack.FromReadOnly([]float32{1}))(t)

@@ -50,9 +50,9 @@ func growth(t *testing.T, n int, work func()) (most, own int64) {
 	return most, own + heap()
 }
 
-// G55: Close gives memory back without the help of the garbage collector. With the collector off, a process that has
+// Close gives memory back without the help of the garbage collector. With the collector off, a process that has
 // allocated and closed a terabyte grows only by the Go structs of the tensors.
-func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
+func TestClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 	onePerPage := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{256}, Strides: []int64{1024}}
 	closed := func(tensor *dlpack.Tensor, err error) {
 		require.NoError(t, err)
@@ -92,9 +92,9 @@ func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 	}
 }
 
-// G55: the garbage collector does not see foreign bytes. If the library did not count them, forgotten imports would fill the
+// The garbage collector does not see foreign bytes. If the library did not count them, forgotten imports would fill the
 // memory.
-func TestG55ForgottenImportsDoNotFillTheMemory(t *testing.T) {
+func TestForgottenImportsDoNotFillTheMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats().Forgotten
 	dlpack.SettleForeignBytes()

@@ -14,9 +14,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// G22, G23: every valid data type keeps its code, bits and lanes from Go to C and back to Go. The two encodings of float4
+// Every valid data type keeps its code, bits and lanes from Go to C and back to Go. The two encodings of float4
 // stay different.
-func TestG22EveryTypeKeepsItsNumbers(t *testing.T) {
+func TestEveryTypeKeepsItsNumbers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
 	for code := range 256 {
@@ -42,7 +42,7 @@ func TestG22EveryTypeKeepsItsNumbers(t *testing.T) {
 	assert.Greater(t, seen, 90)
 }
 
-func TestG25ComplexNumbersAreCodeFiveWithTheBitsOfBothParts(t *testing.T) {
+func TestComplexNumbersAreCodeFiveWithTheBitsOfBothParts(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, tensor := range []*dlpack.Tensor{fromSlice(t, []complex64{1i}), fromSlice(t, []complex128{1i})} {
 		m := export(t, tensor)
@@ -54,7 +54,7 @@ func TestG25ComplexNumbersAreCodeFiveWithTheBitsOfBothParts(t *testing.T) {
 	}
 }
 
-func TestG26LongDoublesAreRefusedOnBothSides(t *testing.T) {
+func TestLongDoublesAreRefusedOnBothSides(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	longDouble := dlpack.MakeDataType(dlpack.CodeFloat, 128, 1)
 	must.Fail(dlpack.New(longDouble, 2))(t, dlpack.ErrDType)
@@ -63,8 +63,8 @@ func TestG26LongDoublesAreRefusedOnBothSides(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrDType)
 }
 
-// G34: a tensor with gaps has no flat slice, and copies have the elements in the order of their indices.
-func TestG34StridesAreNeverIgnored(t *testing.T) {
+// A tensor with gaps has no flat slice, and copies have the elements in the order of their indices.
+func TestStridesAreNeverIgnored(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	data := make([]int16, 4000)
@@ -125,7 +125,7 @@ func TestG34StridesAreNeverIgnored(t *testing.T) {
 	assert.Less(t, refused, 9000)
 }
 
-func TestG35OverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
+func TestOverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := fromSlice(t, []float32{1, 2, 3})
 	defer base.Close()
@@ -136,8 +136,8 @@ func TestG35OverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
 	}
 }
 
-// G28: uint16 is not read as bfloat16, nor bfloat16 as uint16, unless a View asks for it.
-func TestG28BitsAreReinterpretedOnlyByAView(t *testing.T) {
+// Uint16 is not read as bfloat16, nor bfloat16 as uint16, unless a View asks for it.
+func TestBitsAreReinterpretedOnlyByAView(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := must.Own(dlpack.New(dlpack.BFloat16, 4))(t)
 	must.Fail(dlpack.Values[uint16](tensor))(t, dlpack.ErrDType)

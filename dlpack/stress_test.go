@@ -34,9 +34,9 @@ func fewer(n int) int {
 	return n
 }
 
-// G1, G5, G6, G52: four foreign threads read and delete Go's exports of memory of every kind, while other goroutines import
+// Four foreign threads read and delete Go's exports of memory of every kind, while other goroutines import
 // and close tensors and run the garbage collector.
-func TestG06ForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
+func TestForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const batch = 500
 	tensors := rounds(fewer(100_000), 1_000_000)

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
 
 
-def test_g87_the_package_does_what_its_readme_says(follow):
+def test_the_package_does_what_its_readme_says(follow):
     names = follow(ROOT / "bridge" / "python")
     assert names["a"][0, 0] == 7
     places = [np.frombuffer(frame, np.uint8).ctypes.data for frame in names["frames"][2:]]
@@ -20,11 +20,11 @@ def test_g87_the_package_does_what_its_readme_says(follow):
     assert (names["extent"](x, out), out[0], names["count"](x)) == (None, 6, 3)
 
 
-def test_g87_bridge_readme_shows_no_code():
+def test_bridge_readme_shows_no_code():
     assert "```" not in (ROOT / "bridge" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("readme", EXAMPLES, ids=lambda readme: readme.parent.name)
-def test_g87_every_readme_with_code_is_followed(readme):
+def test_every_readme_with_code_is_followed(readme):
     tests = "".join(test.read_text() for test in readme.parent.glob("test_*.py"))
     assert "```" not in readme.read_text() or "follow(HERE" in tests

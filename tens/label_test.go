@@ -60,8 +60,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// G66, G73: every one of these is rejected, also where the vectors allow either verdict.
-func TestG66TensorsAreRefused(t *testing.T) {
+// Every one of these is rejected, also where the vectors allow either verdict.
+func TestTensorsAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		tensor string
 		kind   error
@@ -166,8 +166,7 @@ func TestEveryAttributeTwiceIsRefused(t *testing.T) {
 	require.NoError(t, err, "other objects, other names")
 }
 
-// G67
-func TestG67PartsHoldTheElementsAndNothingElse(t *testing.T) {
+func TestPartsHoldTheElementsAndNothingElse(t *testing.T) {
 	for _, test := range []struct {
 		tensor string
 		size   int
@@ -189,8 +188,7 @@ func TestG67PartsHoldTheElementsAndNothingElse(t *testing.T) {
 	}
 }
 
-// G68
-func TestG68TensorsWithoutElementsComeBack(t *testing.T) {
+func TestTensorsWithoutElementsComeBack(t *testing.T) {
 	m := message(nil, 0)
 	want := &tens.Label{Tensors: []tens.Tensor{{Shape: []int64{2, 0, 3}, Word: 4, DType: 'f'}}}
 	require.NoError(t, m.EncodeLabel(want))
@@ -203,8 +201,8 @@ func TestG68TensorsWithoutElementsComeBack(t *testing.T) {
 	requireFault(t, tens.ErrPartMissing, err)
 }
 
-// G26, G74: which words each letter has, in decoding and in encoding.
-func TestG74LettersHaveTheWordsOfNumPy(t *testing.T) {
+// Which words each letter has, in decoding and in encoding.
+func TestLettersHaveTheWordsOfNumPy(t *testing.T) {
 	good := map[byte][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 	for letter := range 256 {
 		for word := 1; word <= 32; word++ {
@@ -238,8 +236,7 @@ func contains(list []int, v int) bool {
 	return false
 }
 
-// G74
-func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
+func TestOpaqueElementsNeedTheExtension(t *testing.T) {
 	label := func(word int, dlpack string) []byte {
 		return tensorLabel(fmt.Sprintf(`{"shape":[3,5],"word":%d,"dtype":"V"%s}`, word, dlpack))
 	}
@@ -268,8 +265,7 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 	requireFault(t, tens.ErrSize, err)
 }
 
-// G73
-func TestG73TensorsMayShareAPart(t *testing.T) {
+func TestTensorsMayShareAPart(t *testing.T) {
 	label := tensorLabel(`{"shape":[2,3],"word":2,"dtype":"i"},{"shape":[3,2],"word":2,"dtype":"i","part":0,"order":[0,1],"ascend":[false,true]}`)
 	m := message(label, 12)
 	l := must.Do(m.DecodeLabel())(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// G72: a frame of more than 4 GiB - 1 has no single-part form. The frame is address space, not memory.
-func TestG72FramesBeyondFourGiBAreRefused(t *testing.T) {
+// A frame of more than 4 GiB - 1 has no single-part form. The frame is address space, not memory.
+func TestFramesBeyondFourGiBAreRefused(t *testing.T) {
 	huge := must.Do(syscall.Mmap(-1, 0, 1<<32, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	defer func() { require.NoError(t, syscall.Munmap(huge)) }()
 

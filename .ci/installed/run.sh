@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh LIB WORK: installs the libraries from LIB into WORK, moves the installed tree, and builds and runs C programs
-# against it, found by pkg-config and by CMake (G83): with libdlbridge the header's test, and a program that decodes and
+# against it, found by pkg-config and by CMake: with libdlbridge the header's test, and a program that decodes and
 # encodes a message; with libdlbridge_tensor alone, shared and static, a program that has no second thread. Only dlb_*
-# is exported (G85).
+# is exported.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=${1:?usage: run.sh LIB WORK}

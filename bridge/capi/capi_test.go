@@ -185,8 +185,8 @@ func libraryFlags(t testing.TB) []string {
 // Sanitizers return NULL for an allocation that is too large, instead of ending the process.
 var sanitized = []string{"ASAN_OPTIONS=allocator_may_return_null=1", "TSAN_OPTIONS=allocator_may_return_null=1"}
 
-// G82, G87: the header is complete in every language that can include it.
-func TestG82HeaderCompilesAlone(t *testing.T) {
+// The header is complete in every language that can include it.
+func TestHeaderCompilesAlone(t *testing.T) {
 	languages := []struct{ name, compiler, language, standard string }{
 		{"C99", "cc", "c", "-std=c99"},
 		{"C11", "cc", "c", "-std=c11"},
@@ -219,8 +219,8 @@ func read(t testing.TB, file string) []byte {
 	return must.Do(os.ReadFile(file))(t)
 }
 
-// G59: the tensor functions link and run without Go. Sanitizers and valgrind find no error in them.
-func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
+// The tensor functions link and run without Go. Sanitizers and valgrind find no error in them.
+func TestTensorFunctionsWorkWithoutGo(t *testing.T) {
 	t.Parallel()
 	variants := []struct {
 		name  string
@@ -270,7 +270,7 @@ func TestTensorFunctionsOfTheLibrary(t *testing.T) {
 	run(t, sanitized, nil, compile(t, "cc", "tensor.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
-// G1, G2, G4, G6, G54, G58, G60: see the programs.
+// See the programs.
 func TestFunctionsThatNeedGo(t *testing.T) {
 	t.Parallel()
 	for _, file := range needGo {
@@ -359,8 +359,8 @@ func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 	}
 }
 
-// G58: a panic or a failed allocation becomes an error, after which the caller still owns its inputs.
-func TestG58FaultsBecomeErrors(t *testing.T) {
+// A panic or a failed allocation becomes an error, after which the caller still owns its inputs.
+func TestFaultsBecomeErrors(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()
 	dir := filepath.Join(scratch, "fault")
@@ -375,16 +375,16 @@ func TestG58FaultsBecomeErrors(t *testing.T) {
 	}
 }
 
-// G61: the library is not unloaded. Opening it again returns it in the same state.
-func TestG61LibraryStaysAfterDlclose(t *testing.T) {
+// The library is not unloaded. Opening it again returns it in the same state.
+func TestLibraryStaysAfterDlclose(t *testing.T) {
 	dir := must.Do(library())(t)
 	program := compile(t, "cc", "dlclose.c", append(slices.Clone(c11), "-ldl")...)
 	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
 }
 
-// G63: the library can be opened after twenty other libraries that need static TLS, as it does. If none is left, dlopen
+// The library can be opened after twenty other libraries that need static TLS, as it does. If none is left, dlopen
 // fails.
-func TestG63LibraryIsOpenedLate(t *testing.T) {
+func TestLibraryIsOpenedLate(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(library())(t)
 	program := compile(t, "cc", "static_tls.c", append(slices.Clone(c11), "-ldl")...)
@@ -410,8 +410,8 @@ func version(t testing.TB, part string) string {
 	return found[1]
 }
 
-// G83: the SONAME has the major version of the header, and the symbolic links refer to the file.
-func TestG83LibraryHasASoname(t *testing.T) {
+// The SONAME has the major version of the header, and the symbolic links refer to the file.
+func TestLibraryHasASoname(t *testing.T) {
 	dir := must.Do(library())(t)
 	soname := "libdlbridge.so." + version(t, "MAJOR")
 	file := soname + "." + version(t, "MINOR") + "." + version(t, "PATCH")
@@ -425,8 +425,8 @@ func TestG83LibraryHasASoname(t *testing.T) {
 	assert.Len(t, entries, 7, "two libraries with two links each, the static one, and no header of cgo's")
 }
 
-// G85: the two libraries together export exactly the functions that the header declares, each where its section says.
-func TestG85LibrariesExportTheHeaderAndNoMore(t *testing.T) {
+// The two libraries together export exactly the functions that the header declares, each where its section says.
+func TestLibrariesExportTheHeaderAndNoMore(t *testing.T) {
 	declared := map[string][]string{}
 	for _, f := range header(t).functions {
 		declared[f.library] = append(declared[f.library], f.name)
@@ -448,8 +448,8 @@ func TestG85LibrariesExportTheHeaderAndNoMore(t *testing.T) {
 	}
 }
 
-// G53: integers are not passed as pointers, and C has no handles of Go values.
-func TestG53ThereAreNoHandlesOfGo(t *testing.T) {
+// Integers are not passed as pointers, and C has no handles of Go values.
+func TestThereAreNoHandlesOfGo(t *testing.T) {
 	files := must.Do(filepath.Glob("*.go"))(t)
 	handle := "cgo." + "Handle"
 	for _, file := range files {
@@ -472,7 +472,7 @@ type vector struct {
 	}
 }
 
-// G66, G67, G73: messages of other programs, in both forms, are decoded without copying and encoded again unchanged.
+// Messages of other programs, in both forms, are decoded without copying and encoded again unchanged.
 // Invalid messages are refused, and the caller still owns every frame.
 func TestVectorsOfOtherWriters(t *testing.T) {
 	program := compile(t, "cc", "tens_vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)

@@ -418,9 +418,9 @@ func compileHostile(t *testing.T, flags ...string) string {
 	return compile(t, "cc", "hostile.c", append(append(slices.Clone(c11), "-I"+dir), flags...)...)
 }
 
-// G54, G58, G60: no argument ends the process, is taken over by mistake, or causes a leak. With DLBRIDGE_STRESS the test
+// No argument ends the process, is taken over by mistake, or causes a leak. With DLBRIDGE_STRESS the test
 // takes minutes.
-func TestG58HostileCalls(t *testing.T) {
+func TestHostileCalls(t *testing.T) {
 	t.Parallel()
 	rounds := "20000"
 	if os.Getenv("DLBRIDGE_STRESS") != "" {

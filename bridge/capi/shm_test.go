@@ -21,7 +21,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-func TestG88ProcessesInCShareMemory(t *testing.T) {
+func TestProcessesInCShareMemory(t *testing.T) {
 	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	run(t, sanitized, nil, program)
 }

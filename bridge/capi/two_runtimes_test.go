@@ -12,9 +12,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// G59: two Go libraries in one process, which Go does not officially support, exchange tensors in both directions while
+// Two Go libraries in one process, which Go does not officially support, exchange tensors in both directions while
 // both garbage collectors run. With DLBRIDGE_STRESS the test takes minutes.
-func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
+func TestTwoGoLibrariesExchangeTensors(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()
 	rounds := 10_000

@@ -136,7 +136,7 @@ func viewCasesFile(t testing.TB) string {
 	return file
 }
 
-// G1, G4, G34, G35, G60: views of the library are those of Go, share the memory, and give it back once.
+// Views of the library are those of Go, share the memory, and give it back once.
 func TestViewsOfTheLibrary(t *testing.T) {
 	program := compile(t, "cc", "views.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	run(t, sanitized, nil, program, viewCasesFile(t))

@@ -17,7 +17,7 @@ import (
 
 // That this test runs at all shows that a program with the adapter starts on this version of Go. Whoever
 // does not import it must not pay for gorgonia.
-func TestG79OnlyThisPackageImportsGorgonia(t *testing.T) {
+func TestOnlyThisPackageImportsGorgonia(t *testing.T) {
 	const root = "github.com/dlbridge/dlbridge/"
 	list := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`, root+"...")
 	out, err := list.CombinedOutput()
@@ -33,7 +33,7 @@ func TestG79OnlyThisPackageImportsGorgonia(t *testing.T) {
 }
 
 // gorgonia's latest version does not resolve, and this one does not start without the other.
-func TestG81ModuleRequiresWhatWorks(t *testing.T) {
+func TestModuleRequiresWhatWorks(t *testing.T) {
 	text := must.Do(os.ReadFile("../../go.mod"))(t)
 	assert.Contains(t, string(text), "gorgonia.org/tensor v0.9.24\n")
 	assert.Contains(t, string(text), "go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6")

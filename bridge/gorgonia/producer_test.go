@@ -69,7 +69,7 @@ var layouts = []struct {
 	}, []int64{1, 12, 4}},
 	{"rows", func(d *tensor.Dense) *tensor.Dense { return sliced(d, tensor.S(1, 3)) }, []int64{6, 1}},
 	{"a row", func(d *tensor.Dense) *tensor.Dense { return sliced(d, tensor.S(2)) }, []int64{1}},
-	{"columns", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(1, 3)) }, []int64{6, 1}}, // G78
+	{"columns", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(1, 3)) }, []int64{6, 1}},
 	{"a column", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(5)) }, []int64{6}},
 	{"every second column", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(0, 6, 2)) }, []int64{6, 2}},
 	{"slices of slices", func(d *tensor.Dense) *tensor.Dense {
@@ -112,7 +112,7 @@ func agree(t *testing.T, d *tensor.Dense, x *dlpack.Tensor) {
 	}
 }
 
-func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
+func TestFromDenseDescribesEveryLayout(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, c := range layouts {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 }
 
 // gorgonia panics on most of what is done to it; describing it does not.
-func TestG77FromDenseOfNoElementsHasNoAddress(t *testing.T) {
+func TestFromDenseOfNoElementsHasNoAddress(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := must.Do(gorgonia.FromDense(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(0, 3))))(t)
 	defer x.Close()
@@ -178,7 +178,7 @@ func TestG77FromDenseOfNoElementsHasNoAddress(t *testing.T) {
 	assert.Zero(t, dlpacktest.Read(m).Data)
 }
 
-func TestG80EveryNumberOfGorgoniasHasItsType(t *testing.T) {
+func TestEveryNumberOfGorgoniasHasItsType(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for dt, want := range map[tensor.Dtype]dlpack.DataType{
 		tensor.Bool: dlpack.Bool, tensor.Int: dlpack.DataTypeOf[int](), tensor.Uint: dlpack.DataTypeOf[uint](),
@@ -260,7 +260,7 @@ func TestFromDenseRefuses(t *testing.T) {
 }
 
 // What an error of FromDense says that makes a tensor acceptable does so.
-func TestG76WhatIsRefusedCanBeMaterialized(t *testing.T) {
+func TestWhatIsRefusedCanBeMaterialized(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	mask := []bool{false, true, false, false, false, true}
 	masked := func() *tensor.Dense {
@@ -312,7 +312,7 @@ func TestG76WhatIsRefusedCanBeMaterialized(t *testing.T) {
 }
 
 // What is described keeps the import's owner, not the Dense, and not gorgonia's flag.
-func TestG75FromDenseKeepsTheImportsOwner(t *testing.T) {
+func TestFromDenseKeepsTheImportsOwner(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
 	x := must.Do(dlpack.Import(p.Managed()))(t)

@@ -327,7 +327,7 @@ var goTypes = map[dlpack.DataType]reflect.Type{
 var wrongTransposed = []string{"repeat 0", "softmax last", "flat"}
 
 // Both operands lie in C memory between guards, in every order that is accepted.
-func TestG76ResultsOnForeignMemoryAreNumPys(t *testing.T) {
+func TestResultsOnForeignMemoryAreNumPys(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, r := range results(t) {
 		for _, name := range r.DTypes {

@@ -71,7 +71,7 @@ func TestATrustedObjectIsMapped(t *testing.T) {
 	assert.Equal(t, uint8(99), v)
 }
 
-func TestG90NamesAndObjectsAreChecked(t *testing.T) {
+func TestNamesAndObjectsAreChecked(t *testing.T) {
 	leavesNothing(t)
 	dir, name := object(t)
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))

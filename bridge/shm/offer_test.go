@@ -93,7 +93,7 @@ func TestAnOfferEnds(t *testing.T) {
 	must.Fail(shm.Fetch(t.Context(), h, four))(t, shm.ErrNotOffered)
 }
 
-func TestG90HandlesThatAreNotOfOfferAreRefused(t *testing.T) {
+func TestHandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 	offering(t)
 	for _, test := range []struct {
 		name   string
@@ -133,7 +133,7 @@ func TestG90HandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 }
 
 // A process that connects and says nothing, or something else, disturbs nobody.
-func TestG90StrangersAtTheSocketDisturbNobody(t *testing.T) {
+func TestStrangersAtTheSocketDisturbNobody(t *testing.T) {
 	offering(t)
 	h := offered(t, time.Minute)
 	var strangers []net.Conn
@@ -246,7 +246,7 @@ func TestAnOfferThatCannotBeSentRemains(t *testing.T) {
 }
 
 // The socket of a handle may be that of a process that accepts and never answers.
-func TestG90ASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
+func TestASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
 	leavesNothing(t)
 	name := "dlbridge-shm-" + strings.Repeat("a", 32)
 	listener := must.Do(net.Listen("unix", "@"+name))(t)

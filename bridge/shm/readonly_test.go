@@ -62,7 +62,7 @@ func TestTheSecondMappingKeepsTheMemory(t *testing.T) {
 	must.Fail(shm.ReadOnly(mapped(t, syscall.MAP_PRIVATE)))(t, shm.ErrNotShared)
 }
 
-func TestG88ReadOnlyIsASecondMapping(t *testing.T) {
+func TestReadOnlyIsASecondMapping(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 40, 100)
 	part := must.Do(x.Narrow(0, 13, 20))(t)
@@ -141,7 +141,7 @@ func init() {
 	}
 }
 
-func TestG88WritingToTheSecondMappingFaults(t *testing.T) {
+func TestWritingToTheSecondMappingFaults(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 8)
 	cmd, conn := child(t, "fault at home")

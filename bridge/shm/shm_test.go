@@ -224,7 +224,7 @@ func TestAllDataTypesCanBeSent(t *testing.T) {
 	}
 }
 
-func TestG88WritableIsRefusedAfterReadOnly(t *testing.T) {
+func TestWritableIsRefusedAfterReadOnly(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 3)
 	w := exchange(t, []*dlpack.Tensor{x}, shm.Writable())
@@ -521,7 +521,7 @@ func sealedFile(t *testing.T, flags uintptr, size int64) int {
 	return int(file)
 }
 
-func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
+func TestWhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 	leavesNothing(t)
 	good := func(t *testing.T) int { return sealed(t, false) }
 	const onlyPath = 0x200000 // O_PATH
@@ -1043,7 +1043,7 @@ func TestAnotherProcessWorksOnTheMemory(t *testing.T) {
 	}
 }
 
-func TestG88AConsumerThatIgnoresTheFlagEndsItself(t *testing.T) {
+func TestAConsumerThatIgnoresTheFlagEndsItself(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 8)
 	cmd, conn := child(t, "fault")
@@ -1078,7 +1078,7 @@ func segments(t *testing.T) map[string]bool {
 	return found
 }
 
-func TestG89ProcessesThatAreKilledLeaveNothing(t *testing.T) {
+func TestProcessesThatAreKilledLeaveNothing(t *testing.T) {
 	leavesNothing(t)
 	count := 100
 	if testing.Short() {
@@ -1124,7 +1124,7 @@ func TestG89ProcessesThatAreKilledLeaveNothing(t *testing.T) {
 	assert.Zero(t, shm.Mappings())
 }
 
-func TestG90MutatedMessagesAreRefusedOrHarmless(t *testing.T) {
+func TestMutatedMessagesAreRefusedOrHarmless(t *testing.T) {
 	leavesNothing(t)
 	rounds := 20000
 	if testing.Short() {

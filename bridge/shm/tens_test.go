@@ -151,7 +151,7 @@ func TestNothingIsOfferedIfOneTensorCannotBe(t *testing.T) {
 	assert.Zero(t, shm.Offered())
 }
 
-func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
+func TestAttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	offering(t)
 	for _, test := range []struct{ attribute, text string }{
 		{``, `tensor 1: it has no attribute "shm"`},

@@ -142,9 +142,9 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 	}
 }
 
-// G69: aligned elements are aliased and other elements are copied once, which Copied reports; Align changes the alignment that
+// Aligned elements are aliased and other elements are copied once, which Copied reports; Align changes the alignment that
 // counts.
-func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
+func TestAlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	floats := must.Own(dlpack.FromSlice([]float32{1, 2, 3, 4}))(t)
 	for _, form := range []tensorflow.EncodeOption{tensorflow.Content(), tensorflow.Fields()} {

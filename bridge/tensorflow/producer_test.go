@@ -90,8 +90,8 @@ func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 	}
 }
 
-// G34: a tensor of any layout is encoded in row-major order.
-func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
+// A tensor of any layout is encoded in row-major order.
+func TestStridedTensorsAreWrittenRowMajor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := must.Own(dlpack.FromSlice([]int32{1, 2, 3, 4, 5, 6}))(t)
 	for _, test := range []struct {
@@ -124,8 +124,8 @@ func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 	}
 }
 
-// G20: elements of less than a byte have a byte each in a message; packed elements are unpacked.
-func TestG20PackedElementsAreUnpacked(t *testing.T) {
+// Elements of less than a byte have a byte each in a message; packed elements are unpacked.
+func TestPackedElementsAreUnpacked(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tests := []struct {
 		dtype  dlpack.DataType
@@ -196,8 +196,8 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	must.Fail(tensorflow.Export(device))(t, tensorflow.ErrExport)
 }
 
-// G37, and the section dlpack of the vectors: Export returns only tensors that TensorFlow can compute on.
-func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
+// The section dlpack of the vectors: Export returns only tensors that TensorFlow can compute on.
+func TestExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {
 		for _, v := range m.DTypes {

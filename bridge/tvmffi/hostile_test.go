@@ -88,8 +88,8 @@ func borrowed(t *testing.T, c dlpacktest.Config) *dlpack.Tensor {
 	return x
 }
 
-// G37: whichever way a tensor takes, it is looked at, and what comes behind it as well.
-func TestG37EveryWayToAFunctionIsChecked(t *testing.T) {
+// Whichever way a tensor takes, it is looked at, and what comes behind it as well.
+func TestEveryWayToAFunctionIsChecked(t *testing.T) {
 	nop := function(t, "nop")
 	array, err := tvmffi.Global("ffi.Array") // an object with the tensor in it
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestG37EveryWayToAFunctionIsChecked(t *testing.T) {
 }
 
 // A handler's functions and tensors are no exception.
-func TestG37CallsOfHandlersAreChecked(t *testing.T) {
+func TestCallsOfHandlersAreChecked(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	nop := function(t, "nop")
 	passes := serve(t, func(a tvmffi.Args) (any, error) { return a.Function(0).Call(a.Tensor(1)) })

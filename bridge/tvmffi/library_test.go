@@ -19,7 +19,7 @@ import (
 
 // What can be seen only in a process that has not loaded the library yet runs in a child.
 var children = map[string]func(t *testing.T){
-	// G62: Go's handler for SIGSEGV is back when the library has taken it over.
+	// Go's handler for SIGSEGV is back when the library has taken it over.
 	"nil dereference after loading": func(t *testing.T) {
 		require.NoError(t, tvmffi.Load(""))
 		file := must.Do(kernels())(t)

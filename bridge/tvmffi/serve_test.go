@@ -339,8 +339,8 @@ func panics() {
 	nothing.field++
 }
 
-// G58: a panic does not leave Go.
-func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
+// A panic does not leave Go.
+func TestPanicsOfHandlersBecomeErrors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	f := serve(t, func(a tvmffi.Args) (any, error) {
 		a.Tensor(0)

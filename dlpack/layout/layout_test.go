@@ -35,7 +35,7 @@ func eachRandom(t *testing.T, test func(t *testing.T, shape, strides, offsets []
 	}
 }
 
-func TestG38CountMultipliesOrNamesTheAxis(t *testing.T) {
+func TestCountMultipliesOrNamesTheAxis(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		shape []int64
@@ -130,7 +130,7 @@ func TestStridesOfAnOrderCountUpAlongIt(t *testing.T) {
 	}
 }
 
-func TestG33SpanReachesWhatTheStridesReach(t *testing.T) {
+func TestSpanReachesWhatTheStridesReach(t *testing.T) {
 	eachRandom(t, func(t *testing.T, shape, strides, offsets []int64) {
 		lo, hi, err := layout.Span(shape, strides)
 		require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestG33SpanReachesWhatTheStridesReach(t *testing.T) {
 	})
 }
 
-func TestG38SpanRefusesWhatDoesNotFit(t *testing.T) {
+func TestSpanRefusesWhatDoesNotFit(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		shape, strides []int64
@@ -177,7 +177,7 @@ func TestG38SpanRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestG34RowMajorIsWhatCountsUp(t *testing.T) {
+func TestRowMajorIsWhatCountsUp(t *testing.T) {
 	eachRandom(t, func(t *testing.T, shape, strides, offsets []int64) {
 		counts := true
 		for i, offset := range offsets {
@@ -191,7 +191,7 @@ func TestG34RowMajorIsWhatCountsUp(t *testing.T) {
 	})
 }
 
-func TestG31NoElementsAreContiguousWithAnyStrides(t *testing.T) {
+func TestNoElementsAreContiguousWithAnyStrides(t *testing.T) {
 	for _, shape := range [][]int64{{0}, {0, 3}, {3, 0}, {big, big, 0}} {
 		strides := make([]int64, len(shape))
 		for d := range strides {
@@ -206,7 +206,7 @@ func TestG31NoElementsAreContiguousWithAnyStrides(t *testing.T) {
 	}
 }
 
-func TestG32DimensionsOfSizeOneDoNotCount(t *testing.T) {
+func TestDimensionsOfSizeOneDoNotCount(t *testing.T) {
 	for _, odd := range []int64{0, 1, -7, 99, big, math.MinInt64} {
 		shape, strides := []int64{1, 1, 2}, []int64{odd, odd, 1}
 		assert.True(t, layout.IsRowMajor(shape, strides))
@@ -307,7 +307,7 @@ func TestPackedIsWhatFillsItsSpanOnce(t *testing.T) {
 	assert.Greater(t, found, 1000)
 }
 
-func TestG35OverlapsWhereTwoIndicesMeet(t *testing.T) {
+func TestOverlapsWhereTwoIndicesMeet(t *testing.T) {
 	found := 0
 	eachRandom(t, func(t *testing.T, shape, strides, offsets []int64) {
 		sorted := slices.Clone(offsets)
@@ -321,7 +321,7 @@ func TestG35OverlapsWhereTwoIndicesMeet(t *testing.T) {
 	assert.Greater(t, found, 500)
 }
 
-func TestG35OverlapsOfTellingLayouts(t *testing.T) {
+func TestOverlapsOfTellingLayouts(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		shape, strides []int64

@@ -6,5 +6,5 @@ HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
-def test_g87_readme_shows_the_files_and_what_they_print(follow):
+def test_readme_shows_the_files_and_what_they_print(follow):
     follow(ROOT, build=ROOT / "build")  # share.py names build/libshare.so

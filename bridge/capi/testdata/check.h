@@ -45,7 +45,7 @@
 
 #define CHECK_OK(call) CHECK_CODE(DLB_OK, call)
 
-/* Every test ends with the counters at zero, where they began (G1, G2). */
+/* Every test ends with the counters at zero, where they began. */
 static inline void check_nothing_is_left(const char *test) {
   dlb_counters now;
   memset(&now, 0xff, sizeof now);

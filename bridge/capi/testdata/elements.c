@@ -81,7 +81,7 @@ static void a_buffer_that_is_too_small_is_an_error(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G54, G58: after every error the outputs are zero, whatever they were before, and no frame is released. */
+/* After every error the outputs are zero, whatever they were before, and no frame is released. */
 static void reading_refuses_and_releases_nothing(const test_format *f) {
   int released = 0;
   const dlb_frame good = {f->strings.data, f->strings.size, count_release, &released, 0};
@@ -251,7 +251,7 @@ static void threads_read_and_write_at_once(const test_format *f) {
   check_nothing_is_left(__func__);
 }
 
-/* G60: a forked child can use and release decoded values; functions that need Go return an error immediately. */
+/* A forked child can use and release decoded values; functions that need Go return an error immediately. */
 static void a_forked_child_is_refused_what_needs_go(const test_format *f) {
   pair p;
   read_pair(f, &p);

@@ -1,5 +1,5 @@
 /* Allocations fail and Go panics. After each such error the caller still owns its inputs, nothing leaks, and the process
- * continues (G58).
+ * continues.
  *
  * The library is built with the tag dlbridge_fault and with -Wl,--wrap=malloc,--wrap=calloc,
  * --wrap=posix_memalign, so that this program can make its allocations fail. */

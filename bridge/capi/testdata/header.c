@@ -1,4 +1,4 @@
-/* The header is complete in C99, C11 and C++17: it includes all headers that it needs (G82). abi.txt lists its
+/* The header is complete in C99, C11 and C++17: it includes all headers that it needs. abi.txt lists its
  * declarations. */
 #include <dlbridge.h>
 

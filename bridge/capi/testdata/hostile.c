@@ -1,6 +1,6 @@
 /* Calls every function of dlbridge.h with wrong arguments in random order: NULL, sizes, indexes and flags out of range,
  * malformed descriptions and bytes, objects that were released, outputs that are not initialised. The calls are made by
- * one thread, by many, and in a forked child (G54, G58, G60).
+ * one thread, by many, and in a forked child.
  *
  * calls.h is generated from the header. It has one function for each function of the header, which takes its arguments
  * from the makers below, one for each kind of parameter. So a new function is tested without further work, and a new kind

@@ -1,6 +1,6 @@
 /* late LIBRARY OTHER...: opens the other libraries until one of them cannot be opened, then LIBRARY, and reports whether
  * that succeeds. Compiled with ROOM, this file is one of the others. A program reserves static TLS for libraries that are
- * opened late: each of the others takes ROOM bytes of it, and the Go library needs some too (G63). */
+ * opened late: each of the others takes ROOM bytes of it, and the Go library needs some too. */
 #ifdef ROOM
 __thread char room[ROOM] __attribute__((tls_model("initial-exec")));
 char *where(void) { return room; }

@@ -516,7 +516,7 @@ static void tensors_are_spread_and_joined(void) {
   }
 }
 
-/* G58, G54: NULL and invalid addresses instead of a message, indexes out of range, outputs that are not initialised. */
+/* NULL and invalid addresses instead of a message, indexes out of range, outputs that are not initialised. */
 static void accessors_refuse_what_is_no_message(void) {
   fixture f;
   set_up(&f);
@@ -783,7 +783,7 @@ static void encode_carries_every_type(void) {
   check_nothing_is_left(__func__);
 }
 
-/* A tensor without elements is taken over, encoded, and deleted once like any other (G4). */
+/* A tensor without elements is taken over, encoded, and deleted once like any other. */
 static void encode_takes_empty_tensors(void) {
   int deletes = 0;
   int64_t shape[] = {0, 3};
@@ -799,7 +799,7 @@ static void encode_takes_empty_tensors(void) {
   dlb_message_free(m);
   dlb_tensor_release(t);
   CHECK_INT(1, deletes);
-  made.deleter = NULL; /* G3 */
+  made.deleter = NULL;
   CHECK_OK(dlb_message_encode(&m, NULL, &in, 1, &error));
   dlb_message_free(m);
   check_nothing_is_left(__func__);
@@ -909,7 +909,7 @@ static void *delete_shared(void *row) {
   return NULL;
 }
 
-/* G6: the last share of a frame may end on any of 8 threads. */
+/* The last share of a frame may end on any of 8 threads. */
 static void threads_delete_what_shares_a_frame(void) {
   fixture f;
   set_up(&f);
@@ -927,7 +927,7 @@ static void threads_delete_what_shares_a_frame(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G60: a forked child can use and release messages and tensors; functions that need Go return an error immediately. The
+/* A forked child can use and release messages and tensors; functions that need Go return an error immediately. The
  * parent is not affected. */
 static void a_forked_child_is_refused_what_needs_go(void) {
   fixture f;
@@ -988,7 +988,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G62: a signal handler that the program has installed is still called. */
+/* A signal handler that the program has installed is still called. */
 static volatile sig_atomic_t signals;
 
 static void on_signal(int number) { signals += number == SIGUSR1; }

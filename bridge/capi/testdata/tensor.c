@@ -114,7 +114,7 @@ static void lend_shares_the_memory_and_gives_it_back(void) {
   ((float *)t->dl_tensor.data)[2] = 8;
   CHECK(data[8] == 8);
   CHECK_INT(0, released);
-  /* G9: the deleter trusts nothing that a consumer can change. */
+  /* The deleter trusts nothing that a consumer can change. */
   memset(&t->dl_tensor, 0xff, sizeof t->dl_tensor);
   t->flags = ~UINT64_C(0);
   t->manager_ctx = NULL;
@@ -135,14 +135,14 @@ static void lend_without_release_or_elements(void) {
   CHECK(t->dl_tensor.data == NULL);
   CHECK(t->dl_tensor.strides != NULL);
   dlb_tensor_release(t);
-  CHECK_INT(1, released); /* G4 */
+  CHECK_INT(1, released);
   float one = 1;
   view.data = &one;
   view.ndim = 0;
   view.shape = NULL;
   CHECK_OK(dlb_tensor_lend(&t, &view, 0, NULL, NULL, &error));
   CHECK(t->dl_tensor.data == &one);
-  CHECK(t->deleter != NULL); /* G3 */
+  CHECK(t->deleter != NULL);
   dlb_tensor_release(t);
 }
 
@@ -192,7 +192,7 @@ static void hostile_descriptions_are_refused_everywhere(void) {
     out = (void *)-1;
     CHECK_CODE(rows[i].code, dlb_tensor_from_legacy(&out, &legacy, 0, &error));
     CHECK(out == NULL);
-    CHECK_INT(0, released); /* G2: on error nothing moved */
+    CHECK_INT(0, released); /* on error nothing moved */
   }
   int released = 0;
   DLManagedTensorVersioned *out;
@@ -206,7 +206,7 @@ static void versions_that_are_not_ours_are_refused(void) {
   int64_t shape[] = {2, 3};
   int deletes = 0;
   DLManagedTensorVersioned made = made_by_producer(data, shape, &deletes);
-  made.version.minor = 99; /* G19: a later minor version is fine */
+  made.version.minor = 99; /* a later minor version is fine */
   CHECK_OK(dlb_tensor_validate(&made, &error));
   static const uint32_t majors[] = {0, 2, UINT32_MAX};
   for (int i = 0; i < 3; i++) {
@@ -229,7 +229,7 @@ static void copy_is_row_major_and_apart(void) {
   made.dl_tensor.strides = strides;
   made.flags = DLPACK_FLAG_BITMASK_READ_ONLY | UINT64_C(1) << 40;
   CHECK_OK(dlb_tensor_copy(&copy, &made, &error));
-  CHECK_INT(DLPACK_FLAG_BITMASK_IS_COPIED, copy->flags); /* G18, G19 */
+  CHECK_INT(DLPACK_FLAG_BITMASK_IS_COPIED, copy->flags);
   const float *values = copy->dl_tensor.data;
   CHECK(values != data);
   CHECK_INT(0, (uintptr_t)values % 256);
@@ -239,7 +239,7 @@ static void copy_is_row_major_and_apart(void) {
   CHECK(values[0] == 0);
   dlb_tensor_release(copy);
   CHECK_INT(0, deletes);
-  made.dl_tensor.device.device_type = kDLCUDA; /* G39 */
+  made.dl_tensor.device.device_type = kDLCUDA;
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_copy(&copy, &made, &error));
   CHECK(copy == NULL);
 
@@ -249,7 +249,7 @@ static void copy_is_row_major_and_apart(void) {
   made.dl_tensor = (DLTensor){nibbles, {kDLCPU, 0}, 1, {kDLInt, 4, 1}, five, NULL, 0};
   made.flags = 0;
   int64_t nbytes = 0;
-  CHECK_OK(dlb_tensor_nbytes(&nbytes, &made, &error)); /* G20 */
+  CHECK_OK(dlb_tensor_nbytes(&nbytes, &made, &error));
   CHECK_INT(3, nbytes);
   made.flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
   CHECK_OK(dlb_tensor_nbytes(&nbytes, &made, &error));
@@ -268,13 +268,13 @@ static void legacy_both_ways(void) {
   DLManagedTensor *legacy = (void *)-1;
   CHECK_OK(dlb_tensor_to_legacy(&legacy, &made, &error));
   CHECK(legacy->dl_tensor.data == data);
-  CHECK_INT(3, legacy->dl_tensor.strides[0]); /* G29: never NULL */
+  CHECK_INT(3, legacy->dl_tensor.strides[0]); /* never NULL */
   CHECK_INT(0, deletes);
   CHECK_OK(dlb_tensor_from_legacy(&back, legacy, DLPACK_FLAG_BITMASK_READ_ONLY, &error));
   CHECK(back->dl_tensor.data == data);
   CHECK_INT(DLPACK_FLAG_BITMASK_READ_ONLY, back->flags);
   CHECK_INT(0, deletes);
-  CHECK_CODE(DLB_ERROR_READONLY, dlb_tensor_to_legacy(&legacy, back, &error)); /* G16 */
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_tensor_to_legacy(&legacy, back, &error));
   CHECK(legacy == NULL);
   CHECK_INT(0, deletes);
   dlb_tensor_release(back);
@@ -290,7 +290,7 @@ static void legacy_both_ways(void) {
 
   DLManagedTensor old = {.dl_tensor = made.dl_tensor, .manager_ctx = &deletes, .deleter = NULL};
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_from_legacy(&back, &old, UINT64_C(1) << 40, &error));
-  CHECK_OK(dlb_tensor_from_legacy(&back, &old, 0, &error)); /* G3: nothing to call */
+  CHECK_OK(dlb_tensor_from_legacy(&back, &old, 0, &error)); /* nothing to call */
   dlb_tensor_release(back);
   CHECK_INT(2, deletes);
 }
@@ -457,7 +457,7 @@ static void *delete_them(void *tensors) {
   return NULL;
 }
 
-/* G6: 8 threads that have made none of the tensors call the deleters. */
+/* 8 threads that have made none of the tensors call the deleters. */
 static void threads_delete_what_another_made(void) {
   static DLManagedTensorVersioned *tensors[THREADS][ROUNDS + 1];
   float data[16];
@@ -475,7 +475,7 @@ static void threads_delete_what_another_made(void) {
   CHECK_INT(THREADS * ROUNDS, released);
 }
 
-/* G60: tensors that were made before a fork, and tensors that are made after it. */
+/* Tensors that were made before a fork, and tensors that are made after it. */
 static void a_forked_child_makes_and_deletes(void) {
   DLManagedTensorVersioned *inherited;
   int64_t shape[] = {16};
@@ -499,7 +499,7 @@ static void a_forked_child_makes_and_deletes(void) {
   dlb_tensor_release(inherited);
 }
 
-/* G60: a process may be forked while another thread exports. */
+/* A process may be forked while another thread exports. */
 static int enough;
 
 static void *export_until_enough(void *ctx) {

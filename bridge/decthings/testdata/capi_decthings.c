@@ -16,7 +16,6 @@ static void set_up(floats *f, uint64_t flags) {
   f->frame = (dlb_frame){f->bytes, sizeof f->bytes, count_release, &f->released, flags};
 }
 
-/* G2, G4, G6 */
 static void a_tensor_is_the_frames_memory(void) {
   for (uint64_t flags = 0; flags <= DLB_FRAME_WRITABLE; flags++) {
     floats f;
@@ -326,7 +325,7 @@ static void a_limit_bounds_copies_and_elements(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G54, G58: after every error the outputs are zero, whatever they were before, and no frame is released. */
+/* After every error the outputs are zero, whatever they were before, and no frame is released. */
 static void reading_refuses_and_releases_nothing(void) {
   floats f;
   set_up(&f, 0);

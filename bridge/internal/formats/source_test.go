@@ -20,7 +20,7 @@ import (
 
 // A program that forgets to close what it decoded, and the memory it was decoded from, gets the memory back: a decoder reads its source
 // only while it runs. Elements may refer to the source, whose memory is then left alone.
-func TestG55ForgottenSourcesAndTheirTensorsAreReleased(t *testing.T) {
+func TestForgottenSourcesAndTheirTensorsAreReleased(t *testing.T) {
 	x := must.Do(dlpack.FromSlice([]int64{1, 2, 3}))(t)
 	defer x.Close()
 	for _, f := range formats.All {

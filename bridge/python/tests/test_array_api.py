@@ -30,7 +30,7 @@ KEYWORDS = {
 
 
 @pytest.mark.parametrize("name", KEYWORDS)
-def test_g44_signatures_are_those_of_the_standard(name):
+def test_signatures_are_those_of_the_standard(name):
     function = getattr(dlbridge if name == "from_dlpack" else dlbridge.Tensor, name)
     first, *others = inspect.signature(function).parameters.values()
     assert first.kind is first.POSITIONAL_ONLY
@@ -38,7 +38,7 @@ def test_g44_signatures_are_those_of_the_standard(name):
     assert all(each.kind is each.KEYWORD_ONLY and each.default is None for each in others)
 
 
-def test_g44_keywords_are_no_positions_and_positions_no_keywords():
+def test_keywords_are_no_positions_and_positions_no_keywords():
     t = dlbridge.empty(3, "int8")
     for call in (
         lambda: t.__dlpack__(None),
@@ -55,7 +55,7 @@ def test_g44_keywords_are_no_positions_and_positions_no_keywords():
 # ---- __dlpack__ and __dlpack_device__ ------------------------------------------------------------------
 
 
-def test_g40_the_device_is_a_pair_of_ints_that_dl_device_takes_back(c):
+def test_the_device_is_a_pair_of_ints_that_dl_device_takes_back(c):
     for device in [(1, 0), (1, 3), (2, 0), (3, 0), (10, 1), (13, 0), (14, 5), (99, 7)]:
         t = dlbridge.from_dlpack(c.new_capsule(device_type=device[0], device_id=device[1]))
         assert t.__dlpack_device__() == device
@@ -66,7 +66,7 @@ def test_g40_the_device_is_a_pair_of_ints_that_dl_device_takes_back(c):
 
 
 @pytest.mark.parametrize("kind", [enum.Enum, enum.IntEnum])
-def test_g45_a_device_type_may_be_a_member_of_an_enum(kind):
+def test_a_device_type_may_be_a_member_of_an_enum(kind):
     types = kind("DeviceType", {"CPU": 1, "CUDA": 2})
     t = dlbridge.empty(3, "int8")
     assert t.__dlpack__(dl_device=(types.CPU, 0)) is not None
@@ -79,7 +79,7 @@ def test_g45_a_device_type_may_be_a_member_of_an_enum(kind):
 
 
 @pytest.mark.parametrize("stream", [None, -1, 0, 1, 2, 12345])
-def test_g45_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c, stream):
+def test_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c, stream):
     """The stream is one of the device that is asked for, and need not be allowed on that of the memory."""
     for here, there in ((1, CUDA), (1, ROCM), (CUDA, ROCM), (ROCM, CUDA), (CUDA, 1)):
         t = dlbridge.from_dlpack(c.new_capsule(device_type=here))
@@ -88,7 +88,7 @@ def test_g45_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c
                 t.__dlpack__(max_version=(1, 0), dl_device=(there, 0), stream=stream, copy=copy)
 
 
-def test_g41_streams_are_numbered_as_the_standard_says(c):
+def test_streams_are_numbered_as_the_standard_says(c):
     allowed = {1: {None, -1}, 3: {None, -1}, CUDA: {None, -1, 1}, ROCM: {None, -1, 0}}
     # What the standard disallows is a ValueError. Other streams exist, but nothing here can synchronise with them.
     unknown = {1: set(), 3: set(), CUDA: {2, 3, 2**70}, ROCM: {3, 2**70}}
@@ -102,7 +102,7 @@ def test_g41_streams_are_numbered_as_the_standard_says(c):
                 t.__dlpack__(stream=stream, max_version=(1, 0))
 
 
-def test_g45_copy_true_copies_and_says_so_or_is_a_buffer_error(c):
+def test_copy_true_copies_and_says_so_or_is_a_buffer_error(c):
     frozen = np.arange(3)
     frozen.flags.writeable = False
     t = dlbridge.from_dlpack(frozen)
@@ -119,7 +119,7 @@ def test_g45_copy_true_copies_and_says_so_or_is_a_buffer_error(c):
 
 @pytest.mark.parametrize("error", [BufferError("strides"), MemoryError(), ValueError("stream"), KeyError("x"), AttributeError()])
 @pytest.mark.parametrize("arguments", [{}, {"copy": True}, {"device": "cpu"}], ids=repr)
-def test_g43_errors_of_the_producer_reach_the_caller_themselves(error, arguments):
+def test_errors_of_the_producer_reach_the_caller_themselves(error, arguments):
     class Unable:
         def __dlpack__(self, **keywords):
             raise error
@@ -133,7 +133,7 @@ def test_g43_errors_of_the_producer_reach_the_caller_themselves(error, arguments
 
 
 @pytest.mark.parametrize("x", [[1, 2], None, "3", object(), {}], ids=repr)
-def test_g44_an_object_without_the_methods_is_an_attribute_error(x):
+def test_an_object_without_the_methods_is_an_attribute_error(x):
     for arguments in ({}, {"copy": True}, {"copy": False}, {"device": "cpu"}):
         with pytest.raises(AttributeError, match="has no __dlpack__"):
             dlbridge.from_dlpack(x, **arguments)
@@ -143,7 +143,7 @@ def test_g44_an_object_without_the_methods_is_an_attribute_error(x):
         dlbridge.to_address(x)
 
 
-def test_g43_each_keyword_is_left_out_only_if_the_producer_refuses_it(c):
+def test_each_keyword_is_left_out_only_if_the_producer_refuses_it(c):
     """A producer of 2022.12 with max_version, as the standard's retry allows for, still exports the versioned form."""
     calls = []
 
@@ -169,7 +169,7 @@ def test_g43_each_keyword_is_left_out_only_if_the_producer_refuses_it(c):
     assert calls[2:] == ["legacy", "legacy"]
 
 
-def test_g43_a_type_error_of_a_later_call_is_not_retried():
+def test_a_type_error_of_a_later_call_is_not_retried():
     calls = []
 
     class Broken:
@@ -182,7 +182,7 @@ def test_g43_a_type_error_of_a_later_call_is_not_retried():
     assert calls == [(1, 3)]
 
 
-def test_g45_copy_false_refuses_a_copy_also_of_a_producer_without_the_keyword(c):
+def test_copy_false_refuses_a_copy_also_of_a_producer_without_the_keyword(c):
     class Copies:
         def __dlpack__(self, *, max_version=None):
             return c.new_capsule(flags=IS_COPIED)
@@ -199,7 +199,7 @@ def test_g45_copy_false_refuses_a_copy_also_of_a_producer_without_the_keyword(c)
 # ---- with a strict implementation ----------------------------------------------------------------------
 
 
-def test_g45_the_strict_implementation_takes_ours():
+def test_the_strict_implementation_takes_ours():
     t = dlbridge.from_dlpack(np.arange(6, dtype=np.float64).reshape(2, 3))
     for arguments, shared in [({}, True), ({"copy": False}, True), ({"copy": True}, False), ({"copy": None}, True)]:
         taken = array_api_strict.from_dlpack(t, device=array_api_strict.Device("CPU_DEVICE"), **arguments)
@@ -208,7 +208,7 @@ def test_g45_the_strict_implementation_takes_ours():
         assert (np.from_dlpack(taken).ctypes.data == t.data_ptr) is shared
 
 
-def test_g45_we_take_arrays_of_the_strict_implementation():
+def test_we_take_arrays_of_the_strict_implementation():
     x = array_api_strict.asarray([1, 2, 3])
     address = np.from_dlpack(x).ctypes.data
     assert dlbridge.from_dlpack(x).data_ptr == address

@@ -219,7 +219,7 @@ def moved(data: bytes, shift: int) -> memoryview:
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES.values()))
-def test_g69_what_is_aligned_is_aliased_and_all_else_is_copied(dtype):
+def test_what_is_aligned_is_aliased_and_all_else_is_copied(dtype):
     size = np.dtype(dtype).itemsize
     a = np.ones((2, 3), dtype)
     data = decthings.encode(a)
@@ -242,7 +242,7 @@ def test_g69_what_is_aligned_is_aliased_and_all_else_is_copied(dtype):
                 view[4:] = data[4:]
 
 
-def test_g70_a_decoded_tensor_keeps_its_buffer():
+def test_a_decoded_tensor_keeps_its_buffer():
     room = bytearray(decthings.encode(np.arange(4, dtype=np.int32).reshape(2, 2)))
     tensor = decthings.decode(room)
     with pytest.raises(BufferError):
@@ -448,7 +448,7 @@ STRING = Elements("string", (1,), ["x"])
         (lambda: decthings.encode(Elements("binary", (1,), [np.zeros(4)[::2]])), (ValueError, BufferError)),
     ],
 )
-def test_g44_wrong_arguments_raise_the_right_error(call, error):
+def test_wrong_arguments_raise_the_right_error(call, error):
     with pytest.raises(error):
         call()
 
@@ -601,7 +601,7 @@ def test_values_and_refusals_do_not_leak():
     assert resident() - before < 8 << 20
 
 
-def test_g60_calls_in_a_forked_child_raise_at_once():
+def test_calls_in_a_forked_child_raise_at_once():
     script = """
         import os, warnings
         import numpy as np

@@ -75,7 +75,7 @@ def test_every_numpy_dtype_crosses_both_ways(name):
     ],
     ids="rows columns transposed reversed both broadcast empty empty-1d rank-0 size-1".split(),
 )
-def test_g34_strided_views_keep_layout_and_memory(make):
+def test_strided_views_keep_layout_and_memory(make):
     a = make(np.arange(24, dtype=np.int32).reshape(4, 6))
     t = dlbridge.from_dlpack(a)
     b = np.from_dlpack(t)
@@ -89,7 +89,7 @@ def test_g34_strided_views_keep_layout_and_memory(make):
     np.testing.assert_array_equal(np.asarray(memoryview(t)), a)
 
 
-def test_g34_random_views_agree_with_numpy():
+def test_random_views_agree_with_numpy():
     rng = np.random.default_rng(7)
     base = np.arange(4 * 5 * 6 * 7, dtype=np.int16).reshape(4, 5, 6, 7)
     for _ in range(500):
@@ -104,7 +104,7 @@ def test_g34_random_views_agree_with_numpy():
         np.testing.assert_array_equal(np.asarray(memoryview(copied)), view)
 
 
-def test_g29_null_strides_are_row_major_in_any_version(c):
+def test_null_strides_are_row_major_in_any_version(c):
     for minor, legacy in [(0, 0), (3, 0), (0, 1)]:
         t = dlbridge.from_dlpack(c.new_capsule((2, 3, 4), None, minor=minor, legacy=legacy))
         assert t.strides == (12, 4, 1)
@@ -112,7 +112,7 @@ def test_g29_null_strides_are_row_major_in_any_version(c):
         assert exported["strides"] == (12, 4, 1)
 
 
-def test_g30_rank_0_with_and_without_shape(c):
+def test_rank_0_with_and_without_shape(c):
     for shape, strides in [((), ()), (None, None), ((), None)]:
         t = dlbridge.from_dlpack(c.new_capsule(shape, strides))
         assert (t.shape, t.strides, t.ndim, t.size, t.nbytes) == ((), (), 0, 1, 4)
@@ -123,7 +123,7 @@ def test_g30_rank_0_with_and_without_shape(c):
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 2**62)])
 @pytest.mark.parametrize("null_data", [0, 1])
-def test_g04_g31_tensors_without_elements(c, shape, null_data):
+def test_tensors_without_elements(c, shape, null_data):
     before = c.deletes()
     t = dlbridge.from_dlpack(c.new_capsule(shape, (1,) * len(shape), null_data=null_data))
     assert (t.size, t.nbytes, t.data_ptr) == (0, 0, 0)
@@ -135,20 +135,20 @@ def test_g04_g31_tensors_without_elements(c, shape, null_data):
     assert c.deletes() == before + 1
 
 
-def test_g32_strides_of_size_1_dimensions_pass_through(c):
+def test_strides_of_size_1_dimensions_pass_through(c):
     t = dlbridge.from_dlpack(c.new_capsule((1, 4, 1), (77, 1, -5)))
     assert t.strides == (77, 1, -5)
     assert describe(c, t.__dlpack__(max_version=(1, 0)))["strides"] == (77, 1, -5)
     assert memoryview(t).c_contiguous
 
 
-def test_g33_negative_strides_start_at_the_far_end(c):
+def test_negative_strides_start_at_the_far_end(c):
     t = dlbridge.from_dlpack(c.new_capsule((4,), (-1,), byte_offset=12))
     assert memoryview(t).tolist() == [3.0, 2.0, 1.0, 0.0]
     assert np.from_dlpack(t).tolist() == [3.0, 2.0, 1.0, 0.0]
 
 
-def test_g36_byte_offset_is_folded_on_the_host(c):
+def test_byte_offset_is_folded_on_the_host(c):
     managed = c.managed((4,), (1,), byte_offset=8)
     start = c.describe(managed)["data"]
     t = dlbridge.from_address(managed)
@@ -159,7 +159,7 @@ def test_g36_byte_offset_is_folded_on_the_host(c):
     assert np.asarray(memoryview(dlbridge.from_dlpack(t, copy=True))).tolist() == [2.0, 3.0, 4.0, 5.0]
 
 
-def test_g39_g40_device_memory_is_carried_and_never_read(c):
+def test_device_memory_is_carried_and_never_read(c):
     for kind, number in [(2, 0), (2, 5), (8, 0), (99, -3)]:
         t = dlbridge.from_dlpack(c.new_capsule(device_type=kind, device_id=number, byte_offset=16))
         assert t.device == t.__dlpack_device__() == (kind, number)
@@ -172,13 +172,13 @@ def test_g39_g40_device_memory_is_carried_and_never_read(c):
             t.__dlpack__(max_version=(1, 0), copy=True)
 
 
-def test_g39_page_locked_host_memory_is_host_memory(c):
+def test_page_locked_host_memory_is_host_memory(c):
     t = dlbridge.from_dlpack(c.new_capsule(device_type=3))
     assert t.device == (3, 0)
     assert memoryview(t).tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_g19_later_minors_and_unknown_flags_are_taken_and_not_passed_on(c):
+def test_later_minors_and_unknown_flags_are_taken_and_not_passed_on(c):
     t = dlbridge.from_dlpack(c.new_capsule(minor=99, flags=1 << 40 | READ_ONLY))
     exported = describe(c, t.__dlpack__(max_version=(1, 0)))
     assert exported["version"] == (1, 3)
@@ -196,7 +196,7 @@ DTYPES = {
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_g21_g22_g25_every_dtype_keeps_code_and_bits(c, name):
+def test_every_dtype_keeps_code_and_bits(c, name):
     code, bits = DTYPES[name]
     t = dlbridge.from_dlpack(c.new_capsule((8,), (1,), code=code, bits=bits))
     assert t.dtype == name
@@ -206,7 +206,7 @@ def test_g21_g22_g25_every_dtype_keeps_code_and_bits(c, name):
     assert made.dtype == name and made.nbytes == bits
 
 
-def test_g23_g24_lanes_are_carried_exactly(c):
+def test_lanes_are_carried_exactly(c):
     t = dlbridge.from_dlpack(c.new_capsule((4,), (1,), lanes=4))
     assert (t.dtype, t.itemsize, t.nbytes) == ("float32x4", 16, 64)
     assert describe(c, t.__dlpack__(max_version=(1, 0)))["dtype"] == (2, 32, 4)
@@ -219,7 +219,7 @@ def test_g23_g24_lanes_are_carried_exactly(c):
     assert dlbridge.empty(3, "float4_e2m1fn_x2").dtype == "float4_e2m1fnx2"
 
 
-def test_g20_packed_and_padded_elements_below_a_byte(c):
+def test_packed_and_padded_elements_below_a_byte(c):
     packed = dlbridge.from_dlpack(c.new_capsule((3, 5), (5, 1), code=0, bits=4))
     padded = dlbridge.from_dlpack(c.new_capsule((3, 5), (5, 1), code=0, bits=4, flags=PADDED))
     assert (packed.nbytes, padded.nbytes) == (8, 15)
@@ -233,7 +233,7 @@ def test_g20_packed_and_padded_elements_below_a_byte(c):
         dlbridge.from_dlpack(c.new_capsule((3, 5), (1, 3), code=0, bits=4))
 
 
-def test_g22_bfloat16_of_ml_dtypes_crosses_as_bytes():
+def test_bfloat16_of_ml_dtypes_crosses_as_bytes():
     a = np.arange(6, dtype=ml_dtypes.bfloat16)
     t = dlbridge.from_buffer(a.view(np.uint16), "bfloat16")
     assert (t.dtype, t.shape, t.data_ptr) == ("bfloat16", (6,), a.ctypes.data)
@@ -274,7 +274,7 @@ def test_g22_bfloat16_of_ml_dtypes_crosses_as_bytes():
         ((2**70, 0), b"dltensor_versioned"),
     ],
 )
-def test_g13_version_is_negotiated(c, version, name):
+def test_version_is_negotiated(c, version, name):
     t = dlbridge.empty(4, "int8")
     capsule = t.__dlpack__(max_version=version)
     assert c.capsule_name(capsule) == name
@@ -326,13 +326,13 @@ def test_what_was_asked_before_decides_nothing(c):
                     ask(*arguments)
 
 
-def test_g14_only_the_name_of_a_capsule_decides(c):
+def test_only_the_name_of_a_capsule_decides(c):
     for name in (b"dltensor2", b"arrow_array", b"", None):
         with pytest.raises(TypeError, match="capsule"):
             dlbridge.from_dlpack(c.bare_capsule(8, name))
 
 
-def test_g16_read_only_memory_needs_a_versioned_consumer(c):
+def test_read_only_memory_needs_a_versioned_consumer(c):
     a = np.arange(4.0)
     a.flags.writeable = False
     t = dlbridge.from_dlpack(a)
@@ -348,7 +348,7 @@ def test_g16_read_only_memory_needs_a_versioned_consumer(c):
         memoryview(t)[0] = 1.0
 
 
-def test_g16_unstated_writability_is_readonly_but_goes_on_as_it_came(c):
+def test_unstated_writability_is_readonly_but_goes_on_as_it_came(c):
     t = dlbridge.from_dlpack(c.new_capsule(legacy=1))
     assert t.readonly is True
     assert memoryview(t).readonly
@@ -358,7 +358,7 @@ def test_g16_unstated_writability_is_readonly_but_goes_on_as_it_came(c):
     assert copied.readonly is False
 
 
-def test_g17_tvm_ffi_imports_by_the_table_and_takes_read_only():
+def test_tvm_ffi_imports_by_the_table_and_takes_read_only():
     a = np.arange(4, dtype=np.float32)
     t = dlbridge.from_dlpack(a)
     x = tvm_ffi.from_dlpack(t)
@@ -370,7 +370,7 @@ def test_g17_tvm_ffi_imports_by_the_table_and_takes_read_only():
     assert tvm_ffi.from_dlpack(readonly).data_ptr() == a.ctypes.data
 
 
-def test_g18_g45_copy_has_three_states(c):
+def test_copy_has_three_states(c):
     a = np.arange(6, dtype=np.int32)
     t = dlbridge.from_dlpack(a)
     for copy in (None, False):
@@ -413,7 +413,7 @@ def test_g18_g45_copy_has_three_states(c):
         lambda t: dlbridge.tens.decode(dlbridge.tens.encode([t], spread=8), join=True).tensors[0],
     ],
 )
-def test_g18_only_an_export_that_is_a_copy_has_the_flag(c, make):
+def test_only_an_export_that_is_a_copy_has_the_flag(c, make):
     t = make(dlbridge.from_dlpack(np.arange(6, dtype=np.int32).reshape(2, 3)))
     for export in (t.__dlpack__(max_version=(1, 0)), t.__dlpack__(max_version=(1, 0), copy=False)):  # shares the memory with t
         assert (describe(c, export)["data"], describe(c, export)["flags"] & IS_COPIED) == (t.data_ptr, 0)
@@ -422,7 +422,7 @@ def test_g18_only_an_export_that_is_a_copy_has_the_flag(c, make):
     assert dlbridge.from_dlpack(t, copy=False).data_ptr == t.data_ptr
 
 
-def test_g18_copy_of_read_only_memory_is_writable():
+def test_copy_of_read_only_memory_is_writable():
     a = np.arange(4.0)
     a.flags.writeable = False
     copied = dlbridge.from_dlpack(dlbridge.from_dlpack(a), copy=True)
@@ -430,7 +430,7 @@ def test_g18_copy_of_read_only_memory_is_writable():
     assert copied.__dlpack__() is not None
 
 
-def test_g45_dl_device_of_the_same_device_is_nothing(c):
+def test_dl_device_of_the_same_device_is_nothing(c):
     t = dlbridge.empty((2, 2), "float32")
     assert describe(c, t.__dlpack__(max_version=(1, 0), dl_device=(1, 0)))["data"] == t.data_ptr
     for device in [(2, 0), (3, 0), (99, 0), (2**40, 0)]:
@@ -443,7 +443,7 @@ def test_g45_dl_device_of_the_same_device_is_nothing(c):
     assert np.from_dlpack(t, device="cpu", copy=False).ctypes.data == t.data_ptr
 
 
-def test_g41_streams(c):
+def test_streams(c):
     t = dlbridge.empty(4, "int8")
     for stream in (None, -1):
         assert t.__dlpack__(stream=stream) is not None
@@ -516,12 +516,12 @@ def test_g41_streams(c):
         (lambda t: type("Sub", (dlbridge.Tensor,), {}), TypeError),
     ],
 )
-def test_g44_wrong_arguments_raise_the_right_error(call, error):
+def test_wrong_arguments_raise_the_right_error(call, error):
     with pytest.raises(error):
         call(dlbridge.empty(4, "int8"))
 
 
-def test_g49_our_objects_have_both_methods_and_capsules_are_taken(c):
+def test_our_objects_have_both_methods_and_capsules_are_taken(c):
     t = dlbridge.empty((2, 2), "float32")
     for version in (None, (1, 0)):
         capsule = t.__dlpack__(max_version=version)
@@ -531,7 +531,7 @@ def test_g49_our_objects_have_both_methods_and_capsules_are_taken(c):
     assert t.__dlpack_device__() == (1, 0)
 
 
-def test_g42_a_capsule_is_consumed_once(c):
+def test_a_capsule_is_consumed_once(c):
     for legacy in (0, 1):
         before = c.deletes()
         capsule = c.new_capsule(legacy=legacy)
@@ -551,7 +551,7 @@ def test_g42_a_capsule_is_consumed_once(c):
     ("fields", "arguments"),
     [({}, {"device": (2, 0)}), ({"device_type": 2}, {"device": "cpu"}), ({"device_type": 2}, {"copy": True})],
 )
-def test_g02_a_capsule_on_the_wrong_device_still_owns_its_tensor(c, legacy, fields, arguments):
+def test_a_capsule_on_the_wrong_device_still_owns_its_tensor(c, legacy, fields, arguments):
     before, live = c.deletes(), dlbridge.counters()
     capsule = c.new_capsule(legacy=legacy, **fields)
     with pytest.raises(BufferError):
@@ -582,7 +582,7 @@ def test_from_dlpack_asks_with_the_version_and_only_what_was_given(c):
     ]
 
 
-def test_g43_a_producer_without_the_keyword_gets_one_more_call(c):
+def test_a_producer_without_the_keyword_gets_one_more_call(c):
     class Old:
         calls = 0
 
@@ -605,7 +605,7 @@ def test_g43_a_producer_without_the_keyword_gets_one_more_call(c):
 @pytest.mark.parametrize(
     "text", ["inner", "unexpected keyword argument 'max_version'", "takes 1 positional argument"]
 )
-def test_g43_a_type_error_from_inside_is_not_retried(text):
+def test_a_type_error_from_inside_is_not_retried(text):
     class Broken:
         calls = 0
 
@@ -618,7 +618,7 @@ def test_g43_a_type_error_from_inside_is_not_retried(text):
     assert Broken.calls == 1
 
 
-def test_g43_other_errors_of_the_producer_are_passed_on():
+def test_other_errors_of_the_producer_are_passed_on():
     for error in (BufferError("no"), KeyError("no"), RuntimeError("no")):
 
         class Broken:
@@ -681,7 +681,7 @@ def test_a_producer_on_another_device_than_asked_is_a_buffer_error(c):
     assert c.deletes() == before + 1
 
 
-def test_g12_exports_are_independent():
+def test_exports_are_independent():
     a = np.arange(4.0)
     t = dlbridge.from_dlpack(a)
     arrays = [np.from_dlpack(t) for _ in range(10)]
@@ -694,7 +694,7 @@ def test_g12_exports_are_independent():
         assert dlbridge.counters()["exports"] == expected
 
 
-def test_g50_references():
+def test_references():
     a = np.arange(4.0)
     start = sys.getrefcount(a)
     t = dlbridge.from_dlpack(a)
@@ -733,7 +733,7 @@ def test_to_address_ends_with_the_deleter(c):
     assert sys.getrefcount(a) == start
 
 
-def test_g03_exports_always_have_a_deleter(c):
+def test_exports_always_have_a_deleter(c):
     managed = c.managed(null_deleter=1)
     t = dlbridge.from_address(managed)
     assert c.deleter(c.capsule_pointer(t.__dlpack__(max_version=(1, 0)))) is not None
@@ -744,7 +744,7 @@ def test_g03_exports_always_have_a_deleter(c):
     c.free(managed)
 
 
-def test_g37_memory_of_ours_is_aligned_and_writable():
+def test_memory_of_ours_is_aligned_and_writable():
     for shape, dtype in itertools.product([(), 1, (3, 5), (0,), [2, 2]], ["bool", "float64", "bfloat16"]):
         t = dlbridge.empty(shape, dtype)
         assert t.data_ptr % 256 == 0 and t.readonly is False
@@ -823,7 +823,7 @@ def test_from_buffer_takes_ctypes_and_strided_arrays():
         lambda: np.zeros(3, dtype=[("a", "i4"), ("b", "f4")]),
         lambda: np.zeros(3, dtype="S5"),
         lambda: np.zeros(3, dtype=np.longdouble),
-        lambda: np.zeros(3, dtype=">f4"),  # G27
+        lambda: np.zeros(3, dtype=">f4"),
         lambda: np.zeros(3, dtype=[("a", "i1"), ("b", "i4")])["b"],
         lambda: memoryview(b"abc").cast("c"),
     ],
@@ -852,7 +852,7 @@ class PyBuffer(ctypes.Structure):
     ]
 
 
-def test_g38_from_buffer_refuses_a_buffer_whose_shape_needs_more_than_it_has():
+def test_from_buffer_refuses_a_buffer_whose_shape_needs_more_than_it_has():
     memory = ctypes.create_string_buffer(8)
     shape, strides = (ctypes.c_ssize_t * 2)(100, 100), (ctypes.c_ssize_t * 2)(100, 1)
     of = ctypes.pythonapi.PyMemoryView_FromBuffer
@@ -915,7 +915,7 @@ def test_a_buffer_without_a_shape_has_at_most_one_dimension(c):
         assert c.buffer(t, FULL)[3:5] == (len(shape), shape if shape else None)
 
 
-def test_g35_overlapping_memory_cannot_be_written_through_a_buffer(c):
+def test_overlapping_memory_cannot_be_written_through_a_buffer(c):
     for shape, strides in [((4,), (0,)), ((3, 3), (1, 1)), ((2, 2), (0, 1))]:
         t = dlbridge.from_dlpack(c.new_capsule(shape, strides))
         assert memoryview(t).readonly
@@ -1138,13 +1138,13 @@ def table(c):
     return c.capsule_pointer(capsule)
 
 
-def test_g47_the_table_is_on_the_type(c, table):
+def test_the_table_is_on_the_type(c, table):
     assert type(dlbridge.empty(1, "int8")).__dlpack_c_exchange_api__ is dlbridge.Tensor.__dlpack_c_exchange_api__
     assert c.exchange_header(table) == (1, 3, 1)
     assert c.exchange_stream(table) == 1
 
 
-def test_g47_tensors_go_out_and_come_in_by_the_table(c, table):
+def test_tensors_go_out_and_come_in_by_the_table(c, table):
     a = np.arange(4, dtype=np.float32)
     a.flags.writeable = False
     t = dlbridge.from_dlpack(a)
@@ -1231,7 +1231,7 @@ def flags_of(c, managed):
 
 
 @pytest.mark.parametrize("made", READ_ONLY_TENSORS)
-def test_g17_read_only_memory_keeps_its_flag_in_every_way(c, table, made):
+def test_read_only_memory_keeps_its_flag_in_every_way(c, table, made):
     t = READ_ONLY_TENSORS[made](c, table)
     assert t.readonly
     assert {way: export(c, table, t) for way, export in WITH_FLAGS.items()} == dict.fromkeys(WITH_FLAGS, READ_ONLY)
@@ -1240,7 +1240,7 @@ def test_g17_read_only_memory_keeps_its_flag_in_every_way(c, table, made):
             export(c, table, t)
 
 
-def test_g17_unstated_writability_leaves_as_read_only(c, table):
+def test_unstated_writability_leaves_as_read_only(c, table):
     t = dlbridge.from_dlpack(c.new_capsule(legacy=1))
     assert {way: export(c, table, t) for way, export in WITH_FLAGS.items()} == dict.fromkeys(WITH_FLAGS, READ_ONLY)
     for way in ("the DLTensor of the table", "a writable buffer"):
@@ -1248,14 +1248,14 @@ def test_g17_unstated_writability_leaves_as_read_only(c, table):
             WITHOUT_FLAGS[way](c, table, t)
 
 
-def test_g17_writable_memory_leaves_without_the_flag(c, table):
+def test_writable_memory_leaves_without_the_flag(c, table):
     t = dlbridge.empty(4, "float32")
     assert {way: export(c, table, t) for way, export in WITH_FLAGS.items()} == dict.fromkeys(WITH_FLAGS, 0)
     for export in WITHOUT_FLAGS.values():
         assert export(c, table, t) is not None
 
 
-def test_g20_padded_elements_leave_only_with_their_flag(c, table):
+def test_padded_elements_leave_only_with_their_flag(c, table):
     t = dlbridge.from_dlpack(c.new_capsule(code=17, bits=4, flags=PADDED))
     assert flags_of(c, c.exchange_from(table, t)) == PADDED
     for way in ("__dlpack__", "the DLTensor of the table"):
@@ -1263,7 +1263,7 @@ def test_g20_padded_elements_leave_only_with_their_flag(c, table):
             WITHOUT_FLAGS[way](c, table, t)
 
 
-def test_g47_the_table_takes_over_and_refuses_like_from_address(c, table):
+def test_the_table_takes_over_and_refuses_like_from_address(c, table):
     before = c.deletes()
     for fields, error in [({"major": 2}, BufferError), ({"ndim": -1}, ValueError), ({"code": 44}, BufferError)]:
         with pytest.raises(error):
@@ -1272,7 +1272,7 @@ def test_g47_the_table_takes_over_and_refuses_like_from_address(c, table):
         assert c.deletes() == before
 
 
-def test_g47_the_allocator_makes_aligned_memory_and_says_what_is_wrong(c, table):
+def test_the_allocator_makes_aligned_memory_and_says_what_is_wrong(c, table):
     managed = c.exchange_alloc(table, ctypes.byref(c.description((3, 5))))
     exported = c.describe(managed)
     assert exported["data"] % 256 == 0
@@ -1289,7 +1289,7 @@ def test_g47_the_allocator_makes_aligned_memory_and_says_what_is_wrong(c, table)
         assert c.exchange_error().startswith(text)
 
 
-def test_g47_the_table_refuses_null(c, table):
+def test_the_table_refuses_null(c, table):
     for address in (None, 0x1001):
         with pytest.raises(ValueError, match="no managed tensor"):
             c.exchange_to(table, address)
@@ -1308,7 +1308,7 @@ def test_g47_the_table_refuses_null(c, table):
     assert said == [(b"ValueError", b"dlbridge: allocate: the prototype is NULL")]
 
 
-def test_g47_tvm_ffi_calls_with_and_returns_our_tensors():
+def test_tvm_ffi_calls_with_and_returns_our_tensors():
     t = dlbridge.empty((2, 2), "float32")
     echo = tvm_ffi.convert(lambda x: x)
     back = echo(t)

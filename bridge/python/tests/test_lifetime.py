@@ -57,7 +57,7 @@ def fields_of(fields):
 
 @pytest.mark.parametrize("legacy", [0, 1], ids=["versioned", "legacy"])
 @pytest.mark.parametrize("reason", REJECTED)
-def test_g02_g38_a_rejected_capsule_still_owns_its_tensor(c, reason, legacy):
+def test_a_rejected_capsule_still_owns_its_tensor(c, reason, legacy):
     fields, error, text = REJECTED[reason]
     shape, strides, fields = fields_of(fields)
     before = c.deletes()
@@ -74,7 +74,7 @@ def test_g02_g38_a_rejected_capsule_still_owns_its_tensor(c, reason, legacy):
 
 
 @pytest.mark.parametrize("reason", REJECTED)
-def test_g02_from_address_takes_over_whatever_becomes_of_it(c, reason):
+def test_from_address_takes_over_whatever_becomes_of_it(c, reason):
     fields, error, text = REJECTED[reason]
     shape, strides, fields = fields_of(fields)
     before = c.deletes()
@@ -84,7 +84,7 @@ def test_g02_from_address_takes_over_whatever_becomes_of_it(c, reason):
 
 
 @pytest.mark.parametrize("reason", VERSIONS)
-def test_g15_other_major_versions_are_released_and_refused(c, reason):
+def test_other_major_versions_are_released_and_refused(c, reason):
     before = c.deletes()
     capsule = c.new_capsule(**VERSIONS[reason])
     with pytest.raises(BufferError, match="version"):
@@ -97,7 +97,7 @@ def test_g15_other_major_versions_are_released_and_refused(c, reason):
     assert c.deletes() == before + 2
 
 
-def test_g15_nothing_behind_flags_is_read_of_another_major_version(c):
+def test_nothing_behind_flags_is_read_of_another_major_version(c):
     before = c.deletes()
     with pytest.raises(BufferError, match=r"version 2\.0"):
         dlbridge.from_address(c.guarded())
@@ -106,7 +106,7 @@ def test_g15_nothing_behind_flags_is_read_of_another_major_version(c):
     assert c.deletes() == before + 2
 
 
-def test_g02_misaligned_tensors_are_refused_untouched(c):
+def test_misaligned_tensors_are_refused_untouched(c):
     for name in (b"dltensor_versioned", b"dltensor"):
         capsule = c.bare_capsule(4097 * 4, name)  # an address without memory
         with pytest.raises(ValueError, match="not aligned"):
@@ -224,7 +224,7 @@ def test_of_other_libraries_the_same_address_may_come_again(c):
     c.free(address)
 
 
-def test_g01_every_way_of_ending_runs_the_deleter_once(c):
+def test_every_way_of_ending_runs_the_deleter_once(c):
     def closed():
         t = dlbridge.from_dlpack(c.new_capsule())
         t.close()
@@ -257,7 +257,7 @@ def test_g01_every_way_of_ending_runs_the_deleter_once(c):
         assert c.deletes() == before + 1, end.__name__
 
 
-def test_g03_a_null_deleter_is_not_called(c):
+def test_a_null_deleter_is_not_called(c):
     for legacy in (0, 1):
         managed = c.managed(legacy=legacy, null_deleter=1)
         t = dlbridge.from_dlpack(c.capsule(managed, legacy))
@@ -272,7 +272,7 @@ def test_g03_a_null_deleter_is_not_called(c):
     c.free(managed)
 
 
-def test_g05_what_was_derived_keeps_the_memory(c):
+def test_what_was_derived_keeps_the_memory(c):
     before = c.deletes()
     t = dlbridge.from_dlpack(c.new_capsule())
     arrays = [np.from_dlpack(t) for _ in range(50)]
@@ -288,7 +288,7 @@ def test_g05_what_was_derived_keeps_the_memory(c):
     assert c.deletes() == before + 1
 
 
-def test_g06_deleters_run_on_threads_python_has_never_seen(c):
+def test_deleters_run_on_threads_python_has_never_seen(c):
     a = np.arange(16, dtype=np.float32)
     references = sys.getrefcount(a)
     kept = [dlbridge.to_address(a) for _ in range(2000)]
@@ -298,7 +298,7 @@ def test_g06_deleters_run_on_threads_python_has_never_seen(c):
     assert sys.getrefcount(a) == references
 
 
-def test_g06_g08_memory_of_ours_needs_no_gil(c):
+def test_memory_of_ours_needs_no_gil(c):
     kept = [dlbridge.to_address(dlbridge.empty(4, "int8")) for _ in range(5000)]
     kept += [dlbridge.to_address(dlbridge.from_dlpack(c.new_capsule())) for _ in range(5000)]
     before = c.deletes()
@@ -306,7 +306,7 @@ def test_g06_g08_memory_of_ours_needs_no_gil(c):
     assert c.deletes() == before + 5000
 
 
-def test_g09_deleters_trust_no_public_field(c):
+def test_deleters_trust_no_public_field(c):
     before = c.deletes()
     address = dlbridge.to_address(dlbridge.from_dlpack(c.new_capsule()))
     c.scribble(address)
@@ -343,7 +343,7 @@ def test_a_second_deleter_call_leaves_an_import_alone(c):
 
 @pytest.mark.parametrize("legacy", [0, 1], ids=["versioned", "legacy"])
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_g01_an_import_ends_with_the_last_that_holds_it(c, order, legacy):
+def test_an_import_ends_with_the_last_that_holds_it(c, order, legacy):
     before, start = c.deletes(), dlbridge.counters()
     t = dlbridge.from_dlpack(c.new_capsule(legacy=legacy))
     held = [t, *(t.__dlpack__(max_version=(1, 0)) for _ in range(2)), memoryview(t).obj.__dlpack__()]
@@ -357,7 +357,7 @@ def test_g01_an_import_ends_with_the_last_that_holds_it(c, order, legacy):
     assert c.deletes() == before + 1
 
 
-def test_g06_foreign_threads_delete_while_their_tensors_end(c):
+def test_foreign_threads_delete_while_their_tensors_end(c):
     before, start = c.deletes(), dlbridge.counters()
     tensors = [dlbridge.from_address(c.managed()) for _ in range(4000)]
     addresses = [dlbridge.to_address(t) for t in tensors for _ in range(2)]
@@ -380,7 +380,7 @@ def test_g06_foreign_threads_delete_while_their_tensors_end(c):
 
 @pytest.mark.long
 @pytest.mark.parametrize("sanitizers", ["", "-fsanitize=thread", "-fsanitize=address,undefined"])
-def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
+def test_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
     program = tmp_path / "return_queue"
     here = pathlib.Path(__file__).parent
     command = [
@@ -459,7 +459,7 @@ def test_chains_of_owners_end_on_a_small_stack(chain):
     assert int(out) == (6 * length if chain == "object" else 0)
 
 
-def test_g07_a_pending_exception_survives_every_ending(c):
+def test_a_pending_exception_survives_every_ending(c):
     a = np.arange(4.0)
     error = LookupError("pending")
     b = bytearray(8)
@@ -480,7 +480,7 @@ def test_g07_a_pending_exception_survives_every_ending(c):
     b.append(1)  # the loans have ended
 
 
-def test_g07_a_deleter_that_raises_is_not_heard(c):
+def test_a_deleter_that_raises_is_not_heard(c):
     t = dlbridge.from_dlpack(c.new_capsule(raising_deleter=1))
     t.close()
     with pytest.raises(BufferError, match="version"):
@@ -493,7 +493,7 @@ def test_g07_a_deleter_that_raises_is_not_heard(c):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
 @pytest.mark.parametrize("version", [None, (1, 0)])
-def test_g10_unconsumed_capsules_do_not_leak(version):
+def test_unconsumed_capsules_do_not_leak(version):
     t = dlbridge.empty(4, "int8")
     for _ in range(1000):
         t.__dlpack__(max_version=version)
@@ -524,7 +524,7 @@ def test_import_and_errors_do_not_leak(c):
     assert resident() - before < 4 << 20
 
 
-def test_g48_threads_share_and_close_one_tensor():
+def test_threads_share_and_close_one_tensor():
     a = np.arange(1000, dtype=np.int64)
 
     def work(n):
@@ -541,7 +541,7 @@ def test_g48_threads_share_and_close_one_tensor():
     on_threads(32, work)
 
 
-def test_g48_closing_races_exporting():
+def test_closing_races_exporting():
     for _ in range(200):
         t = dlbridge.empty(8, "int8")
         start = threading.Barrier(3)
@@ -565,7 +565,7 @@ def test_g48_closing_races_exporting():
             thread.join()
 
 
-def test_g48_a_subinterpreter_is_refused_with_an_import_error():
+def test_a_subinterpreter_is_refused_with_an_import_error():
     script = pathlib.Path(__file__).with_name("subinterpreters.py")
     done = subprocess.run([sys.executable, "-X", "dev", script], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "refused\n", "")
@@ -610,11 +610,11 @@ LEFT = {
 
 
 @pytest.mark.parametrize("what", LEFT)
-def test_g46_a_process_may_leave_a_thousand_of_anything(c, what):
+def test_a_process_may_leave_a_thousand_of_anything(c, what):
     assert run_python(setup(c) + LEFT[what] + "\nprint('left')") == "left\n"
 
 
-def test_g46_deleters_may_run_while_the_interpreter_ends(c):
+def test_deleters_may_run_while_the_interpreter_ends(c):
     script = setup(c) + textwrap.dedent(
         """
         import threading
@@ -664,7 +664,7 @@ def run_ending(c, script: str) -> str:
     return run_python("".join(textwrap.dedent(part) for part in (LATE, setup(c), LENT, script)))
 
 
-def test_g46_threads_that_wait_for_the_gil_get_it_before_the_interpreter_ends(c):
+def test_threads_that_wait_for_the_gil_get_it_before_the_interpreter_ends(c):
     assert run_ending(c, "end_elsewhere()") == "0 loans"
 
 
@@ -754,7 +754,7 @@ def test_the_exchange_api_works_after_an_import_anew_has_gone():
     assert run_python(script) == ""
 
 
-def test_g46_an_import_anew_changes_nothing_at_the_end(c):
+def test_an_import_anew_changes_nothing_at_the_end(c):
     again = """
         for name in [name for name in sys.modules if name.startswith("dlbridge")]:
             del sys.modules[name]
@@ -765,7 +765,7 @@ def test_g46_an_import_anew_changes_nothing_at_the_end(c):
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["", "after an import anew"])
-def test_g46_threads_that_come_while_the_interpreter_ends_leave_their_loans(c, anew):
+def test_threads_that_come_while_the_interpreter_ends_leave_their_loans(c, anew):
     script = f"""
         def late():
             if {anew}:
@@ -785,7 +785,7 @@ LATE_LOANS = {
 
 
 @pytest.mark.parametrize("who", LATE_LOANS)
-def test_g46_loans_end_late_on_threads_that_may_have_the_gil(c, who):
+def test_loans_end_late_on_threads_that_may_have_the_gil(c, who):
     script = f"""
         import threading
         asked, done = threading.Event(), threading.Event()
@@ -800,12 +800,12 @@ def test_g46_loans_end_late_on_threads_that_may_have_the_gil(c, who):
     assert run_ending(c, script) == "7 loans"
 
 
-def test_g46_threads_end_loans_without_a_pause_while_the_interpreter_ends(c):
+def test_threads_end_loans_without_a_pause_while_the_interpreter_ends(c):
     for _ in range(5):
         run_ending(c, "sys.setswitchinterval(0.005); started = 20_000; kept = lent(started); c.start_deleters(kept, started, 4)")
 
 
-def test_g46_a_release_that_never_returns_does_not_keep_the_process_alive(c):
+def test_a_release_that_never_returns_does_not_keep_the_process_alive(c):
     script = """
         stuck = c.pointers([dlbridge.to_address(dlbridge.from_buffer(c.stuck()))])
         c.start_deleters(stuck, 1, 1)
@@ -819,7 +819,7 @@ def test_g46_a_release_that_never_returns_does_not_keep_the_process_alive(c):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_g60_a_forked_child_uses_and_drops_what_it_inherits(c):
+def test_a_forked_child_uses_and_drops_what_it_inherits(c):
     a = np.arange(16, dtype=np.float32)
     inherited = [dlbridge.from_dlpack(a), dlbridge.from_buffer(bytearray(9)), dlbridge.empty(4, "int8")]
     capsule, address = inherited[0].__dlpack__(), dlbridge.to_address(a)
@@ -1226,7 +1226,7 @@ def test_an_old_capsule_does_not_end_what_has_its_place():
 
 
 @pytest.mark.long
-def test_g48_32_threads_exchange_tensors_with_numpy_for_30_seconds():
+def test_32_threads_exchange_tensors_with_numpy_for_30_seconds():
     """Each thread takes arrays of NumPy, its own and that of all, and hands tensors back, in every way, with views and
     messages in between."""
     shared = np.arange(1000, dtype=np.int64)
@@ -1283,7 +1283,7 @@ ROUNDS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ROUNDS)
-def test_g01_g10_a_million_rounds_take_no_memory(c, how):
+def test_a_million_rounds_take_no_memory(c, how):
     """The first 10^5 rounds fill all caches. A leak of one byte in each of the others would be seen."""
     t, go_round = dlbridge.empty((2, 2), "float32"), ROUNDS[how]
     for _ in range(100_000):

@@ -91,7 +91,7 @@ DTYPES = (
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_g22_torch_dtypes_keep_their_names(torch, name):
+def test_torch_dtypes_keep_their_names(torch, name):
     t = dlbridge.empty((2, 5), name)
     x = torch.from_dlpack(t)
     assert str(x.dtype) == "torch." + name and x.data_ptr() == t.data_ptr
@@ -99,7 +99,7 @@ def test_g22_torch_dtypes_keep_their_names(torch, name):
     assert (u.dtype, u.shape, u.data_ptr) == (name, (2, 5), t.data_ptr)
 
 
-def test_g23_torch_takes_float4_in_pairs(torch):
+def test_torch_takes_float4_in_pairs(torch):
     pairs = dlbridge.empty(4, "float4_e2m1fnx2")
     x = torch.from_dlpack(pairs)
     assert str(x.dtype) == "torch.float4_e2m1fn_x2" and x.data_ptr() == pairs.data_ptr
@@ -147,7 +147,7 @@ def test_torch_reads_read_only_memory_in_place(torch):
     assert x[2] == 77
 
 
-def test_g18_torch_copies_when_asked(torch):
+def test_torch_copies_when_asked(torch):
     t, a = new((4,))
     x = torch.from_dlpack(t, copy=True)
     assert x.data_ptr() != t.data_ptr
@@ -194,7 +194,7 @@ def test_wrap_converts_to_torch(torch, c):
 # ---- JAX ----------------------------------------------------------------------------------------------------
 
 
-def test_g37_jax_aliases_our_memory(jax):
+def test_jax_aliases_our_memory(jax):
     t, a = new((3, 4))
     x = jax.dlpack.from_dlpack(t, copy=False)
     assert x.unsafe_buffer_pointer() == t.data_ptr and x.shape == (3, 4)
@@ -213,7 +213,7 @@ def test_we_alias_jax(jax):
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_g22_jax_dtypes_keep_their_names(jax, name):
+def test_jax_dtypes_keep_their_names(jax, name):
     t = dlbridge.empty((2, 32), name)
     x = jax.dlpack.from_dlpack(t, copy=False)
     assert x.dtype.name == name and x.unsafe_buffer_pointer() == t.data_ptr
@@ -221,7 +221,7 @@ def test_g22_jax_dtypes_keep_their_names(jax, name):
     assert (u.dtype, u.data_ptr) == (name, t.data_ptr)
 
 
-def test_g16_jax_cannot_have_read_only_memory(jax):
+def test_jax_cannot_have_read_only_memory(jax):
     t, _ = new((4,))
     with pytest.raises(BufferError, match="read-only"):
         jax.dlpack.from_dlpack(read_only(t))
@@ -289,13 +289,13 @@ def test_we_alias_tensorflow(tf):
     assert memoryview(first).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_g16_tensorflow_cannot_have_read_only_memory(tf):
+def test_tensorflow_cannot_have_read_only_memory(tf):
     t, _ = new((4,))
     with pytest.raises(BufferError, match="read-only"):
         tf.experimental.dlpack.from_dlpack(read_only(t).__dlpack__())
 
 
-def test_g36_tensorflow_takes_tensors_that_came_with_an_offset(tf, c):
+def test_tensorflow_takes_tensors_that_came_with_an_offset(tf, c):
     t = dlbridge.from_dlpack(c.new_capsule((4,), (1,), byte_offset=64, legacy=1))
     assert tf.experimental.dlpack.from_dlpack(t.__dlpack__()).numpy().tolist() == [16, 17, 18, 19]
 

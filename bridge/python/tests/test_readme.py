@@ -84,7 +84,7 @@ def cells() -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize(
     "consumer", [name if name in ("NumPy", "TVM-FFI") else pytest.param(name, marks=pytest.mark.peers) for name in TAKES]
 )
-def test_g33_consumers_refuse_what_the_readme_says(consumer, row):
+def test_consumers_refuse_what_the_readme_says(consumer, row):
     tensors, cell = ROWS[row](), cells()[row][consumer]
     taken = set()
     for name, tensor in tensors.items():
@@ -97,7 +97,7 @@ def test_g33_consumers_refuse_what_the_readme_says(consumer, row):
     assert taken == expected
 
 
-def test_g16_tvm_ffi_writes_to_read_only_memory():
+def test_tvm_ffi_writes_to_read_only_memory():
     memory = bytearray(256)
     tensor = dlbridge.from_buffer(memoryview(memory).toreadonly(), "float32")
     assert tensor.readonly
@@ -107,7 +107,7 @@ def test_g16_tvm_ffi_writes_to_read_only_memory():
 
 
 @pytest.mark.peers
-def test_g16_torch_writes_to_read_only_memory():
+def test_torch_writes_to_read_only_memory():
     memory = bytearray(256)
     peer("torch").from_dlpack(dlbridge.from_buffer(memoryview(memory).toreadonly(), "float32"))[0] = 7
     assert cells()["read-only memory"]["PyTorch"] == "ignores it and writes"
@@ -121,7 +121,7 @@ def test_tensorflow_drops_lanes():
 
 
 @pytest.mark.peers
-def test_g37_jax_copies_silently_what_is_not_aligned():
+def test_jax_copies_silently_what_is_not_aligned():
     memory = np.from_dlpack(dlbridge.empty((512,), "uint8"))
     tensor = dlbridge.from_buffer(memory[16:272], "float32")
     assert cells()["not 64-byte aligned"]["JAX"] == "copies silently"

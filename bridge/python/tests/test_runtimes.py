@@ -1,4 +1,4 @@
-"""G59: a second Go runtime in the process is found and named."""
+"""A second Go runtime in the process is found and named."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def other(tmp_path_factory):
 
 
 @pytest.mark.parametrize("how", LOADING)
-def test_g59_a_second_runtime_is_named_in_a_warning_once(other, how):
+def test_a_second_runtime_is_named_in_a_warning_once(other, how):
     out, err = run(
         f"""
         import ctypes, warnings
@@ -172,11 +172,11 @@ def test_g59_a_second_runtime_is_named_in_a_warning_once(other, how):
 
 
 @pytest.mark.parametrize("how", LOADING)
-def test_g59_one_runtime_is_no_matter(how):
+def test_one_runtime_is_no_matter(how):
     run(f"import dlbridge\n{LOADING[how]}", "-W", "error")
 
 
-def test_g59_a_library_of_ones_own_is_not_another(other):
+def test_a_library_of_ones_own_is_not_another(other):
     run(
         f"""
         import ctypes, os

@@ -399,7 +399,7 @@ def test_readonly_is_a_second_mapping():
         del t, second
 
 
-def test_g88_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
+def test_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
     x = shm.copy(np.zeros(4, np.float32))
     script = """
         import ctypes, socket, sys
@@ -617,7 +617,7 @@ def file_of(tensor, writable=False):
         ({"stride": 1 << 62}, ValueError, "stride"),
     ],
 )
-def test_g90_what_another_process_says_is_checked(pair, fields, error, text):
+def test_what_another_process_says_is_checked(pair, fields, error, text):
     x = shm.copy(np.arange(4, dtype=np.float32))
     file = file_of(x, writable=fields == {"flags": 0})
     pair[0].sendmsg([message(**fields)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
@@ -629,7 +629,7 @@ def test_g90_what_another_process_says_is_checked(pair, fields, error, text):
             shm.recv(pair[1])
 
 
-def test_g90_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
+def test_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(np.arange(4, dtype=np.float32).tobytes())
     for copied in (0, 16):
@@ -645,7 +645,7 @@ def test_g90_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
                 del t
 
 
-def test_g90_foreign_descriptors_are_refused(pair):
+def test_foreign_descriptors_are_refused(pair):
     ends = os.pipe()
     for file in (*ends, os.open("/", os.O_RDONLY), os.open("/dev/zero", os.O_RDWR)):
         pair[0].sendmsg([message()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
@@ -1136,7 +1136,7 @@ def test_a_forked_child_sends_and_leaves_nothing(pair):
     assert [t.tolist() for t in got] == [[0, 1, 2], [1, 2]]
 
 
-def test_g89_segments_are_gone_with_their_last_process():
+def test_segments_are_gone_with_their_last_process():
     script = """
         import numpy as np, os, sys, time
         from dlbridge import shm
@@ -1370,7 +1370,7 @@ def test_what_cannot_be_offered_is_refused(offered):
         ({"readonly": False}, BufferError, "the segment is read-only"),
     ],
 )
-def test_g90_handles_are_checked(offered, fields, error, text):
+def test_handles_are_checked(offered, fields, error, text):
     h = shm.handle(shm.copy(np.arange(4)))
     with pytest.raises(error, match=text):
         shm.fetch(h | fields, 4, "int64")
@@ -1384,7 +1384,7 @@ def withdraw(h):
 
 
 @pytest.mark.parametrize("answer", ["pipe", "folder", "zero", "two", "none", "silent", "byte"])
-def test_g90_sockets_of_others_give_an_error(offered, answer, tmp_path):
+def test_sockets_of_others_give_an_error(offered, answer, tmp_path):
     name = "dlbridge-shm-" + os.urandom(16).hex()
     done = threading.Event()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -1516,7 +1516,7 @@ def test_parts_that_other_tensors_name_stay(offered):
         ({"word": 0}, ValueError, "word"),
     ],
 )
-def test_g90_messages_with_handles_are_checked(offered, change, error, text):
+def test_messages_with_handles_are_checked(offered, change, error, text):
     message = dlbridge.tens.decode(shm.offer_parts(dlbridge.tens.encode([shm.copy(np.arange(3))])))
     label = message.label
     h = label["TENS"]["tensors"][0]["shm"]
@@ -1634,7 +1634,7 @@ def test_an_object_stays_with_the_program_that_has_made_it(named):
     assert done.stderr == "" and os.path.exists(f"/dev/shm/{named.name}")
 
 
-def test_g90_names_and_objects_are_checked(pair, tmp_path):
+def test_names_and_objects_are_checked(pair, tmp_path):
     (tmp_path / "file").write_bytes(bytes(16))
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "folder").mkdir()

@@ -122,7 +122,7 @@ def read(vector: Vector, kind=bytes):
 
 @every
 @pytest.mark.parametrize("kind", [bytes, bytearray])
-def test_g66_g67_g68_every_vector_is_read_as_it_says(vector, kind):
+def test_every_vector_is_read_as_it_says(vector, kind):
     if vector.verdict == "reject" and vector.fields["error"] in NO_MESSAGE:
         with pytest.raises(ValueError, match="dlbridge: "):
             tens.decode(read(vector, kind), message_only=True)
@@ -245,7 +245,7 @@ def test_gaps_and_broadcasts_are_compacted():
         np.testing.assert_array_equal(np.from_dlpack(tens.decode(frames).tensors[0]), view)
 
 
-def test_g70_a_tensor_keeps_its_frame_and_only_its_frame():
+def test_a_tensor_keeps_its_frame_and_only_its_frame():
     frames = frames_of(np.arange(4.0), np.ones(3))
     message = tens.decode(frames)
     tensor = message.tensors[0]
@@ -265,7 +265,7 @@ def test_g70_a_tensor_keeps_its_frame_and_only_its_frame():
     kept.append(0)
 
 
-def test_g71_encoded_frames_keep_the_tensors():
+def test_encoded_frames_keep_the_tensors():
     a = np.arange(4.0)
     references = sys.getrefcount(a)
     frames = tens.encode([a, a])
@@ -280,7 +280,7 @@ def test_g71_encoded_frames_keep_the_tensors():
     assert sys.getrefcount(a) == references
 
 
-def test_g69_unaligned_parts_are_read_where_they_lie():
+def test_unaligned_parts_are_read_where_they_lie():
     raw = tens.encode([np.arange(5.0)])
     room = bytearray(41)
     room[1:] = raw[2]
@@ -289,7 +289,7 @@ def test_g69_unaligned_parts_are_read_where_they_lie():
     assert np.from_dlpack(message.tensors[0]).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_g16_read_only_frames_stay_read_only():
+def test_read_only_frames_stay_read_only():
     a = np.arange(3.0)
     a.flags.writeable = False
     frames = tens.encode([a, np.ones(2)])
@@ -300,7 +300,7 @@ def test_g16_read_only_frames_stay_read_only():
     assert not np.from_dlpack(message.tensors[0]).flags.writeable
 
 
-def test_g74_dtypes_without_a_letter_cross_by_the_extension():
+def test_dtypes_without_a_letter_cross_by_the_extension():
     a = np.arange(6).astype(ml_dtypes.bfloat16)
     tensors = [
         dlbridge.from_buffer(a.view(np.uint16), "bfloat16", (2, 3)),
@@ -333,7 +333,7 @@ def test_tensors_of_any_producer_are_taken(c):
         tens.encode([dlbridge.from_dlpack(c.new_capsule(device_type=2))])
 
 
-def test_g68_tensors_without_elements_and_messages_without_tensors():
+def test_tensors_without_elements_and_messages_without_tensors():
     frames = tens.encode([np.zeros((0, 3)), np.array(7, np.float32)])
     assert [f.nbytes for f in frames[2:]] == [0, 4]
     message = tens.decode(frames)
@@ -463,7 +463,7 @@ def nested(levels: int) -> dict[str, object]:
         (lambda a: tens.Message(parts=[5]), TypeError),
     ],
 )
-def test_g44_wrong_arguments_raise_the_right_error(call, error):
+def test_wrong_arguments_raise_the_right_error(call, error):
     with pytest.raises(error):
         call(np.zeros(2))
 
@@ -607,7 +607,7 @@ def test_messages_and_refusals_do_not_leak():
 # ---- the library ----------------------------------------------------------------------------------------------
 
 
-def test_g60_codec_calls_in_a_forked_child_raise_at_once():
+def test_codec_calls_in_a_forked_child_raise_at_once():
     script = """
         import os, warnings
         import numpy as np
@@ -643,7 +643,7 @@ def test_g60_codec_calls_in_a_forked_child_raise_at_once():
     assert run_python(script) == "ok\n"
 
 
-def test_g60_a_child_may_load_the_library_itself():
+def test_a_child_may_load_the_library_itself():
     script = """
         import os
         import numpy as np
@@ -657,7 +657,7 @@ def test_g60_a_child_may_load_the_library_itself():
     assert run_python(script) == "(3,)\n"
 
 
-def test_g60_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path):
+def test_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path):
     """Loading this library never ends, because its constructor waits."""
     source, slow = tmp_path / "slow.c", tmp_path / "slow.so"
     source.write_text("""
@@ -688,7 +688,7 @@ def test_g60_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path)
     assert run_python(script, DLBRIDGE_LIBRARY=str(slow)) == "0"
 
 
-def test_g60_spawned_workers_have_codecs(tmp_path):
+def test_spawned_workers_have_codecs(tmp_path):
     script = tmp_path / "pool.py"
     script.write_text(
         textwrap.dedent(
@@ -712,7 +712,7 @@ def test_g60_spawned_workers_have_codecs(tmp_path):
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "[10.0, 10.0, 10.0]\n" * 2)
 
 
-def test_g46_a_process_may_leave_messages_tensors_and_frames():
+def test_a_process_may_leave_messages_tensors_and_frames():
     for left in (
         "kept = [tens.decode(frames) for _ in range(1000)]",
         "kept = [tens.decode([bytearray(f) for f in frames]).tensors[0] for _ in range(1000)]",
@@ -815,7 +815,7 @@ def test_importing_starts_no_go():
     run_python(script)
 
 
-def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
+def test_the_keyboard_interrupt_and_faulthandler_still_work():
     script = """
         import os, signal
         signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job the signal is ignored at first
@@ -882,7 +882,7 @@ def test_integers_longer_than_python_reads_are_told_with_our_name():
             getattr(message, attribute)
 
 
-def test_g44_errors_say_which_tensor_or_frame_is_meant():
+def test_errors_say_which_tensor_or_frame_is_meant():
     closed = dlbridge.empty(2, "int8")
     closed.close()
     a, gaps = np.zeros(2), memoryview(bytes(8))[::2]

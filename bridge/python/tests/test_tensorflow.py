@@ -96,7 +96,7 @@ def address(buffer) -> int:
 
 
 @pytest.mark.parametrize("name", sorted(TENSORS))
-def test_g69_what_is_aligned_is_aliased_and_all_else_is_copied(name):
+def test_what_is_aligned_is_aliased_and_all_else_is_copied(name):
     content = next(v for v in MANIFEST["tensors"] if NAMES[v["dtype"]] == name and v["elements"] > 0 and v["origin"] == "tensor_content")
     data = read(content)
     at = data.index(bytes.fromhex(content["data_hex"]))
@@ -129,7 +129,7 @@ def test_padded_elements_are_aligned_from_the_beginning():
             assert tensorflow.decode(room).data_ptr == room.data_ptr + len(data) - a.nbytes
 
 
-def test_g70_a_decoded_tensor_keeps_its_buffer():
+def test_a_decoded_tensor_keeps_its_buffer():
     room = bytearray(tensorflow.encode(np.arange(40, dtype=np.int8)))
     tensor = tensorflow.decode(room)
     with pytest.raises(BufferError):
@@ -260,7 +260,7 @@ A = np.zeros(2, np.float32)
         (lambda: tensorflow.encode(Elements("string", (1,), [5])), TypeError),
     ],
 )
-def test_g44_wrong_arguments_raise_the_right_error(call, error):
+def test_wrong_arguments_raise_the_right_error(call, error):
     with pytest.raises(error):
         call()
 

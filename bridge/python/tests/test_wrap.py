@@ -860,7 +860,7 @@ def test_load_finds_a_library_in_the_current_folder(served_library):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_g60_a_go_function_raises_at_once_in_a_forked_child(served_library):
+def test_a_go_function_raises_at_once_in_a_forked_child(served_library):
     script = f"""
         import ctypes, os, sys, warnings
         import numpy as np
@@ -1008,7 +1008,7 @@ def refuse():
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_g47_a_types_table_is_used(c, major):
+def test_a_types_table_is_used(c, major):
     producer = exchanging(c, refuse, table_major=major)
     before = c.deletes()
     assert memoryview(dlbridge.from_dlpack(producer)).tolist() == [0, 1, 2, 3]
@@ -1120,7 +1120,7 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
         dlbridge.from_dlpack(Lazy(array, is_neg=KeyboardInterrupt()))
 
 
-def test_g47_a_table_is_not_used_for_what_dlpack_may_refuse(c):
+def test_a_table_is_not_used_for_what_dlpack_may_refuse(c):
     """A float32 tensor cannot be conjugate, so that is_conj is not called."""
     complex64 = {"code": 5, "bits": 64}
     for fields, says, calls in (

@@ -248,7 +248,7 @@ def test_threads_call_at_once(served):
     assert not failures
 
 
-# G60: a forked child is refused what needs Go, at once and whatever the parent was doing, and uses and drops what it
+# A forked child is refused what needs Go, at once and whatever the parent was doing, and uses and drops what it
 # has inherited.
 FORK = """
 import os, signal, sys, threading, numpy as np, tvm_ffi
@@ -277,11 +277,11 @@ def refused(call, *args):
 """
 
 
-def test_g60_forked_children_are_refused_while_go_starts(library):
+def test_forked_children_are_refused_while_go_starts(library):
     child(FORK + "child(lambda: refused(served.nop))", library)  # right after it was loaded
 
 
-def test_g60_forked_children_are_refused_while_go_is_busy(library):
+def test_forked_children_are_refused_while_go_is_busy(library):
     child(
         FORK
         + """
@@ -308,7 +308,7 @@ finally:
     )
 
 
-def test_g60_forked_children_use_and_drop_what_they_inherit(library):
+def test_forked_children_use_and_drop_what_they_inherit(library):
     child(
         FORK
         + """
@@ -334,7 +334,7 @@ assert served.live() < before
     )
 
 
-def test_g60_children_that_load_the_library_themselves_are_served(library):
+def test_children_that_load_the_library_themselves_are_served(library):
     child(
         "import os, sys, numpy as np, tvm_ffi\n"
         "if (pid := os.fork()) == 0:\n"

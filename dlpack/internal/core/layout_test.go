@@ -174,8 +174,8 @@ func TestViewsInGoAndCAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// G34: the generator of the tests of package layout chooses the views.
-func TestG34RandomViewsAreTheSameInGoAndC(t *testing.T) {
+// The generator of the tests of package layout chooses the views.
+func TestRandomViewsAreTheSameInGoAndC(t *testing.T) {
 	testmode.SkipLong(t)
 	r := rand.New(rand.NewPCG(17, 1))
 	choices := make([]byte, 200)
@@ -225,8 +225,8 @@ func TestG34RandomViewsAreTheSameInGoAndC(t *testing.T) {
 	}
 }
 
-// G34: sizes, strides, offsets and arguments at the ends of the range of int64.
-func TestG34ViewsAtTheEndsOfTheRangeAreTheSameInGoAndC(t *testing.T) {
+// Sizes, strides, offsets and arguments at the ends of the range of int64.
+func TestViewsAtTheEndsOfTheRangeAreTheSameInGoAndC(t *testing.T) {
 	testmode.SkipLong(t)
 	r := rand.New(rand.NewPCG(17, 2))
 	extreme := func() int64 {

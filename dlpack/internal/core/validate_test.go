@@ -14,7 +14,7 @@ import (
 )
 
 // The fast path gives the same result as arithmetic with numbers of any size, also at its limits.
-func TestG38OrdinaryExtentsDoNotOverflow(t *testing.T) {
+func TestOrdinaryExtentsDoNotOverflow(t *testing.T) {
 	testmode.SkipLong(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	near := func(limits ...int64) int64 { return limits[random.IntN(len(limits))] + random.Int64N(5) - 2 }

@@ -83,7 +83,7 @@ func TestResultsAreReadAfterLibtorchsReferencesAreGone(t *testing.T) {
 	require.NoError(t, out.Close())
 }
 
-// G33, G38, G39, G16: libtorch itself accepts most of these, and some of them end the process.
+// Libtorch itself accepts most of these, and some of them end the process.
 func TestWhatLibtorchWouldMisreadIsRefusedBeforeIt(t *testing.T) {
 	rank := int32(-1)
 	f32 := func(change func(*dlpacktest.Config)) dlpacktest.Config {
@@ -133,7 +133,7 @@ func TestWhatLibtorchWouldMisreadIsRefusedBeforeIt(t *testing.T) {
 	}
 }
 
-// G2: libtorch calls the deleter in some of these cases, unless the guard in aten.cc prevents it.
+// Libtorch calls the deleter in some of these cases, unless the guard in aten.cc prevents it.
 func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -168,7 +168,7 @@ func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 	}
 }
 
-// G4: smart pointers of C++ do not call a deleter that is NULL.
+// Smart pointers of C++ do not call a deleter that is NULL.
 func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -210,7 +210,7 @@ func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 	}
 }
 
-// G39: libtorch accepts memory of a device that does not exist; only the first operator returns an error.
+// Libtorch accepts memory of a device that does not exist; only the first operator returns an error.
 func TestDeleterRunsOnceForATensorOnADeviceThatIsNotThere(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Major: 1, Minor: 3, Shape: []int64{4}, Strides: []int64{1}, DeviceType: 2})
@@ -393,7 +393,7 @@ func TestErrorsSayWhatLibtorchSays(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// G44: the tensors that at::toDLPackVersioned would export with wrong numbers.
+// The tensors that at::toDLPackVersioned would export with wrong numbers.
 func TestResultsThatDLPackCannotCarryAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	folder := t.TempDir()
