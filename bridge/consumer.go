@@ -27,7 +27,7 @@ type decoding struct {
 // not affect [DecodeParts], whose tensors are read-only if their part is.
 func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
-// Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.NewAlignment]. A tensor that is not
+// Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not
 // aligned in its part is copied; the copy has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Parts
 // that a socket received are aligned to 8 bytes at most, and often not at all.
 //
@@ -37,7 +37,7 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Join makes one tensor of a tensor that lies in several parts: a row-major copy in new memory that is aligned to
-// [dlpack.NewAlignment]. It has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Its size counts
+// [dlpack.AllocAlignment]. It has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Its size counts
 // towards the same limit as the copies of [Align].
 func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 

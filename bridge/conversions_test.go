@@ -327,7 +327,7 @@ func TestLayoutsGoFromEachFormatToEachOther(t *testing.T) {
 		{"permuted", packed, func(l *layout.Layout) error { return l.Transpose(2, 0, 1) }},
 		{"reversed", packed, func(l *layout.Layout) error { return l.Flip(1) }},
 		{"gaps", loose, func(l *layout.Layout) error { return l.Slice(layout.All(), layout.All().By(2)) }},
-		{"broadcast", loose, func(l *layout.Layout) error { return l.Broadcast(5, 2, 3, 4) }},
+		{"broadcast", loose, func(l *layout.Layout) error { return l.BroadcastTo(5, 2, 3, 4) }},
 	}
 	for _, v := range views {
 		for _, from := range columns {

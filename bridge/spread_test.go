@@ -144,7 +144,7 @@ func TestSpreadTensorsAreThoseOfOnePart(t *testing.T) {
 					assert.Equal(t, elementsOf(t, x), elementsOf(t, y), name)
 					if count > 1 {
 						assert.Equal(t, dlpack.IsCopied, y.Flags(), name)
-						assert.NoError(t, y.RequireAlign(dlpack.NewAlignment), name)
+						assert.NoError(t, y.RequireAlign(dlpack.AllocAlignment), name)
 					}
 				}
 				closeAll(t, joined)

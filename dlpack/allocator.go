@@ -25,7 +25,7 @@ type Allocator interface {
 //
 // The memory must be aligned to the size of an element or, if that is not a power of two, to the largest power of two that
 // divides it; 8 bytes are always enough. [Tensor.Alignment] returns the alignment. JAX and TVM share memory that is aligned
-// to [NewAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method is called.
+// to [AllocAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method is called.
 //
 // Ownership: the memory is the tensor's and its exports' until Free is called. Lifetime: as for [New]. Threads: any.
 // On error: the slice that Allocate has returned goes to Free before NewFrom returns, unless Allocate has returned an error.

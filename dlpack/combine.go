@@ -152,7 +152,7 @@ func (t *Tensor) Fill(value any) error {
 		return err
 	}
 	defer one.Close()
-	all, err := one.Broadcast(t.shape()...)
+	all, err := one.BroadcastTo(t.shape()...)
 	if err != nil {
 		return err
 	}
@@ -160,10 +160,10 @@ func (t *Tensor) Fill(value any) error {
 	return all.copyInto(op, t, checkSameType)
 }
 
-// SharesMemory reports whether two tensors have a byte in common, judging by devices and addresses. It may also return true for
+// MayShareMemory reports whether two tensors have a byte in common, judging by devices and addresses. It may also return true for
 // tensors of different strides or data types whose elements interlock, and for any two tensors on a device whose memory the
 // host cannot address. Tensors without elements, and nil, share nothing.
-func SharesMemory(a, b *Tensor) bool {
+func MayShareMemory(a, b *Tensor) bool {
 	a, b = a.orZero(), b.orZero()
 	if a.NumElements() == 0 || b.NumElements() == 0 || a.isNone() || b.isNone() {
 		return false

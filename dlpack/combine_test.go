@@ -134,7 +134,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	a, b := fromSlice(t, make([]float32, 6), 2, 3), fromSlice(t, make([]float32, 6), 3, 2)
 	c, scalar, none := fromSlice(t, make([]int32, 6), 2, 3), fromSlice(t, []float32{1}, []int64{}...), (*dlpack.Tensor)(nil)
 	zero := must.Own(scalar.Reshape())(t)
-	half := must.Own(fromSlice(t, []float32{1}, 1).Broadcast(1 << 60))(t)
+	half := must.Own(fromSlice(t, []float32{1}, 1).BroadcastTo(1 << 60))(t)
 	defer half.Close()
 	for _, s := range []struct {
 		make  func(axis int, tensors ...*dlpack.Tensor) (*dlpack.Tensor, error)
@@ -163,7 +163,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		assert.ErrorIs(t, err, s.cause)
 		assert.EqualError(t, err, s.text)
 	}
-	huge := must.Own(a.Broadcast(1<<40, 2, 3))(t)
+	huge := must.Own(a.BroadcastTo(1<<40, 2, 3))(t)
 	_, err := dlpack.Concat(0, huge, huge)
 	assert.ErrorIs(t, err, dlpack.ErrMemory)
 	assert.ErrorContains(t, err, "dlpack: concat: no memory for ")
@@ -204,7 +204,7 @@ func TestFillRefuses(t *testing.T) {
 	assert.ErrorIs(t, x.Fill(300), dlpack.ErrValue)
 	assert.EqualError(t, x.Fill("a"), "dlpack: fill: a string cannot be an element of int8")
 	assert.ErrorIs(t, x.Fill(nil), dlpack.ErrDType)
-	repeated := must.Own(x.Broadcast(3, 2, 2))(t)
+	repeated := must.Own(x.BroadcastTo(3, 2, 2))(t)
 	assert.ErrorIs(t, repeated.Fill(1), dlpack.ErrReadOnly)
 	lanes := fromBytes(t, make([]byte, 16), dlpack.Spec{DType: dlpack.MakeDataType(dlpack.CodeFloat, 32, 2), Shape: []int64{2}})
 	assert.ErrorIs(t, lanes.Fill(1), dlpack.ErrDType)
@@ -212,7 +212,7 @@ func TestFillRefuses(t *testing.T) {
 	assert.ErrorIs(t, none.Fill(1), dlpack.ErrClosed)
 }
 
-func TestSharesMemory(t *testing.T) {
+func TestMayShareMemory(t *testing.T) {
 	data := make([]float32, 12)
 	x, other := fromSlice(t, data, 3, 4), fromSlice(t, make([]float32, 12), 3, 4)
 	top, bottom := must.Own(x.Slice(layout.Range(0, 2)))(t), must.Own(x.Slice(layout.From(2)))(t)
@@ -225,14 +225,14 @@ func TestSharesMemory(t *testing.T) {
 		{x, x, true}, {x, top, true}, {top, bottom, false}, {x, other, false}, {even, odd, false}, {even, x, true},
 		{empty, x, false}, {nil, x, false}, {x, nil, false}, {nil, nil, false}, {new(dlpack.Tensor), x, false},
 	} {
-		assert.Equal(t, s.want, dlpack.SharesMemory(s.a, s.b), "%v and %v", s.a, s.b)
-		assert.Equal(t, s.want, dlpack.SharesMemory(s.b, s.a))
+		assert.Equal(t, s.want, dlpack.MayShareMemory(s.a, s.b), "%v and %v", s.a, s.b)
+		assert.Equal(t, s.want, dlpack.MayShareMemory(s.b, s.a))
 	}
 }
 
-// Two random views of one tensor share memory if some element of one is an element of the other; when SharesMemory says no,
+// Two random views of one tensor share memory if some element of one is an element of the other; when MayShareMemory says no,
 // none is.
-func TestSharesMemoryIsNeverFalselyFalse(t *testing.T) {
+func TestMayShareMemoryIsNeverFalselyFalse(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	x := fromSlice(t, make([]byte, 64), 8, 8)
 	view := func() *dlpack.Tensor {
@@ -252,7 +252,7 @@ func TestSharesMemoryIsNeverFalselyFalse(t *testing.T) {
 		eachIndex(b.Shape(), func(index []int64) {
 			touched = touched || elementAt(t, b, index) == uint8(1)
 		})
-		shares := dlpack.SharesMemory(a, b)
+		shares := dlpack.MayShareMemory(a, b)
 		if touched {
 			require.True(t, shares)
 		}
@@ -292,13 +292,13 @@ func ExampleTensor_Fill() {
 	// Output: bfloat16[2 2] on cpu [[0.5 0.5] [0.5 0.5]] <nil>
 }
 
-func ExampleSharesMemory() {
+func ExampleMayShareMemory() {
 	t, _ := dlpack.New(dlpack.Float32, 4)
 	defer t.Close()
 	head, _ := t.Narrow(0, 0, 2)
 	tail, _ := t.Narrow(0, 2, 2)
 	defer head.Close()
 	defer tail.Close()
-	fmt.Println(dlpack.SharesMemory(t, head), dlpack.SharesMemory(head, tail))
+	fmt.Println(dlpack.MayShareMemory(t, head), dlpack.MayShareMemory(head, tail))
 	// Output: true false
 }

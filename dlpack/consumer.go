@@ -68,7 +68,7 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 		}
 		kind, d, flags = core.ImportedVersioned, &m.Tensor, Flags(m.Flags)
 	}
-	t, err := take(op, managed, kind, d, flags, union(options))
+	t, err := adopt(op, managed, kind, d, flags, union(options))
 	if err != nil {
 		core.Unclaim(versioned, uintptr(managed))
 	}
@@ -86,11 +86,11 @@ func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	if f := core.CheckAddress(uintptr(tensor)); f != nil { // see importManaged
 		return nil, newFaultError(op, f)
 	}
-	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|WithoutGuard)
+	return adopt(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|WithoutGuard)
 }
 
-// take makes a Tensor of a foreign description: of a managed tensor that has been claimed, or of a borrowed one.
-func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, flags Flags, options ImportOption) (*Tensor, error) {
+// adopt makes a Tensor of a foreign description: of a managed tensor that has been claimed, or of a borrowed one.
+func adopt(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, flags Flags, options ImportOption) (*Tensor, error) {
 	var e core.Extent
 	shape, strides, err := checkTensor(op, d, flags, &e)
 	if err != nil {

@@ -85,7 +85,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 //
 // The elements of dst must not overlap each other, nor those of the source, unless both are the same elements. If the
 // memory overlaps, copy from [Tensor.Copy] of the source. To fill a tensor with one element, copy from its
-// [Tensor.Broadcast].
+// [Tensor.BroadcastTo].
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
@@ -310,7 +310,7 @@ func (t *Tensor) RequireAlign(n int) error {
 	return nil
 }
 
-// Align returns a tensor that is aligned to n bytes, a power of two up to [NewAlignment]. If t is aligned, it is another
+// Align returns a tensor that is aligned to n bytes, a power of two up to [AllocAlignment]. If t is aligned, it is another
 // tensor of the same memory, and otherwise a row-major copy, which copied reports.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the source. On
@@ -320,8 +320,8 @@ func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 	if t.isClosed() {
 		return nil, false, t.errClosed(op)
 	}
-	if n > NewAlignment {
-		return nil, false, newError(op, ErrUnaligned, "%d bytes are more than %d", n, NewAlignment)
+	if n > AllocAlignment {
+		return nil, false, newError(op, ErrUnaligned, "%d bytes are more than %d", n, AllocAlignment)
 	}
 	if t.RequireAlign(n) == nil {
 		aligned, err = t.share(op)

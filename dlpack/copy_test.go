@@ -242,7 +242,7 @@ func TestOnlyCopiesHaveTheFlag(t *testing.T) {
 			x := must.Own(test.made())(t)
 			assert.Equal(t, test.want, x.Flags())
 			if x.Flags()&dlpack.IsCopied != 0 {
-				assert.False(t, dlpack.SharesMemory(x, base) || dlpack.SharesMemory(x, copied))
+				assert.False(t, dlpack.MayShareMemory(x, base) || dlpack.MayShareMemory(x, copied))
 			}
 		})
 	}
@@ -315,14 +315,14 @@ func ExampleTensor_CopyTo() {
 	// Output: <nil> [1 4 2 5 3 6]
 }
 
-// To fill a tensor with one element, copy what Broadcast makes of it.
+// To fill a tensor with one element, copy what BroadcastTo makes of it.
 func ExampleTensor_CopyTo_fill() {
 	memory := make([]float32, 6)
 	t, _ := dlpack.FromSlice(memory, 2, 3)
 	defer t.Close()
 	one, _ := dlpack.FromSlice([]float32{7})
 	defer one.Close()
-	all, _ := one.Broadcast(t.Shape()...)
+	all, _ := one.BroadcastTo(t.Shape()...)
 	defer all.Close()
 
 	fmt.Println(all.CopyTo(t), memory)

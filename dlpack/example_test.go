@@ -61,7 +61,7 @@ func ExampleNew() {
 		return
 	}
 	defer t.Close()
-	fmt.Println(t, t.NumBytes(), t.Alignment() >= dlpack.NewAlignment)
+	fmt.Println(t, t.NumBytes(), t.Alignment() >= dlpack.AllocAlignment)
 	// Output: bfloat16[3 4] on cpu [[0 0 0 0] [0 0 0 0] [0 0 0 0]] 24 true
 }
 

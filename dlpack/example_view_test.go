@@ -120,10 +120,10 @@ func ExampleTensor_FlatOuter() {
 	// Output: int32[3 4 1] on cpu [[[0] [1] [2] [3]] [[10] [11] [12] [13]] [[20] [21] [22] [23]]]
 }
 
-func ExampleTensor_FlatInnerOuter() {
+func ExampleTensor_FlatEnds() {
 	t := matrix()
 	defer t.Close()
-	show(t.FlatInnerOuter(1, 2))
+	show(t.FlatEnds(1, 2))
 	// Output: int32[12 1] on cpu [[0] [1] [2] [3] [10] [11] [12] [13] [20] [21] [22] [23]]
 }
 
@@ -143,10 +143,10 @@ func ExampleTensor_Expand() {
 	// Output: int32[4 1] on cpu [[10] [11] [12] [13]]
 }
 
-func ExampleTensor_Broadcast() {
+func ExampleTensor_BroadcastTo() {
 	t, _ := dlpack.FromSlice([]int32{1, 2})
 	defer t.Close()
-	show(t.Broadcast(3, 2))
+	show(t.BroadcastTo(3, 2))
 	// Output: int32[3 2] strides [0 1] on cpu, read-only [[1 2] [1 2] [1 2]]
 }
 

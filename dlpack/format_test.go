@@ -28,7 +28,7 @@ func TestFormatPrintsElementsAsNumPyDoes(t *testing.T) {
 	long := fromSlice(t, counted)
 	small := fromSlice(t, []float32{1, 2.5, -3, 4, 5, 6e9}, 2, 3)
 	scalar := must.Own(fromSlice(t, []uint8{7}).Reshape())(t)
-	repeated := must.Own(scalar.Broadcast(1<<40, 2))(t)
+	repeated := must.Own(scalar.BroadcastTo(1<<40, 2))(t)
 	turned := must.Own(small.Transpose(1, 0))(t)
 	deep := must.Own(dlpack.New(dlpack.Int8, 8, 8, 8, 8, 8))(t)
 	for want, x := range map[string]*dlpack.Tensor{

@@ -251,7 +251,7 @@ var elementOperations = []operation{
 	{"Tensor.Fill", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.Fill(1)) }},
 	{"Concat", joinedBytes(dlpack.Concat)},
 	{"Stack", joinedBytes(dlpack.Stack)},
-	{"SharesMemory", func(t testing.TB, x *dlpack.Tensor) any { return dlpack.SharesMemory(x, x) }},
+	{"MayShareMemory", func(t testing.TB, x *dlpack.Tensor) any { return dlpack.MayShareMemory(x, x) }},
 	{"UnsafeValues", func(t testing.TB, x *dlpack.Tensor) any {
 		values, err := dlpack.UnsafeValues[uint8](x)
 		return []any{slices.Clone(values), cause(err)}
@@ -288,11 +288,11 @@ var viewOperations = []operation{
 	{"Tensor.Reshape", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Reshape(x.NumElements()) })},
 	{"Tensor.FlatInner", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatInner(1) })},
 	{"Tensor.FlatOuter", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatOuter(1) })},
-	{"Tensor.FlatInnerOuter", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatInnerOuter(0, 1) })},
+	{"Tensor.FlatEnds", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatEnds(0, 1) })},
 	{"Tensor.Squeeze", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Squeeze() })},
 	{"Tensor.Expand", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Expand(0) })},
-	{"Tensor.Broadcast", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
-		return x.Broadcast(append([]int64{3}, x.Shape()...)...)
+	{"Tensor.BroadcastTo", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
+		return x.BroadcastTo(append([]int64{3}, x.Shape()...)...)
 	})},
 	{"Tensor.Flip", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Flip() })},
 	{"Tensor.Diagonal", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Diagonal(0, 0, 1) })},

@@ -18,7 +18,7 @@ func TestElementsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	one := fromSlice(t, []uint8{1})
 	defer one.Close()
 	for _, n := range []int64{1<<63 - 1, 1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last is less than what can be addressed
-		wide := must.Do(one.Broadcast(n))(t)
+		wide := must.Do(one.BroadcastTo(n))(t)
 		defer wide.Close()
 		before := []byte{1, 2}
 		out, err := wide.AppendBytes(before)

@@ -464,7 +464,7 @@ func (t *Tensor) setStart(op string, start uintptr, offset int64, e *core.Extent
 	return nil
 }
 
-// New allocates zeroed C memory on the CPU for a row-major tensor, aligned to [NewAlignment] bytes. JAX and TVM share
+// New allocates zeroed C memory on the CPU for a row-major tensor, aligned to [AllocAlignment] bytes. JAX and TVM share
 // memory with this alignment, and copy or refuse other memory.
 //
 // Ownership: the caller's, shared with exports. Lifetime: the memory is freed immediately at Close or the last consumer's

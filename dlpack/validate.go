@@ -11,8 +11,8 @@ import (
 // MaxRank is the most dimensions that a [Tensor] can have. More are refused with [ErrLayout].
 const MaxRank = core.MaxRank
 
-// NewAlignment is the alignment, in bytes, of the memory that [New] allocates.
-const NewAlignment = core.Alignment
+// AllocAlignment is the alignment, in bytes, of the memory that [New] allocates.
+const AllocAlignment = core.Alignment
 
 func newError(op string, cause error, format string, args ...any) error {
 	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause}

@@ -130,7 +130,7 @@ func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
 						}
 						view, err = tensor.Slice(index...)
 					case "broadcast":
-						view, err = tensor.Broadcast(op.Shape...)
+						view, err = tensor.BroadcastTo(op.Shape...)
 					case "flip":
 						view, err = tensor.Flip(op.Axis)
 					case "expand":
@@ -351,7 +351,7 @@ func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
 			flat := []*dlpack.Tensor{made(base.FlatInner(test.NDims)), made(base.FlatOuter(test.NDims))}
 			shapes := [][]int64{test.Inner, test.Outer}
 			if test.Begin != nil {
-				flat, shapes = append(flat, made(base.FlatInnerOuter(*test.Begin, test.NDims))), append(shapes, test.InnerOuter)
+				flat, shapes = append(flat, made(base.FlatEnds(*test.Begin, test.NDims))), append(shapes, test.InnerOuter)
 			}
 			for k, view := range flat {
 				assert.Equal(t, shapes[k], view.Shape())

@@ -255,11 +255,11 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 	return t.derive(l, l.FlatOuter(rank))
 }
 
-// FlatInnerOuter keeps rank dimensions from dimension begin on, and merges those before and after them into the first and the
-// last: see [layout.Layout.FlatInnerOuter].
-func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
+// FlatEnds keeps rank dimensions from dimension begin on, and merges those before and after them into the first and the
+// last: see [layout.Layout.FlatEnds].
+func (t *Tensor) FlatEnds(begin, rank int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.FlatInnerOuter(begin, rank))
+	return t.derive(l, l.FlatEnds(begin, rank))
 }
 
 // Squeeze removes the dimensions axes, whose size must be 1, or without axes all dimensions of size 1: see
@@ -275,11 +275,11 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 	return t.derive(l, l.Expand(axes...))
 }
 
-// Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. The view is read-only if elements
+// BroadcastTo repeats elements until the view has this shape: see [layout.Layout.BroadcastTo]. The view is read-only if elements
 // are repeated.
-func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
+func (t *Tensor) BroadcastTo(shape ...int64) (*Tensor, error) {
 	l := t.draft()
-	return readOnlyIfOverlapping(t.derive(l, l.Broadcast(shape...)))
+	return readOnlyIfOverlapping(t.derive(l, l.BroadcastTo(shape...)))
 }
 
 // Flip reverses these dimensions, or all of them: see [layout.Layout.Flip].

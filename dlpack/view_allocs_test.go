@@ -39,7 +39,7 @@ func TestAViewIsOneAllocation(t *testing.T) {
 		{"reshape", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Reshape(3, 2, 2, 5, 2, 3, 2, 2) }},
 		{"flat outer", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatOuter(8) }},
 		{"expand", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Expand(-1) }},
-		{"broadcast", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Broadcast(2, 3, 4, 5, 1, 2, 3, 4) }},
+		{"broadcast", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.BroadcastTo(2, 3, 4, 5, 1, 2, 3, 4) }},
 		{"windows", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Windows(0, 2, 1, 1) }},
 		{"apply", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 			return t.Apply(func(l *layout.Layout) error { return l.Expand(0) })

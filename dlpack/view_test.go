@@ -450,10 +450,10 @@ var views = []struct {
 	{"reshape", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Reshape(2, -1) }},
 	{"flat inner", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatInner(2) }},
 	{"flat outer", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatOuter(4) }},
-	{"flat inner outer", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatInnerOuter(1, 1) }},
+	{"flat inner outer", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatEnds(1, 1) }},
 	{"squeeze", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Squeeze() }},
 	{"expand", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Expand(0) }},
-	{"broadcast", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Broadcast(2, 3, 4, 5) }},
+	{"broadcast", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.BroadcastTo(2, 3, 4, 5) }},
 	{"flip", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Flip(1) }},
 	{"diagonal", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Diagonal(0, 0, 1) }},
 	{"windows", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Windows(2, 3, 1, 1) }},
@@ -503,7 +503,7 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 			return tensor.Apply(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Reshape(12)) })
 		}, dlpack.ErrLayout, layout.ErrCopy,
 			"dlpack: view: reshape: shape[0] = 12 spans elements of different strides: needs a copy: Contiguous makes one"},
-		{"overflow", func() (*dlpack.Tensor, error) { return tensor.Broadcast(1<<62, 3, 4) }, dlpack.ErrOverflow, layout.ErrOverflow,
+		{"overflow", func() (*dlpack.Tensor, error) { return tensor.BroadcastTo(1<<62, 3, 4) }, dlpack.ErrOverflow, layout.ErrOverflow,
 			"dlpack: view: shape[1] = 3: overflow"},
 		{"bytes that overflow", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1 << 60; return nil })
@@ -584,7 +584,7 @@ func TestViewsOfManyDimensions(t *testing.T) {
 			return tensor.Apply(func(l *layout.Layout) error { return l.Expand(0, 1, 2, 3, 4) })
 		},
 		func() (*dlpack.Tensor, error) {
-			return tensor.Broadcast(1, 1, 1, 1, 1, 1, 2, 1, 1, 3, 1, 1)
+			return tensor.BroadcastTo(1, 1, 1, 1, 1, 1, 2, 1, 1, 3, 1, 1)
 		},
 	} {
 		wide := must.Do(make())(t)
@@ -680,7 +680,7 @@ func TestViewsOfElementsBelowAByte(t *testing.T) {
 			{"columns", func(l *layout.Layout) error { return l.Narrow(1, 0, 2) }, false},
 			{"transpose", func(l *layout.Layout) error { return l.Transpose() }, false},
 			{"flip", func(l *layout.Layout) error { return l.Flip(1) }, false},
-			{"broadcast", func(l *layout.Layout) error { return l.Broadcast(2, 4, 6) }, false},
+			{"broadcast", func(l *layout.Layout) error { return l.BroadcastTo(2, 4, 6) }, false},
 			{"no elements", func(l *layout.Layout) error { return l.Slice(layout.Range(1, 1), layout.From(1)) }, true},
 		} {
 			view, err := tensor.Apply(test.view)
@@ -701,7 +701,7 @@ func TestWhatIsSeenTwiceIsReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2, 3, 4})
 	defer tensor.Close()
-	view := must.Own(tensor.Broadcast(3, 4))(t)
+	view := must.Own(tensor.BroadcastTo(3, 4))(t)
 	assert.ErrorIs(t, view.SetAt(7, 0, 0), dlpack.ErrReadOnly)
 	m := export(t, view)
 	assert.Equal(t, dlpack.ReadOnly, dlpack.Flags(dlpacktest.Read(m).Flags))

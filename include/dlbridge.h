@@ -269,7 +269,7 @@ DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManag
 /* Repeats elements until the view has the shape. Dimensions are matched from the last one on; those of size 1 are repeated,
  * and missing ones are added. The view is READ_ONLY if two indexes lead to one element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_broadcast(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                                      const int64_t *shape, dlb_error *error);
 
 /* Reverses these dimensions, or all if `count` is 0.
@@ -392,7 +392,7 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. `fd` and `timeout_ms`
  * are those of dlb_shm_send: the whole message must have come when the time is over. A peer can send 253 descriptors with one
  * byte; they stay open until then, or until the message has come. The sizes and permissions in the message are checked against
- * those that the kernel reports. Files that another process can make smaller are not mapped but copied, up to `copied` bytes in
+ * those that the kernel reports. Files that another process can make smaller are not mapped but copied, up to `copy_unsealed` bytes in
  * all; a message that needs more is refused. Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is released. Lifetime: until
  * their deleters are called. Threads: as dlb_shm_send. On error: all entries are NULL, no mapping and no descriptor remains, and
@@ -401,7 +401,7 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
  * bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a message that is not as dlb_shm_send
  * writes it, and the first of them also as for dlb_shm_send; DLB_ERROR_MEMORY also if the segments of other processes would take more
  * than a quarter of the address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM, close the socket. */
-DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
+DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copy_unsealed,
                              int64_t timeout_ms, dlb_error *error);
 
 /* What another process needs to fetch a segment. A program sends it as it is, or field by field: in Go and Python a handle is the
@@ -429,7 +429,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * describes it as in dlb_tensor_lend, but its data and byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which
  * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked twice: before
  * the segment is fetched against the size in the handle, which can be used again after an error of this check, and then against the
- * size that the kernel reports. `copied` is the number of bytes that may be copied, as for dlb_shm_recv.
+ * size that the kernel reports. `copy_unsealed` is the number of bytes that may be copied, as for dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
  * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
@@ -438,7 +438,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * after which the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a description that is invalid or
  * does not fit the segment. */
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
-                              uint64_t copied, int64_t timeout_ms, dlb_error *error);
+                              uint64_t copy_unsealed, int64_t timeout_ms, dlb_error *error);
 
 /* For dlb_shm_attach: the tensor lies in the object itself. If another process makes the object smaller, an access to the part that
  * is gone ends this process (SIGBUS). */
@@ -523,14 +523,14 @@ typedef struct dlb_bytes {
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
-/* Decodes a message in the single-part form, which is one frame. Another message behind it is DLB_ERROR_FORMAT:
+/* Decodes a message in the packed form, which is one frame. Another message behind it is DLB_ERROR_FORMAT:
  * dlb_message_decode_next reads several.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
 DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
                                    dlb_error *error);
 
-/* Decodes the message at `offset` of a frame that has messages in the single-part form, one after another, and sets *next to
- * the offset for the next call. At the end of the frame *out is NULL and *next the size of the frame. The single-part form does not
+/* Decodes the message at `offset` of a frame that has messages in the packed form, one after another, and sets *next to
+ * the offset for the next call. At the end of the frame *out is NULL and *next the size of the frame. The packed form does not
  * say where a message ends: a frame in it that begins as a prefix header does, with ZIO and a digit from 0 to 8, is the
  * prefix header of the next message, unless it is one of the first two of its message. The limit applies to each call separately.
  * Ownership: on success the message, and the tensors made from it, own the frame, which is released once, when none of them needs
@@ -603,7 +603,7 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
 
 /* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. A tensor of a packing other than
  * "dense", such as a compressed one, cannot be read: for this tensor the function fails with DLB_ERROR_FORMAT, and the bytes of
- * dlb_message_label name the packing. Parts of a message in the single-part form lie at any address, and so do the elements: C
+ * dlb_message_label name the packing. Parts of a message in the packed form lie at any address, and so do the elements: C
  * can read them as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
  * after dlb_message_free. Threads: any. On error: *out is NULL. */
@@ -646,7 +646,7 @@ DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_messa
  * library that was released or taken over before is counted in double_deletes. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
-/* Encodes a message in the single-part form: all frames in one block of new memory. A part that begins as a prefix header does
+/* Encodes a message in the packed form: all frames in one block of new memory. A part that begins as a prefix header does
  * (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader would take it for the next message; separate frames can
  * carry it.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */

@@ -557,7 +557,7 @@ class [[nodiscard]] tensor {
   tensor index(sizes first) const { return list(dlb_tensor_index, first); }          // the elements with these first indexes
   tensor transpose(axes order = {}) const { return list(dlb_tensor_transpose, order); }  // {} reverses all dimensions
   tensor reshape(sizes shape) const { return list(dlb_tensor_reshape, shape); }      // one size may be -1
-  tensor broadcast(sizes shape) const { return list(dlb_tensor_broadcast, shape); }
+  tensor broadcast_to(sizes shape) const { return list(dlb_tensor_broadcast_to, shape); }
   tensor flip(axes reversed = {}) const { return list(dlb_tensor_flip, reversed); }  // {} reverses all dimensions
   tensor expand(axes added) const { return list(dlb_tensor_expand, added); }
   tensor squeeze(axes removed = {}) const { return list(dlb_tensor_squeeze, removed); }
@@ -717,14 +717,14 @@ inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::
 }
 
 // Receives the tensors of one send(), at most `room`. Files that another process can make smaller are not mapped but copied, up
-// to `copied` bytes in all; a message that needs more is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
+// to `copy_unsealed` bytes in all; a message that needs more is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
 // DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM when the time is over); after an error other than
 // DLB_ERROR_ROOM, close the socket.
-inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copied = 0, std::chrono::milliseconds timeout = forever) {
+inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copy_unsealed = 0, std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw(room);
   std::vector<tensor> out;
   out.reserve(room);  // so that nothing throws between the call and the owners
-  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copied,
+  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copy_unsealed,
                                          static_cast<std::int64_t>(timeout.count()));
   for (std::size_t i = 0; i < count; i++) out.push_back(tensor::adopt(raw[i]));
   return out;
@@ -741,17 +741,17 @@ inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uin
 }
 
 // Returns a row-major tensor in the segment of a handle, in the process that has made it or another one. `flags` is 0 or
-// DLPACK_FLAG_BITMASK_READ_ONLY; `copied` is that of recv(). Throws error: DLB_ERROR_CLOSED if the handle was used before, its time
+// DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is that of recv(). Throws error: DLB_ERROR_CLOSED if the handle was used before, its time
 // is over, or its process has ended or is in another network namespace; DLB_ERROR_SYSTEM as dlb_shm_fetch.
 inline tensor fetch(const handle &h, DLDataType type, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
-                    std::uint64_t flags = 0, std::uint64_t copied = 0) {
+                    std::uint64_t flags = 0, std::uint64_t copy_unsealed = 0) {
   const DLTensor view = detail::row_major(type, shape);
-  return tensor::adopt(detail::call(dlb_shm_fetch, &h, &view, flags, copied, static_cast<std::int64_t>(timeout.count())));
+  return tensor::adopt(detail::call(dlb_shm_fetch, &h, &view, flags, copy_unsealed, static_cast<std::int64_t>(timeout.count())));
 }
 template <class T>
 tensor fetch(const handle &h, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5), std::uint64_t flags = 0,
-             std::uint64_t copied = 0) {
-  return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copied);
+             std::uint64_t copy_unsealed = 0) {
+  return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copy_unsealed);
 }
 
 // Copies the elements of a row-major tensor that begins `offset` bytes after the beginning of a shared memory object of POSIX, which
@@ -1014,7 +1014,7 @@ class [[nodiscard]] message {
   dlb_message *raw_ = nullptr;
 };
 
-// Reads the messages of a frame, which it takes over, each in the single-part form, as in
+// Reads the messages of a frame, which it takes over, each in the packed form, as in
 // `for (auto m = in.next(); m; m = in.next())`; `options` as for dlb_message_decode_next. Payloads are not copied.
 class message_reader {
  public:

@@ -5,7 +5,7 @@
 //
 // A message is a sequence of frames. The first is the prefix header: a level (0 to 8), a form of four bytes, and a
 // label. The second is the coordinate header: the 64-bit numbers origin, granule and seqno. The rest are the payload
-// parts. A message travels as many frames (see [Decode] and [Message.Encode]) or as one, in the single-part form
+// parts. A message travels as many frames (see [Decode] and [Message.Encode]) or as one, in the packed form
 // ([DecodePacked] and [Message.AppendPacked]). [DecodeAll] reads several messages in that form, one after another.
 //
 // A message carries tensors if its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
@@ -21,7 +21,7 @@
 // unchanged for as long as the decoded message is in use. Every value in a frame is checked before it is used, and an
 // error is an [*Error] that names the place.
 //
-// Decoding a label or the single-part form takes at most 32 times as much memory as the input has bytes, and 64 KiB for
+// Decoding a label or the packed form takes at most 32 times as much memory as the input has bytes, and 64 KiB for
 // each call. The README of package bridge has the rule of all decoders.
 //
 // # The specification and its gaps
@@ -37,7 +37,7 @@
 // 8), c (8, 16), b (1), and V with an attribute [Dlpack], for types that have no letter; long doubles (f of word 16, c
 // of word 32) are [ErrUnsupported].
 //
-// In the single-part form, neither a message nor a part says whether another follows. There a frame behind the coordinate
+// In the packed form, neither a message nor a part says whether another follows. There a frame behind the coordinate
 // header that begins with ZIO and a level is the prefix header of another message, and a part that begins so is not written.
 //
 // # Tensors in several parts

@@ -19,10 +19,10 @@ var (
 	ErrUnsupported = errors.New("not supported")
 	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
 	ErrNoTENS = errors.New("no attribute TENS")
-	// ErrTruncated reports a single-part form that ends inside a frame: more bytes may follow.
-	ErrTruncated = errors.New("single-part form cut short")
-	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the single-part form cannot hold.
-	ErrFrameTooLarge = errors.New("frame too large for the single-part form, which holds 4 GiB - 1; separate frames have no limit")
+	// ErrTruncated reports a packed form that ends inside a frame: more bytes may follow.
+	ErrTruncated = errors.New("packed form cut short")
+	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the packed form cannot hold.
+	ErrFrameTooLarge = errors.New("frame too large for the packed form, which holds 4 GiB - 1; separate frames have no limit")
 	// ErrPartMissing reports a tensor that lies, wholly or with one of its parts, in a payload part that the message
 	// does not have.
 	ErrPartMissing = errors.New("part out of range")
@@ -51,7 +51,7 @@ var (
 	errBadLevel     = invalid("level not one of 0 to 8")
 	errHeaderSize   = invalid("header not of 24 bytes")
 	errFormInvalid  = invalid("form longer than four bytes")
-	// errSecondMessage reports, in the single-part form, the prefix header of another message behind the first, or a part
+	// errSecondMessage reports, in the packed form, the prefix header of another message behind the first, or a part
 	// that would be taken for one.
 	errSecondMessage = invalid("more than one message")
 

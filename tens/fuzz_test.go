@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// FuzzDecode: a decoded message is encoded as the same frames, and decoded as an equal message from its single-part form and with
+// FuzzDecode: a decoded message is encoded as the same frames, and decoded as an equal message from its packed form and with
 // an encoded label.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f) {
@@ -96,7 +96,7 @@ func FuzzDecodeLabel(f *testing.F) {
 	})
 }
 
-// FuzzDecodeAll: messages in the single-part form, one after another, are read as the same messages, and as one message only if
+// FuzzDecodeAll: messages in the packed form, one after another, are read as the same messages, and as one message only if
 // they are one.
 func FuzzDecodeAll(f *testing.F) {
 	for _, v := range readVectors(f) {

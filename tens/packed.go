@@ -13,7 +13,7 @@ import (
 // longSize is the first byte of a frame whose size follows in four bytes, big-endian. A smaller first byte is the size.
 const longSize = 0xff
 
-// DecodePacked decodes a message from its single-part form. Label and parts alias data.
+// DecodePacked decodes a message from its packed form. Label and parts alias data.
 //
 // Errors: those of [Decode] and of [DecodeFrames].
 func DecodePacked(data []byte) (*Message, error) {
@@ -24,10 +24,10 @@ func DecodePacked(data []byte) (*Message, error) {
 	return Decode(frames)
 }
 
-// DecodeAll returns an iterator over the messages that follow one another in data, each in the single-part form. Label and
+// DecodeAll returns an iterator over the messages that follow one another in data, each in the packed form. Label and
 // parts alias data. The iterator ends after an error, whose offset counts from the beginning of data.
 //
-// The single-part form does not say where a message ends. A frame behind the coordinate header that begins as a prefix header
+// The packed form does not say where a message ends. A frame behind the coordinate header that begins as a prefix header
 // does, with ZIO and a level, is the prefix header of the next message; [Message.AppendPacked] therefore refuses such a part.
 //
 // Errors: those of [Decode] and [ErrTruncated].
@@ -50,7 +50,7 @@ func DecodeAll(data []byte) iter.Seq2[*Message, error] {
 	}
 }
 
-// SizeFirst returns the size in bytes of the first message in data, which has messages in the single-part form, one after
+// SizeFirst returns the size in bytes of the first message in data, which has messages in the packed form, one after
 // another (see [DecodeAll]). The error for data that ends inside a frame is [ErrTruncated]. Nothing is allocated.
 func SizeFirst(data []byte) (int, error) {
 	at := 0
@@ -67,7 +67,7 @@ func SizeFirst(data []byte) (int, error) {
 	return at, nil
 }
 
-// AppendPacked appends the single-part form of the message, into which it copies the parts. On an error, one of
+// AppendPacked appends the packed form of the message, into which it copies the parts. On an error, one of
 // [Message.PackedSize], dst is returned unchanged. Like append, it ends the process if Go has no memory for the result,
 // and panics if no slice can be that long; [Message.PackedSize] returns how many bytes are appended.
 func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
@@ -86,7 +86,7 @@ func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// PackedSize returns the size of the single-part form in bytes. The error for a level outside of 0 to 8, and for a part that
+// PackedSize returns the size of the packed form in bytes. The error for a level outside of 0 to 8, and for a part that
 // begins as a prefix header does (see [DecodeAll]), is [ErrInvalid], and for a frame of more than 4 GiB - 1
 // [ErrFrameTooLarge].
 func (m *Message) PackedSize() (int, error) {
@@ -104,7 +104,7 @@ func (m *Message) PackedSize() (int, error) {
 	return prefix + 1 + HeaderSize + parts, nil
 }
 
-// AppendFrames appends the frames of a message in the single-part form: the size of each, then its bytes. A size below 255
+// AppendFrames appends the frames of a message in the packed form: the size of each, then its bytes. A size below 255
 // takes one byte, any other five. The errors are those of [SizeFrames]; dst is then returned unchanged. Like append, it ends the process if Go has no memory for the result, and panics if no slice can be that
 // long; [SizeFrames] returns how many bytes are appended.
 func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
@@ -119,7 +119,7 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DecodeFrames decodes the frames of a message in the single-part form, which alias data. It accepts a size of five bytes also
+// DecodeFrames decodes the frames of a message in the packed form, which alias data. It accepts a size of five bytes also
 // for a frame of less than 255 bytes. The error for data that ends inside a frame is [ErrTruncated], and for data with another
 // message behind the first [ErrInvalid]: [DecodeAll] reads several. Errors are returned before anything is allocated.
 func DecodeFrames(data []byte) ([][]byte, error) {
@@ -184,7 +184,7 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// SizeFrames returns the size in bytes of the frames of a message in the single-part form. The error for a frame of more than
+// SizeFrames returns the size in bytes of the frames of a message in the packed form. The error for a frame of more than
 // 4 GiB - 1 is [ErrFrameTooLarge], and for a part that begins as a prefix header does (see [DecodeAll]) [ErrInvalid].
 func SizeFrames(frames [][]byte) (int, error) { return sizeFrames(frames, 0) }
 
@@ -207,7 +207,7 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 // looksLikePrefix returns the error for the part with the given index, which a reader would take for another message.
 func looksLikePrefix(part []byte, index int) error {
 	return newError(errSecondMessage, "part "+strconv.Itoa(index)+" begins with "+strictjson.Quote(part[:prefixSize])+
-		", as another message does; the single-part form cannot tell them apart, separate frames can")
+		", as another message does; the packed form cannot tell them apart, separate frames can")
 }
 
 // frameAt returns where a frame lies: its size begins at data[at], and its bytes are data[start:end]. ok is false if
@@ -245,7 +245,7 @@ func hasMagic(frame []byte) bool {
 	return string(frame[:len(magic)]) == magic && frame[3] >= '0' && frame[3] <= '0'+MaxLevel
 }
 
-// sizeFrame returns the size in the single-part form of the frame with the given index, which has n bytes.
+// sizeFrame returns the size in the packed form of the frame with the given index, which has n bytes.
 func sizeFrame(n, index int) (int, error) {
 	if n >= longSize {
 		return sizeLongFrame(n, index)

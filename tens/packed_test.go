@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// packedOf returns the single-part forms of the messages, one after another.
+// packedOf returns the packed forms of the messages, one after another.
 func packedOf(t testing.TB, messages ...*tens.Message) []byte {
 	var data []byte
 	for _, m := range messages {
@@ -72,7 +72,7 @@ func TestWhatIsNoPrefixHeaderIsAPart(t *testing.T) {
 func TestAPartThatLooksLikeAPrefixHeaderHasNoSinglePartForm(t *testing.T) {
 	m := textMessage(1, "part", "ZIO3TENS{}")
 	const text = `tens: part 1 begins with "ZIO3TENS", as another message does; ` +
-		"the single-part form cannot tell them apart, separate frames can: more than one message"
+		"the packed form cannot tell them apart, separate frames can: more than one message"
 	_, err := m.PackedSize()
 	assert.EqualError(t, err, text)
 	out, err := m.AppendPacked([]byte("kept"))

@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A frame of more than 4 GiB - 1 has no single-part form. The frame is address space, not memory.
+// A frame of more than 4 GiB - 1 has no packed form. The frame is address space, not memory.
 func TestFramesBeyondFourGiBAreRefused(t *testing.T) {
 	huge := must.Do(syscall.Mmap(-1, 0, 1<<32, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	defer func() { require.NoError(t, syscall.Munmap(huge)) }()
@@ -22,7 +22,7 @@ func TestFramesBeyondFourGiBAreRefused(t *testing.T) {
 	m := tens.Message{Parts: [][]byte{nil, huge}}
 	_, err := m.PackedSize()
 	assert.EqualError(t, err, "tens: frame 3 of 4294967296 bytes: "+
-		"frame too large for the single-part form, which holds 4 GiB - 1; separate frames have no limit")
+		"frame too large for the packed form, which holds 4 GiB - 1; separate frames have no limit")
 	out, err := m.AppendPacked([]byte("kept"))
 	requireFault(t, tens.ErrFrameTooLarge, err)
 	assert.Equal(t, "kept", string(out))

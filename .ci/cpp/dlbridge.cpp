@@ -243,7 +243,7 @@ static void views() {
   CHECK(x.index({1, 2}).data<float>() == at + 6 && x.index({1}).shape() == sizes{4});
   CHECK(x.transpose().strides() == sizes{1, 4} && x.transpose({1, 0}).shape() == sizes{4, 3});
   CHECK(x.reshape({2, -1}).shape() == sizes{2, 6} && x.reshape({12}).data<float>() == at);
-  CHECK(x.broadcast({2, 3, 4}).strides() == sizes{0, 4, 1} && x.broadcast({2, 3, 4}).read_only());
+  CHECK(x.broadcast_to({2, 3, 4}).strides() == sizes{0, 4, 1} && x.broadcast_to({2, 3, 4}).read_only());
   CHECK(x.flip().data<const float>() == at + 11 && x.flip({0}).data<float>() == at + 8);
   CHECK(x.expand({0, -1}).shape() == sizes{1, 3, 4, 1} && x.expand({0}).squeeze().shape() == sizes{3, 4});
   CHECK(x.expand({0}).squeeze({0}).data<float>() == at);
@@ -257,7 +257,7 @@ static void views() {
   THROWS(DLB_ERROR_ARGUMENT, "index [-1 0] of shape [3 4]", x.at<float>({-1, 0}));
   THROWS(DLB_ERROR_ARGUMENT, "index [1] of shape [3 4]", x.at<float>({1}));
   THROWS(DLB_ERROR_DTYPE, "not float64", x.at<double>({1, 1}));
-  THROWS(DLB_ERROR_READONLY, "data<const T>", x.broadcast({2, 3, 4}).at<float>({1, 1, 1}));
+  THROWS(DLB_ERROR_READONLY, "data<const T>", x.broadcast_to({2, 3, 4}).at<float>({1, 1, 1}));
   CHECK(x.shape() == std::vector<std::int64_t>{3, 4} && std::vector<std::int64_t>{3} != x.shape());
   std::ostringstream list;
   list << x.shape() << sizes{} << dlbridge::axes{-1};
@@ -292,7 +292,7 @@ static void views() {
   THROWS(DLB_ERROR_LAYOUT, "contiguous()", x.transpose().mdspan<float, 2, std::layout_right>());
   THROWS(DLB_ERROR_LAYOUT, "2 dimensions, not 3", x.mdspan<float, 3>());
   THROWS(DLB_ERROR_LAYOUT, "strides[1] = -1", x.flip({1}).mdspan<float, 2>());
-  THROWS(DLB_ERROR_LAYOUT, "strides[0] = 0", x.broadcast({2, 3, 4}).mdspan<const float, 3>());
+  THROWS(DLB_ERROR_LAYOUT, "strides[0] = 0", x.broadcast_to({2, 3, 4}).mdspan<const float, 3>());
   THROWS(DLB_ERROR_DTYPE, "not float64", x.mdspan<double, 2>());
 #endif
 }

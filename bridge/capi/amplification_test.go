@@ -78,10 +78,10 @@ func (m *measurer) value(t testing.TB, f *formats.Format, data []byte, long bool
 	}
 }
 
-// perFrame is the additional memory for each frame of the single-part form if the label is decoded: a Go slice.
+// perFrame is the additional memory for each frame of the packed form if the label is decoded: a Go slice.
 const perFrame = 24
 
-// message measures a message in single-part form, and of frames.
+// message measures a message in packed form, and of frames.
 func (m *measurer) message(t testing.TB, packed []byte, times uint64) {
 	frames := 0
 	for at := 0; at < len(packed); frames++ {

@@ -55,9 +55,9 @@ import (
 // errMemory reports that C memory cannot be allocated.
 var errMemory = errors.New("dlbridge: out of memory")
 
-// fault is called with 1 at the beginning of every call from C, and with 2 just before a message or value is complete. Only
+// injectFault is called with 1 at the beginning of every call from C, and with 2 just before a message or value is complete. Only
 // tests set it: see fault_injection.go.
-var fault func(at int)
+var injectFault func(at int)
 
 // guard runs a call from C, sets e, which may be nil, and returns the code of the error. It also converts panics, which
 // must not unwind into C, and faults in the caller's memory, such as a mapped file that was truncated. An error without
@@ -76,8 +76,8 @@ func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t)
 			status = report(e, C.DLB_ERROR_INTERNAL, fmt.Sprintf("dlbridge: panic: %v", r))
 		}
 	}()
-	if fault != nil {
-		fault(1)
+	if injectFault != nil {
+		injectFault(1)
 	}
 	if err := call(); err != nil {
 		status = report(e, codeOf(err, code), err.Error())

@@ -238,7 +238,7 @@ func TestTensorFunctionsWorkWithoutGo(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			half := filepath.Join(t.TempDir(), "half.o")
 			options := slices.Concat([]string{"-g", "-O1"}, strict, positional, v.flags)
-			run(t, []string{"CFLAGS=" + strings.Join(options, " ")}, nil, "sh", "../libdlbridge/half.sh", half)
+			run(t, []string{"CFLAGS=" + strings.Join(options, " ")}, nil, "sh", "../libdlbridge/without_go.sh", half)
 			flags := slices.Concat(c11, v.flags, []string{"-I" + core, "-I.", half, "-lpthread", "-ldl", "-lm"})
 			program, views := compile(t, "cc", "tensor.c", flags...), compile(t, "cc", "views.c", flags...)
 			if v.name == "valgrind" {

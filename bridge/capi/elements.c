@@ -87,7 +87,7 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
     at = r->end;
     if (r->elements != NULL) {
       r->elements->hold = hold;
-      core_share_take(hold);
+      core_share_retain(hold);
       r->elements->own = r->own;
       r->own = NULL;
       out[i].elements = &r->elements->seen;

@@ -56,8 +56,8 @@ func capiValueDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 			}
 			at += size
 			r.C.end = C.size_t(at)
-			if fault != nil {
-				fault(2)
+			if injectFault != nil {
+				injectFault(2)
 			}
 		}
 		return nil

@@ -14,9 +14,9 @@ import "runtime"
 //
 //export capiFault
 func capiFault(where C.int) {
-	fault = nil
+	injectFault = nil
 	if where != 0 {
-		fault = func(at int) {
+		injectFault = func(at int) {
 			if at == int(where) {
 				panic("requested by a test")
 			}

@@ -47,7 +47,7 @@ static int32_t hold_block(core_share **out, const char *op, const char *what, si
                           core_block *block, void (*release)(void *ctx), void *ctx, dlb_error *error) {
   *out = block != NULL ? capi_hold(release_block, block) : capi_hold(release, ctx);
   if (*out == NULL) return capi_memory(op, error);
-  if (block == NULL || core_block_take(block)) return DLB_OK;
+  if (block == NULL || core_block_claim(block)) return DLB_OK;
   end_hold(*out);
   *out = NULL;
   return capi_refuse(op, what, index, object, "was taken over before", error);

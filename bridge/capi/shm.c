@@ -124,7 +124,7 @@ int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVe
   core_share *share = core_block_of_versioned(tensor)->share;
   segment_inbox in;
   char text[256];
-  core_share_take(share);
+  core_share_retain(share);
   core_status status = segment_read_only(&in, &tensor->dl_tensor, tensor->flags, drop, share, text, sizeof text);
   return status == CORE_OK ? export_all(__func__, out, &in, error) : fail_status(__func__, status, -1, text, error);
 }
@@ -200,7 +200,7 @@ int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_
   return number ? capi_fail(error, (int32_t)segment_status(number), "%s: %s", __func__, text) : capi_ok(error);
 }
 
-int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
+int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copy_unsealed,
                      int64_t timeout_ms, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   int countable = room <= PTRDIFF_MAX / sizeof *tensors;
@@ -226,7 +226,7 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
     code = capi_fail(error, (int32_t)segment_status(number), "%s: %s", __func__, text);
   } else {
     int64_t failed;
-    core_status status = segment_arrival_unpack(&in, &arrival, copied, &failed, text, sizeof text);
+    core_status status = segment_arrival_unpack(&in, &arrival, copy_unsealed, &failed, text, sizeof text);
     if (status != CORE_OK) code = fail_status(__func__, status, failed, text, error);
   }
   segment_arrival_end(&arrival);
@@ -276,11 +276,11 @@ static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, 
 }
 
 /* Sets *out to the tensor of a file, whose descriptor it takes over; `view` says where it begins. */
-static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int file, const DLTensor *view, uint64_t flags, uint64_t copied,
+static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int file, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                          int trusted, dlb_error *error) {
   segment_inbox in;
   char text[256];
-  core_status status = segment_open(&in, view, flags, file, copied, trusted, text, sizeof text);
+  core_status status = segment_open(&in, view, flags, file, copy_unsealed, trusted, text, sizeof text);
   return status == CORE_OK ? export_all(op, out, &in, error) : fail_status(op, status, -1, text, error);
 }
 
@@ -312,7 +312,7 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
   return failed ? not_fetched(op, "recvmsg", failed, error) : DLB_OK;
 }
 
-int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copied,
+int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                       int64_t timeout_ms, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   segment_handle h;
@@ -333,7 +333,7 @@ int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *hand
   code = fetch(__func__, &file, &h, timeout_ms, cancellation, error);
   if (code != DLB_OK) return code;
   if (handle->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-  return open_file(__func__, out, file, &placed, flags, copied, 0, error);
+  return open_file(__func__, out, file, &placed, flags, copy_unsealed, 0, error);
 }
 
 int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view, uint64_t flags,
@@ -387,9 +387,9 @@ int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_
   return unsupported(__func__, error);
 }
 
-int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
+int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copy_unsealed,
                      int64_t timeout_ms, dlb_error *error) {
-  (void)tensors, (void)room, (void)fd, (void)copied, (void)timeout_ms;
+  (void)tensors, (void)room, (void)fd, (void)copy_unsealed, (void)timeout_ms;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   return code == DLB_OK ? unsupported(__func__, error) : code;
 }
@@ -400,9 +400,9 @@ int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tenso
   return code == DLB_OK ? unsupported(__func__, error) : code;
 }
 
-int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copied,
+int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                       int64_t timeout_ms, dlb_error *error) {
-  (void)handle, (void)view, (void)flags, (void)copied, (void)timeout_ms;
+  (void)handle, (void)view, (void)flags, (void)copy_unsealed, (void)timeout_ms;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   return code == DLB_OK ? unsupported(__func__, error) : code;
 }

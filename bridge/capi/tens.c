@@ -75,7 +75,7 @@ static int32_t decode_packed(const char *op, dlb_message **out, size_t *next, co
     return capi_ok(error);
   }
   for (size_t i = 0; i < message->frame_count; i++) {
-    if (i > 0) core_share_take(hold);
+    if (i > 0) core_share_retain(hold);
     message->frames[i].share = hold;
   }
   return publish(out, message, capi_ok(error));

@@ -47,7 +47,7 @@ void capi_message_end(dlb_message *message) {
 void capi_message_share(dlb_message *message, size_t tensor, core_share *share) {
   capi_frame *frames = &message->frames[2 + message->tensors[tensor].part];
   for (size_t i = 0; i < message->tensors[tensor].parts; i++) {
-    if (i > 0) core_share_take(share);
+    if (i > 0) core_share_retain(share);
     frames[i].share = share;
   }
 }

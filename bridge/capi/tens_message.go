@@ -56,8 +56,8 @@ func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill f
 	if err := fill(m); err != nil {
 		return err
 	}
-	if fault != nil {
-		fault(2)
+	if injectFault != nil {
+		injectFault(2)
 	}
 	done, *out = true, c
 	return nil
@@ -99,7 +99,7 @@ func (m *message) head(msg *tens.Message) error {
 		return err
 	}
 	header := tens.AppendHeader(room[size:size], msg.Origin, msg.Granule, msg.Seqno)
-	C.core_share_take(share)
+	C.core_share_retain(share)
 	m.frames[1].share = share
 	m.frame(0, prefix, C.DLB_FRAME_WRITABLE)
 	m.frame(1, header, C.DLB_FRAME_WRITABLE)

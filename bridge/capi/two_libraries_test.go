@@ -108,7 +108,7 @@ func TestMessagesNeedLibdlbridge(t *testing.T) {
 	}
 }
 
-// A process that loads both libraries has one C half.
+// A process that loads both libraries has one copy of the library without Go.
 func TestTwoLibrariesHaveOneState(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(library())(t)

@@ -83,9 +83,9 @@ int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensor
   VIEW(core_view_reshape, ndim, shape, int64_t, 0);
 }
 
-int32_t dlb_tensor_broadcast(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                              const int64_t *shape, dlb_error *error) {
-  VIEW(core_view_broadcast, ndim, shape, int64_t,
+  VIEW(core_view_broadcast_to, ndim, shape, int64_t,
        status == CORE_OK && core_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 

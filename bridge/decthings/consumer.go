@@ -60,7 +60,7 @@ func In(dialect Dialect) DecodeOption {
 // read-only if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
-// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to the size of an
+// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment], instead of to the size of an
 // element. With 1 a tensor always aliases the input.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 

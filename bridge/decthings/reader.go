@@ -105,24 +105,24 @@ func (r *Reader) next() error {
 		if count > math.MaxInt64/size {
 			return newError(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, errtext.Shape(r.view.Shape), count, size).After(r.start)
 		}
-		return r.take(uint64(end) + uint64(count*size))
+		return r.readMore(uint64(end) + uint64(count*size))
 	}
-	if err := r.take(uint64(end)); err != nil {
+	if err := r.readMore(uint64(end)); err != nil {
 		return err
 	}
 	if r.dialect != Doc {
-		return r.takeCounted("the length of the section")
+		return r.readCounted("the length of the section")
 	}
 	for range count {
-		if err := r.takeCounted("the length of an element"); err != nil {
+		if err := r.readCounted("the length of an element"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeCounted reads a varint, and then as many bytes as it says. what names the varint in an error.
-func (r *Reader) takeCounted(what string) error {
+// readCounted reads a varint, and then as many bytes as it says. what names the varint in an error.
+func (r *Reader) readCounted(what string) error {
 	text, err := r.in.Peek(1)
 	if err == nil {
 		text, err = r.in.Peek(widthVarint(text[0]))
@@ -134,15 +134,15 @@ func (r *Reader) takeCounted(what string) error {
 	if cause != nil {
 		return newError(len(r.tensor), cause, "%s, in dialect %v", what, r.dialect).After(r.start)
 	}
-	if err := r.take(uint64(size)); err != nil {
+	if err := r.readMore(uint64(size)); err != nil {
 		return err
 	}
-	return r.take(n)
+	return r.readMore(n)
 }
 
-// take reads n more bytes of the tensor. If it needs more memory, it doubles the memory as bytes arrive, or makes it up
+// readMore reads n more bytes of the tensor. If it needs more memory, it doubles the memory as bytes arrive, or makes it up
 // to three times as large if that is enough for all n bytes.
-func (r *Reader) take(n uint64) error {
+func (r *Reader) readMore(n uint64) error {
 	const first = 16 << 10
 	for n > 0 {
 		have := len(r.tensor)

@@ -3,12 +3,12 @@
 # links that linkers and loaders look for. Their SONAMEs have the major version of dlbridge.h. GOFLAGS, GO, CC and CFLAGS are
 # heeded.
 #
-# The C half is the C files that need no Go (sources.sh). libdlbridge.so has no copy of it: it is linked to
+# The library without Go is the C files that need none (sources.sh). libdlbridge.so has no copy of it: it is linked to
 # libdlbridge_tensor.so, which the loader finds beside it. So a process that loads both, in any order and any scope, has one
-# half: one set of counters, and tensors of either library are tensors of the other. The loader guarantees this by the SONAME,
-# without code of ours. (Only a program that opens two different files of libdlbridge_tensor.so by their paths has two halves,
-# as with any library.) For this the C files of the half are left out of Go's build (the overlay), and Go's files call the
-# functions of the half by their names in libdlbridge_tensor.so, dlb_* or dlb_private_*.
+# copy: one set of counters, and tensors of either library are tensors of the other. The loader guarantees this by the SONAME,
+# without code of ours. (Only a program that opens two different files of libdlbridge_tensor.so by their paths has two copies,
+# as with any library.) For this its C files are left out of Go's build (the overlay), and Go's files call the
+# its functions by their names in libdlbridge_tensor.so, dlb_* or dlb_private_*.
 set -eu
 dir=${1:?usage: build.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,9 +40,9 @@ rm -f "$dir/${file%.*}.h" # cgo's header of the entry points behind dlbridge.h
 ln -sf "$file" "$dir/$soname"
 ln -sf "$soname" "$dir/libdlbridge.so"
 
-# A C file of the half that Go has compiled too would be a second copy of its state.
+# A C file of the library without Go that Go has compiled too would be a second copy of its state.
 twice=$(nm --defined-only "$dir/$file" | awk '$3 ~ /^dlb_private_/ { print $3 }')
 if [ -n "$twice" ]; then
-  echo "build.sh: libdlbridge.so has its own copies of the half: $twice" >&2
+  echo "build.sh: libdlbridge.so has its own copies of functions of libdlbridge_tensor.so: $twice" >&2
   exit 1
 fi

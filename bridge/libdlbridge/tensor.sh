@@ -1,6 +1,6 @@
 #!/bin/sh
-# tensor.sh DIR: builds libdlbridge_tensor into DIR, shared and static: the C half of dlbridge, which needs a C compiler and its
-# binutils but no Go. CC and CFLAGS are heeded. Prints the names of the internal functions that libdlbridge.so calls; build.sh
+# tensor.sh DIR: builds libdlbridge_tensor into DIR, shared and static: the library without Go, which needs a C compiler and its
+# binutils. CC and CFLAGS are heeded. Prints the names of the internal functions that libdlbridge.so calls; build.sh
 # needs them.
 #
 # Programs are meant to use the functions of dlbridge.h. The static library has no other global name. The shared library also
@@ -18,11 +18,11 @@ mkdir -p "$dir"
 work=$(cd "$dir" && pwd)/tensor.work
 rm -rf "$work"
 mkdir "$work"
-CFLAGS="${CFLAGS:-} -DCORE_API= -DCAPI= -fno-semantic-interposition" sh "$here/half.sh" "$work/half.o"
-private=$(nm --defined-only --extern-only "$work/half.o" | awk '$3 !~ /^dlb_/ { print $3 }')
+CFLAGS="${CFLAGS:-} -DCORE_API= -DCAPI= -fno-semantic-interposition" sh "$here/without_go.sh" "$work/whole.o"
+private=$(nm --defined-only --extern-only "$work/whole.o" | awk '$3 !~ /^dlb_/ { print $3 }')
 
 echo "$private" | sed 's/.*/& dlb_private_&/' > "$work/names"
-objcopy --redefine-syms="$work/names" "$work/half.o" "$work/shared.o"
+objcopy --redefine-syms="$work/names" "$work/whole.o" "$work/shared.o"
 printf 'DLBRIDGE_%s { global: dlb_*; local: *; };\nDLBRIDGE_PRIVATE_%s { global: dlb_private_*; };\n' "$major" "$version" > "$work/map"
 # shellcheck disable=SC2086 # CFLAGS are words
 ${CC:-cc} -shared ${CFLAGS:-} "$work/shared.o" -Wl,-soname,"$soname" -Wl,--version-script="$work/map" \
@@ -30,7 +30,7 @@ ${CC:-cc} -shared ${CFLAGS:-} "$work/shared.o" -Wl,-soname,"$soname" -Wl,--versi
 ln -sf "libdlbridge_tensor.so.$version" "$dir/$soname"
 ln -sf "$soname" "$dir/libdlbridge_tensor.so"
 
-objcopy --wildcard --keep-global-symbol='dlb_*' "$work/half.o" "$work/dlbridge_tensor.o"
+objcopy --wildcard --keep-global-symbol='dlb_*' "$work/whole.o" "$work/dlbridge_tensor.o"
 rm -f "$dir/libdlbridge_tensor.a"
 ar rcs "$dir/libdlbridge_tensor.a" "$work/dlbridge_tensor.o"
 rm -r "$work"

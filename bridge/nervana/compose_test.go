@@ -161,7 +161,7 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 		assert.ErrorIs(t, nervana.Compose(one, padded, one, two, fill), layout.ErrShape)
 		bytes := must.Do(dlpack.New(dlpack.Uint8, 1))(t)
 		assert.ErrorIs(t, nervana.Compose(turned, padded, one, two, bytes), dlpack.ErrDType)
-		seen := must.Do(fill.Broadcast(to...))(t)
+		seen := must.Do(fill.BroadcastTo(to...))(t)
 		assert.ErrorIs(t, nervana.Compose(seen, padded, one, two, fill), dlpack.ErrReadOnly)
 		for _, tensor := range []*dlpack.Tensor{one, two, fill, dst, turned, bytes, seen} {
 			tensor.Close()

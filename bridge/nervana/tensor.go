@@ -8,7 +8,7 @@ import (
 )
 
 // Describe returns the description of an existing tensor, also of a closed one. A nil tensor and the zero Tensor have an
-// empty description. The tensor must have at most [layout.MaxRank] dimensions; otherwise [Description.Known] returns an
+// empty description. The tensor must have at most [layout.MaxPartialRank] dimensions; otherwise [Description.Known] returns an
 // error for the result.
 func Describe(t *dlpack.Tensor) *Description {
 	l := t.Layout()
@@ -63,7 +63,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 		ByteOffset: l.Offset * int64(known.DType.ItemSize()), // does not overflow: it is less than size
 	}
 	align, spare := max(known.Align, 1), int64(0)
-	if dlpack.NewAlignment%align != 0 || s.ByteOffset%align != 0 {
+	if dlpack.AllocAlignment%align != 0 || s.ByteOffset%align != 0 {
 		spare = align - 1 // room to move element (0, ..., 0) to an aligned address
 	}
 	room, ok := layout.Add(size, spare)

@@ -24,7 +24,7 @@ LIBRARY = ROOT / "bridge" / "libdlbridge"
 
 LINUX = sys.platform.startswith("linux")
 
-# The linker drops the functions of the core that the extension does not use. Unlike libdlbridge (half.sh), the extension takes no
+# The linker drops the functions of the core that the extension does not use. Unlike libdlbridge (without_go.sh), the extension takes no
 # backtraces of calls, so sibling calls may be optimised.
 FLAGS = ["-foptimize-sibling-calls", *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else [])]
 
@@ -66,7 +66,7 @@ class Build(build_ext):
             "CC": os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc",
             "CFLAGS": " ".join(flag for flag in flags if flag),
         }
-        subprocess.run(["sh", str(LIBRARY / "half.sh"), str(core), "extension"], check=True, env=environment)
+        subprocess.run(["sh", str(LIBRARY / "without_go.sh"), str(core), "extension"], check=True, env=environment)
         return str(core)
 
     def build_library(self, out: pathlib.Path) -> None:
@@ -82,8 +82,8 @@ class Build(build_ext):
         subprocess.run(["sh", str(script), str(built)], check=True)
         out.mkdir(parents=True, exist_ok=True)
         shutil.copy(built / "libdlbridge.so", out / "libdlbridge.so")
-        for half in built.glob("libdlbridge_tensor.so.?"):  # by the name that libdlbridge.so loads it by
-            shutil.copy(half, out / half.name)
+        for file in built.glob("libdlbridge_tensor.so.?"):  # by the name that libdlbridge.so loads it by
+            shutil.copy(file, out / file.name)
 
 
 class Distribute(sdist):

@@ -134,7 +134,7 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 		return code != syscall.EAGAIN
 	})
 	if err == nil && code != 0 {
-		err = text.refusal(code)
+		err = text.newError(code)
 	}
 	return cause(ctx, err)
 }
@@ -195,7 +195,7 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tens
 	case code == syscall.ECONNRESET && arrival.done == 0:
 		return nil, io.EOF
 	case code != 0:
-		return nil, text.refusal(code)
+		return nil, text.newError(code)
 	}
 	var in C.segment_inbox
 	var failed C.int64_t

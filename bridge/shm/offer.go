@@ -143,7 +143,7 @@ func (h Handle) forC() (c C.segment_handle, err error) {
 }
 
 func (r receiving) fetchChecked(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpack.Tensor, error) {
-	file, err := take(ctx, h)
+	file, err := fetchFile(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +151,8 @@ func (r receiving) fetchChecked(ctx context.Context, h Handle, spec dlpack.Spec)
 	return openFile(file, h.Offset, &spec, r.copied, false)
 }
 
-// take fetches the descriptor that a handle is for. The caller closes it.
-func take(ctx context.Context, h Handle) (file int, err error) {
+// fetchFile fetches the descriptor that a handle is for. The caller closes it.
+func fetchFile(ctx context.Context, h Handle) (file int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}

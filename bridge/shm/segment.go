@@ -94,7 +94,7 @@ func create(spec dlpack.Spec) (*dlpack.Tensor, error) {
 	var s *C.segment
 	if code := C.segment_create(&s, C.size_t(max(size, 1))); code != 0 {
 		errno := syscall.Errno(code)
-		return nil, &fault{fmt.Sprintf("a segment of %d bytes: %v", size, errno), reason(C.segment_status(code), errno)}
+		return nil, &causedError{fmt.Sprintf("a segment of %d bytes: %v", size, errno), reason(C.segment_status(code), errno)}
 	}
 	bytes, err := lend(s)
 	if err != nil {
@@ -241,14 +241,14 @@ type textOfC []byte
 
 func (t textOfC) c() *C.char { return (*C.char)(unsafe.Pointer(&t[0])) }
 
-// A fault is an error of the C functions: errors.Is finds its cause.
-type fault struct {
+// A causedError is an error of the C functions: errors.Is finds its cause.
+type causedError struct {
 	text  string
 	cause error
 }
 
-func (f *fault) Error() string { return f.text }
-func (f *fault) Unwrap() error { return f.cause }
+func (f *causedError) Error() string { return f.text }
+func (f *causedError) Unwrap() error { return f.cause }
 
 var causes = map[C.core_status]error{
 	C.CORE_ERR_NULL: dlpack.ErrNull, C.CORE_ERR_DTYPE: dlpack.ErrDType, C.CORE_ERR_DEVICE: dlpack.ErrDevice, C.CORE_ERR_LAYOUT: dlpack.ErrLayout,
@@ -273,13 +273,13 @@ func (t textOfC) failure(status C.core_status, tensor C.int64_t, errno error) er
 	if tensor >= 0 {
 		text = fmt.Sprintf("tensor %d: %s", tensor, text)
 	}
-	return &fault{text, reason(status, errno)}
+	return &causedError{text, reason(status, errno)}
 }
 
-// refusal returns the error for an errno of transfer.h, whose text this is.
-func (t textOfC) refusal(code syscall.Errno) error {
+// newError returns the error for an errno of transfer.h, whose text this is.
+func (t textOfC) newError(code syscall.Errno) error {
 	if code == syscall.EPIPE {
-		return &fault{C.GoString(t.c()), code}
+		return &causedError{C.GoString(t.c()), code}
 	}
 	return t.failure(C.segment_status(C.int(code)), -1, code)
 }

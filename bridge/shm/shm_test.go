@@ -384,7 +384,7 @@ func TestABroadcastThatCameCanBeSentOn(t *testing.T) {
 	row := must.Do(x.Narrow(0, 3, 1))(t)
 	defer row.Close()
 	for rows, want := range map[int64]bool{1: true, 100: true, 101: false} {
-		wide := must.Do(row.Broadcast(rows, 1000))(t)
+		wide := must.Do(row.BroadcastTo(rows, 1000))(t)
 		defer wide.Close()
 		require.Equal(t, want, shm.IsShared(wide), "%d rows", rows)
 		a, _ := pair(t)
@@ -417,7 +417,7 @@ func TestCopiesAndOtherMemory(t *testing.T) {
 	c.Close()
 	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{c}), dlpack.ErrClosed)
 	must.Fail(shm.Copy(c))(t, dlpack.ErrClosed)
-	wide := must.Do(numbers(t, 1, 4).Broadcast(5000, 4))(t)
+	wide := must.Do(numbers(t, 1, 4).BroadcastTo(5000, 4))(t)
 	defer wide.Close()
 	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{wide}), "tensor 0: it is a broadcast of 80000 bytes")
 	_, err := shm.New(dlpack.Float32, -1)

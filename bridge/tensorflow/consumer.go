@@ -47,7 +47,7 @@ func Writable() DecodeOption {
 	return func(d decoding) decoding { d.writable = true; return d }
 }
 
-// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to the
+// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment], instead of to the
 // alignment that their elements need. With 1 a tensor whose elements lie in the message as they do in memory always
 // aliases it.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }

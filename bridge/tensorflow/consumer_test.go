@@ -178,7 +178,7 @@ func TestAlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 		}
 	}
 	must.Fail(tensorflow.Decode([]byte("\x08\x01"), tensorflow.Align(3)))(t, dlpack.ErrUnaligned)
-	must.Fail(tensorflow.Decode([]byte("\x08\x01"), tensorflow.Align(2*dlpack.NewAlignment)))(t, dlpack.ErrUnaligned)
+	must.Fail(tensorflow.Decode([]byte("\x08\x01"), tensorflow.Align(2*dlpack.AllocAlignment)))(t, dlpack.ErrUnaligned)
 }
 
 // A complex element needs only the alignment of its two numbers.

@@ -306,8 +306,8 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	if !dtype.valid() {
 		return h, fmt.Errorf("tensorflow: %v is not a type of TensorFlow: %w", dtype, elements.ErrDType)
 	}
-	if len(shape) > layout.MaxRank {
-		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), layout.MaxRank, ErrRank)
+	if len(shape) > layout.MaxPartialRank {
+		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), layout.MaxPartialRank, ErrRank)
 	}
 	h = header{dtype: dtype, shape: shape, dims: sizeDims(shape), bytes: -1}
 	var d int

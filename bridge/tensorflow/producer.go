@@ -159,7 +159,7 @@ func unpack(data, packed []byte, bits int) {
 // Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least until then.
 // Threads: the deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's DLPack does not have,
 // a device other than the CPU, strides that are not row-major without gaps, memory that is not aligned to 64 bytes, or
-// more than [layout.MaxRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
+// more than [layout.MaxPartialRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
 func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 	refuse := func(format string, args ...any) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)
@@ -173,8 +173,8 @@ func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 		return refuse("%v is not a type of TensorFlow's DLPack; Convert makes it another", t.DType())
 	case t.Device().Type != dlpack.CPU:
 		return refuse("memory on %v; copy it to the host first", t.Device())
-	case t.Rank() > layout.MaxRank:
-		return refuse("rank %d is more than %d", t.Rank(), layout.MaxRank)
+	case t.Rank() > layout.MaxPartialRank:
+		return refuse("rank %d is more than %d", t.Rank(), layout.MaxPartialRank)
 	case !t.IsContiguous():
 		return refuse("strides %v of shape %v are not row-major without gaps; Copy makes them so", t.Strides(), t.Shape())
 	case t.RequireAlign(alignment) != nil:

@@ -12,7 +12,7 @@ import (
 // have no meaning.
 //
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
-// [layout.MaxRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
+// [layout.MaxPartialRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
 func DecodeShape(data []byte) (layout.PartialShape, error) {
 	var s shapeProto
 	if err := s.read(reader{data: data}); err != nil {
@@ -82,8 +82,8 @@ func (s *shapeProto) read(r reader) error {
 	for r.next(&f) {
 		switch {
 		case f.num == 2 && f.typ == protowire.BytesType:
-			if s.rank == layout.MaxRank {
-				return newError(f.at, ErrRank, "more than %d dimensions", layout.MaxRank)
+			if s.rank == layout.MaxPartialRank {
+				return newError(f.at, ErrRank, "more than %d dimensions", layout.MaxPartialRank)
 			}
 			size, err := readDim(f.sub())
 			if err != nil {

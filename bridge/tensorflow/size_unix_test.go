@@ -29,7 +29,7 @@ func huge(t *testing.T, n int) []byte {
 func broadcast(t *testing.T, dt dlpack.DataType, n int64) *dlpack.Tensor {
 	one := must.Do(dlpack.New(dt))(t)
 	defer one.Close()
-	all := must.Do(one.Broadcast(n))(t)
+	all := must.Do(one.BroadcastTo(n))(t)
 	t.Cleanup(func() { assert.NoError(t, all.Close()) })
 	return all
 }

@@ -150,10 +150,10 @@ func (s TensorSlice) Equal(o TensorSlice) bool { return slices.Equal(s.extents, 
 
 // Extend returns the slice with whole dimensions added after its own, so that it has the given rank.
 //
-// Errors: [layout.ErrRank] for a rank below that of the slice or above [layout.MaxRank].
+// Errors: [layout.ErrRank] for a rank below that of the slice or above [layout.MaxPartialRank].
 func (s TensorSlice) Extend(rank int) (TensorSlice, error) {
-	if rank < len(s.extents) || rank > layout.MaxRank {
-		return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: rank %d is not in %d to %d: %w", rank, len(s.extents), layout.MaxRank, layout.ErrRank)
+	if rank < len(s.extents) || rank > layout.MaxPartialRank {
+		return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: rank %d is not in %d to %d: %w", rank, len(s.extents), layout.MaxPartialRank, layout.ErrRank)
 	}
 	more := slices.Repeat([]Extent{{0, Full}}, rank-len(s.extents))
 	return TensorSlice{slices.Concat(s.extents, more)}, nil

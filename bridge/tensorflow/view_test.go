@@ -466,7 +466,7 @@ func TestNilMessagesAreRefused(t *testing.T) {
 }
 
 func TestEveryRankTravels(t *testing.T) {
-	for rank := range layout.MaxRank + 1 {
+	for rank := range layout.MaxPartialRank + 1 {
 		shape := make([]int64, rank)
 		for i := range shape {
 			shape[i] = 1

@@ -269,7 +269,7 @@ func (c *call) view(f *Function, data unsafe.Pointer, count int, dtype dlpack.Da
 
 func unaligned(address, align uintptr) error {
 	remedy := "; dlpack.New and Tensor.Align make memory that is"
-	if align > dlpack.NewAlignment {
+	if align > dlpack.AllocAlignment {
 		remedy = ""
 	}
 	return newError(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes%s", address, align, remedy)

@@ -72,7 +72,7 @@
 // # Both forms of a message
 //
 // A message is sent as separate frames, or, after [Message.Pack], as a single frame, which is a copy of all of them.
-// [Socket.Recv] and [Decode] accept both: a message of one frame is in the single-part form.
+// [Socket.Recv] and [Decode] accept both: a message of one frame is in the packed form.
 //
 // # Routing
 //

@@ -54,7 +54,7 @@ func TestEncodeLooksAtEachTensorOnce(t *testing.T) {
 		defer x.Close()
 		ts[i] = x
 		if i%2 == 0 {
-			ts[i], err = x.Broadcast(2) // which becomes a compact copy
+			ts[i], err = x.BroadcastTo(2) // which becomes a compact copy
 			require.NoError(t, err)
 			defer ts[i].Close()
 		}

@@ -31,7 +31,7 @@ type Message struct {
 	owners []*dlpack.Tensor // own the memory of Parts and packed that belongs to the message
 	own    bool             // Close closes Tensors
 	closed bool
-	packed []byte // the single-part form, in the memory of the last owner
+	packed []byte // the packed form, in the memory of the last owner
 }
 
 // Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors, except those that bridge.Encode
@@ -62,7 +62,7 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 	return m, nil
 }
 
-// Pack makes Frames return the single-part form of the message: one frame, which is a copy of all parts. It copies the
+// Pack makes Frames return the packed form of the message: one frame, which is a copy of all parts. It copies the
 // message as it is now; later changes of its fields have no effect. [Message.Close] gives back the memory of the copy.
 //
 // Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; [dlpack.ErrClosed] if a tensor that Encode was given is closed; and
@@ -174,10 +174,10 @@ type receiving struct {
 // belong to the caller alone.
 func Writable() Option { return func(r *receiving) { r.writable = true } }
 
-// Aligned makes tensors whose data is aligned to [dlpack.NewAlignment] bytes. A tensor that is not aligned in its part is copied,
+// Aligned makes tensors whose data is aligned to [dlpack.AllocAlignment] bytes. A tensor that is not aligned in its part is copied,
 // and then has the flag [dlpack.IsCopied] (see [bridge.Align]).
 func Aligned() Option {
-	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.NewAlignment)) }
+	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.AllocAlignment)) }
 }
 
 // Join makes one tensor, in new memory, of each tensor that lies in several parts (see [bridge.Join]).
@@ -185,7 +185,7 @@ func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bri
 
 // Routed makes [Decode] and [Socket.Recv] take the first frame as a routing id, whatever it looks like. Without it the first frame
 // may already be the beginning of the message. In both cases the frames before the first one that looks like a prefix are routing,
-// or before the last one, if that is a message in the single-part form. Recv of a ROUTER socket always works as with Routed.
+// or before the last one, if that is a message in the packed form. Recv of a ROUTER socket always works as with Routed.
 func Routed() Option { return func(r *receiving) { r.router = true } }
 
 // Limit refuses a message whose frames, with 64 bytes for each, take more than n bytes. [Socket.Recv] drops such a message whole, and
@@ -290,7 +290,7 @@ func (r *receiving) routing(frames [][]byte) int {
 		}
 	}
 	if n := len(frames) - 1; n > 0 && isPacked(frames[n]) {
-		return n // the single-part form is the last frame
+		return n // the packed form is the last frame
 	}
 	return min(first, len(frames))
 }
@@ -300,7 +300,7 @@ func isPrefix(frame []byte) bool {
 	return err == nil
 }
 
-// isPacked reports whether a frame begins as a message in the single-part form does.
+// isPacked reports whether a frame begins as a message in the packed form does.
 func isPacked(frame []byte) bool {
 	for inner, err := range tens.DecodeAllFrames(frame) {
 		return err == nil && isPrefix(inner)
@@ -308,7 +308,7 @@ func isPacked(frame []byte) bool {
 	return false
 }
 
-// unpack returns the frames in the single-part form, and the owner of each, which is that of the single-part form. The
+// unpack returns the frames in the packed form, and the owner of each, which is that of the packed form. The
 // owners are nil if it lies in Go memory.
 func unpack(frame []byte, owners []*dlpack.Tensor) ([][]byte, []*dlpack.Tensor, error) {
 	frames, err := tens.DecodeFrames(frame)

@@ -25,7 +25,7 @@ type vector struct {
 		File   string
 	}
 	frames [][]byte
-	single []byte // the single-part form, nil if there is no file of it
+	single []byte // the packed form, nil if there is no file of it
 }
 
 type manifest struct {
@@ -173,7 +173,7 @@ func TestFramesOfAClosedTensorAreRefused(t *testing.T) {
 	require.NoError(t, err, "the parts of a message that was received stay until its Close")
 }
 
-// The parts of a message that was received, and its single-part form, lie in memory that Close gives back.
+// The parts of a message that was received, and its packed form, lie in memory that Close gives back.
 func TestAClosedMessageHasNoFrames(t *testing.T) {
 	frames, single := encoded(t), packed(t)
 	dlpacktest.CheckLeaks(t)

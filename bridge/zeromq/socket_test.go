@@ -230,7 +230,7 @@ func TestLayoutsAndCompactCopies(t *testing.T) {
 	for _, sent := range []*dlpack.Tensor{square, transposed, gaps} {
 		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{sent}))
 		got := must.Do(pull.Recv(deadline(t), zeromq.Aligned()))(t)
-		assert.Zero(t, uintptr(got.Tensors[0].Data())%dlpack.NewAlignment)
+		assert.Zero(t, uintptr(got.Tensors[0].Data())%dlpack.AllocAlignment)
 		assert.Equal(t, sent.Shape(), got.Tensors[0].Shape())
 		want := must.Do(sent.AppendBytes(nil))(t)
 		data := must.Do(got.Tensors[0].AppendBytes(nil))(t)

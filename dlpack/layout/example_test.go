@@ -102,9 +102,9 @@ func ExampleLayout_Expand() {
 	// Output: <nil> shape [1 3 4 1] strides [12 4 1 1] offset 0
 }
 
-func ExampleLayout_Broadcast() {
+func ExampleLayout_BroadcastTo() {
 	l := matrix()
-	fmt.Println(l.Broadcast(2, 3, 4), l)
+	fmt.Println(l.BroadcastTo(2, 3, 4), l)
 	// Output: <nil> shape [2 3 4] strides [0 4 1] offset 0
 }
 
@@ -126,9 +126,9 @@ func ExampleLayout_FlatOuter() {
 	// Output: <nil> shape [3 20] strides [20 1] offset 0
 }
 
-func ExampleLayout_FlatInnerOuter() {
+func ExampleLayout_FlatEnds() {
 	l, _ := layout.New([]int64{2, 3, 4, 5}, nil, nil)
-	fmt.Println(l.FlatInnerOuter(1, 2), l)
+	fmt.Println(l.FlatEnds(1, 2), l)
 	// Output: <nil> shape [6 20] strides [20 1] offset 0
 }
 

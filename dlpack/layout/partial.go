@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// MaxRank is TensorFlow's limit on the number of dimensions. It applies to a [PartialShape] and to the results of
-// [Layout.FlatInner], [Layout.FlatOuter] and [Layout.FlatInnerOuter].
-const MaxRank = 254
+// MaxPartialRank is TensorFlow's limit on the number of dimensions. It applies to a [PartialShape] and to the results of
+// [Layout.FlatInner], [Layout.FlatOuter] and [Layout.FlatEnds].
+const MaxPartialRank = 254
 
 // Unknown stands for a size of a [PartialShape] that is not known.
 const Unknown = -1
@@ -17,7 +17,7 @@ const Unknown = -1
 // A PartialShape holds what is known about a shape: nothing, only the rank, or some or all sizes. The rank of the zero
 // PartialShape is unknown. A PartialShape is immutable; its methods return new ones.
 //
-// It is TensorFlow's PartialTensorShape, with the same text and limits: at most [MaxRank] dimensions and, if all sizes are
+// It is TensorFlow's PartialTensorShape, with the same text and limits: at most [MaxPartialRank] dimensions and, if all sizes are
 // known, a number of elements that fits in 63 bits.
 type PartialShape struct {
 	dims   []int64
@@ -26,15 +26,15 @@ type PartialShape struct {
 
 // NewPartialShape returns a shape of known rank. A size may be [Unknown].
 //
-// Errors: [ErrRank] for more than [MaxRank] dimensions, [ErrNegative] for a size below -1, [ErrOverflow].
+// Errors: [ErrRank] for more than [MaxPartialRank] dimensions, [ErrNegative] for a size below -1, [ErrOverflow].
 func NewPartialShape(dims ...int64) (PartialShape, error) {
 	return partialShape(slices.Clone(dims))
 }
 
 // partialShape is [NewPartialShape] without a copy of dims.
 func partialShape(dims []int64) (PartialShape, error) {
-	if len(dims) > MaxRank {
-		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", len(dims), MaxRank, ErrRank)
+	if len(dims) > MaxPartialRank {
+		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", len(dims), MaxPartialRank, ErrRank)
 	}
 	for d, n := range dims {
 		if n < Unknown {
@@ -66,8 +66,8 @@ func ParsePartialShape(text string) (PartialShape, error) {
 	if strings.TrimSpace(list) == "" {
 		return partialShape(nil)
 	}
-	if n := strings.Count(list, ",") + 1; n > MaxRank {
-		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", n, MaxRank, ErrRank)
+	if n := strings.Count(list, ",") + 1; n > MaxPartialRank {
+		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", n, MaxPartialRank, ErrRank)
 	}
 	var dims []int64
 	for item := range strings.SplitSeq(list, ",") {

@@ -71,7 +71,7 @@ func TestPartialShapesTellWhatIsKnown(t *testing.T) {
 	must.Fail(s.Replace(1, 3))(t, layout.ErrAxis)
 	must.Fail(s.Replace(-1, 0))(t, layout.ErrAxis)
 	must.Fail(s.Replace(1, 0))(t, layout.ErrAxis)
-	must.Fail(s.Replace(0, 0, make([]int64, layout.MaxRank-1)...))(t, layout.ErrRank)
+	must.Fail(s.Replace(0, 0, make([]int64, layout.MaxPartialRank-1)...))(t, layout.ErrRank)
 	must.Fail(layout.NewPartialShape(math.MinInt64))(t, layout.ErrNegative)
 
 	scalar := must.Do(layout.NewPartialShape())(t)

@@ -109,35 +109,35 @@ func complete(shape []int64, count int64) error {
 // FlatInner merges the slowest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [12 5]. If the layout
 // has fewer dimensions, it inserts dimensions of size 1 before them. It is TensorFlow's Tensor::flat_inner_dims.
 //
-// Errors: those of [Layout.FlatInnerOuter].
+// Errors: those of [Layout.FlatEnds].
 func (l *Layout) FlatInner(rank int) error { return l.flat(len(l.Shape)-rank, rank) }
 
 // FlatOuter merges the fastest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [3 20]. If the layout
 // has fewer dimensions, it appends dimensions of size 1. It is TensorFlow's Tensor::flat_outer_dims.
 //
-// Errors: those of [Layout.FlatInnerOuter].
+// Errors: those of [Layout.FlatEnds].
 func (l *Layout) FlatOuter(rank int) error { return l.flat(0, rank) }
 
-// FlatInnerOuter keeps rank dimensions, of which dimension begin is the first: it merges the dimensions before begin into the
+// FlatEnds keeps rank dimensions, of which dimension begin is the first: it merges the dimensions before begin into the
 // first one, and those after the last one into the last one. It is TensorFlow's Tensor::flat_inner_outer_dims. A negative
 // begin does not count from the end.
 //
-// Errors: [ErrRank] for a rank that is not in 1 to [MaxRank], [ErrAxis] if begin is not a dimension, [ErrCopy],
+// Errors: [ErrRank] for a rank that is not in 1 to [MaxPartialRank], [ErrAxis] if begin is not a dimension, [ErrCopy],
 // [ErrOverflow].
-func (l *Layout) FlatInnerOuter(begin, rank int) error {
+func (l *Layout) FlatEnds(begin, rank int) error {
 	if begin < 0 || begin >= len(l.Shape) {
 		return errAxis("flat", begin, len(l.Shape))
 	}
 	return l.flat(begin, rank)
 }
 
-// flat is [Layout.FlatInnerOuter]. If begin is negative, -begin dimensions of size 1 are inserted before the first one.
+// flat is [Layout.FlatEnds]. If begin is negative, -begin dimensions of size 1 are inserted before the first one.
 func (l *Layout) flat(begin, rank int) error {
 	if _, err := l.check(); err != nil {
 		return err
 	}
-	if rank < 1 || rank > MaxRank {
-		return newError(ErrRank, "flat: rank %d is not in 1 to %d", rank, MaxRank)
+	if rank < 1 || rank > MaxPartialRank {
+		return newError(ErrRank, "flat: rank %d is not in 1 to %d", rank, MaxPartialRank)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(rank)

@@ -221,7 +221,7 @@ func TestNervanaViews(t *testing.T) {
 						}
 						err = l.Slice(index...)
 					case "broadcast":
-						err = l.Broadcast(op.Shape...)
+						err = l.BroadcastTo(op.Shape...)
 					case "flip":
 						err = l.Flip(op.Axis)
 					case "expand":
@@ -667,7 +667,7 @@ func TestTensorFlowViews(t *testing.T) {
 			assert.Equal(t, c.Outer, outer.Shape)
 			if c.Begin != nil {
 				both := rowMajor(t, c.Shape)
-				require.NoError(t, both.FlatInnerOuter(*c.Begin, c.NDims))
+				require.NoError(t, both.FlatEnds(*c.Begin, c.NDims))
 				assert.Equal(t, c.InnerOuter, both.Shape)
 			}
 		}

@@ -387,12 +387,12 @@ func (l *Layout) Expand(axes ...int) error {
 	return nil
 }
 
-// Broadcast repeats elements, by giving dimensions a stride of 0, until the layout has the given shape. Dimensions are matched
+// BroadcastTo repeats elements, by giving dimensions a stride of 0, until the layout has the given shape. Dimensions are matched
 // from the last one on; those of size 1 are repeated, and missing ones are added. The shape may have more elements than the
 // memory. Repeated elements must not be written through the view (see [Overlaps]).
 //
 // Errors: [ErrShape], and those of [Count] for the shape.
-func (l *Layout) Broadcast(shape ...int64) error {
+func (l *Layout) BroadcastTo(shape ...int64) error {
 	if _, err := l.check(); err != nil {
 		return err
 	}

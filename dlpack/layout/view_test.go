@@ -173,7 +173,7 @@ var views = []namedView{
 	{"Flip", func(l *layout.Layout) error { return l.Flip(-1) }},
 	{"Squeeze", func(l *layout.Layout) error { return l.Squeeze() }},
 	{"Expand", func(l *layout.Layout) error { return l.Expand(0, -1) }},
-	{"Broadcast", func(l *layout.Layout) error { return l.Broadcast(2, 4, 3, 6, 8) }},
+	{"BroadcastTo", func(l *layout.Layout) error { return l.BroadcastTo(2, 4, 3, 6, 8) }},
 	{"Diagonal", func(l *layout.Layout) error { return l.Diagonal(1, 0, -1) }},
 	{"Windows", func(l *layout.Layout) error { return l.Windows(-1, 3, 2, 1) }},
 	{"Reshape", func(l *layout.Layout) error { return l.Reshape(2, -1, 2, 4) }},
@@ -280,11 +280,11 @@ func TestViewsRefuseWhatIsNone(t *testing.T) {
 		{"expand past the end", base(3), func(l *layout.Layout) error { return l.Expand(2) }, layout.ErrAxis, ""},
 		{"expand twice the same", base(3), func(l *layout.Layout) error { return l.Expand(1, -2) }, layout.ErrAxis,
 			"layout: expand: dimension -2 is named twice"},
-		{"broadcast to another size", base(3), func(l *layout.Layout) error { return l.Broadcast(4) }, layout.ErrShape, ""},
-		{"broadcast of no elements", base(0), func(l *layout.Layout) error { return l.Broadcast(4) }, layout.ErrShape, ""},
-		{"broadcast to fewer dimensions", base(1, 3), func(l *layout.Layout) error { return l.Broadcast(3) }, layout.ErrShape, ""},
-		{"broadcast to a negative size", base(1), func(l *layout.Layout) error { return l.Broadcast(-1) }, layout.ErrNegative, ""},
-		{"broadcast to too many", base(1), func(l *layout.Layout) error { return l.Broadcast(1<<32, 1<<32) }, layout.ErrOverflow, ""},
+		{"broadcast to another size", base(3), func(l *layout.Layout) error { return l.BroadcastTo(4) }, layout.ErrShape, ""},
+		{"broadcast of no elements", base(0), func(l *layout.Layout) error { return l.BroadcastTo(4) }, layout.ErrShape, ""},
+		{"broadcast to fewer dimensions", base(1, 3), func(l *layout.Layout) error { return l.BroadcastTo(3) }, layout.ErrShape, ""},
+		{"broadcast to a negative size", base(1), func(l *layout.Layout) error { return l.BroadcastTo(-1) }, layout.ErrNegative, ""},
+		{"broadcast to too many", base(1), func(l *layout.Layout) error { return l.BroadcastTo(1<<32, 1<<32) }, layout.ErrOverflow, ""},
 		{"diagonal of one dimension", base(3, 3), func(l *layout.Layout) error { return l.Diagonal(0, 1, -1) }, layout.ErrAxis,
 			"layout: diagonal: dimension -1 is named twice"},
 		{"diagonal of no dimension", base(3, 3), func(l *layout.Layout) error { return l.Diagonal(0, 2, 1) }, layout.ErrAxis,
@@ -318,8 +318,8 @@ func TestViewsRefuseWhatIsNone(t *testing.T) {
 			"layout: flat: rank 0 is not in 1 to 254"},
 		{"flat to too many dimensions", base(3), func(l *layout.Layout) error { return l.FlatOuter(math.MaxInt) }, layout.ErrRank, ""},
 		{"flat to as few as there can be", base(3), func(l *layout.Layout) error { return l.FlatInner(math.MinInt) }, layout.ErrRank, ""},
-		{"flat from behind the end", base(3), func(l *layout.Layout) error { return l.FlatInnerOuter(1, 2) }, layout.ErrAxis, ""},
-		{"flat from before the beginning", base(3), func(l *layout.Layout) error { return l.FlatInnerOuter(-1, 2) }, layout.ErrAxis, ""},
+		{"flat from behind the end", base(3), func(l *layout.Layout) error { return l.FlatEnds(1, 2) }, layout.ErrAxis, ""},
+		{"flat from before the beginning", base(3), func(l *layout.Layout) error { return l.FlatEnds(-1, 2) }, layout.ErrAxis, ""},
 		{"flat with a size that overflows", base(0, 1<<32, 1<<32), func(l *layout.Layout) error { return l.FlatOuter(2) }, layout.ErrOverflow, ""},
 		{"flat with gaps", layout.Layout{Shape: []int64{2, 3}, Strides: []int64{4, 1}}, func(l *layout.Layout) error { return l.FlatInner(1) }, layout.ErrCopy, ""},
 		{"bitcast of elements of 0 bytes", base(4), func(l *layout.Layout) error { return l.Bitcast(0, 4) }, layout.ErrShape, ""},
@@ -579,7 +579,7 @@ func fuzzedView(l *layout.Layout, next func() int64) error {
 	case 7:
 		return l.Expand(int(next()))
 	case 8:
-		return l.Broadcast(next(), next(), next())
+		return l.BroadcastTo(next(), next(), next())
 	case 9:
 		return l.Diagonal(next(), int(next()), int(next()))
 	case 10:
@@ -589,7 +589,7 @@ func fuzzedView(l *layout.Layout, next func() int64) error {
 	case 12:
 		return l.FlatInner(int(next()))
 	case 13:
-		return l.FlatInnerOuter(int(next()), int(next()))
+		return l.FlatEnds(int(next()), int(next()))
 	case 14:
 		parts, err := l.Split(int(next()), next(), next())
 		if err == nil {

@@ -1,5 +1,5 @@
 /* message OUT PREFIX HEADER PART...: decodes a ZIO message, whose frames are files, prints its first tensor, and writes a
- * message of the last row of it, as float64, to the file OUT in the single-part form. */
+ * message of the last row of it, as float64, to the file OUT in the packed form. */
 #include <dlbridge.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,7 +58,7 @@ func answer(r io.Reader, w io.Writer) error {
 	return err
 }
 
-// product reads the elements one by one, because the matrix may have any order, and any address in the single-part form.
+// product reads the elements one by one, because the matrix may have any order, and any address in the packed form.
 func product(ts []*dlpack.Tensor) (*dlpack.Tensor, error) {
 	if len(ts) != 2 || ts[0].Rank() != 2 || ts[1].Rank() != 1 || ts[0].Dim(1) != ts[1].Dim(0) || ts[1].Dim(0) == 0 {
 		return nil, fmt.Errorf("product: %s are not a matrix and a vector", ts)

@@ -93,7 +93,7 @@ func Frames(label []byte) [][]byte {
 	return [][]byte{append([]byte("ZIO0TENS"), label...), make([]byte, 24), {1}}
 }
 
-// Pack returns the single-part form of frames.
+// Pack returns the packed form of frames.
 func Pack(frames [][]byte) (data []byte) {
 	for _, frame := range frames {
 		data = append(data, 255)
@@ -103,7 +103,7 @@ func Pack(frames [][]byte) (data []byte) {
 	return data
 }
 
-// Packed returns messages in single-part form that consist of many small frames.
+// Packed returns messages in packed form that consist of many small frames.
 func Packed() map[string][]byte {
 	head := func(more []byte) []byte { return append(Pack(Frames(label(`{`+scalar+`}`, ""))), more...) }
 	return map[string][]byte{

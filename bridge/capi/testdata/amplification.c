@@ -2,7 +2,7 @@
  * size of a frame, and the frame. The program answers each with a line: the number of bytes, and the status.
  *
  *   NAME, NAME_batch    the options of dlb_NAME_decode
- *   message, unpack     the options of dlb_message_decode; the frame is in single-part form
+ *   message, unpack     the options of dlb_message_decode; the frame is in packed form
  *
  * The library is built with the tag dlbridge_fault, and this program is linked with count_memory.c. */
 #include "formats.h"
@@ -18,7 +18,7 @@ static dlb_value values[VALUES];
 static dlb_message *message;
 static dlb_frame *frames;
 
-/* Returns the complete frames of a message in single-part form. */
+/* Returns the complete frames of a message in packed form. */
 static size_t split(unsigned char *data, size_t size, dlb_frame *out) {
   size_t count = 0;
   for (size_t at = 0; at < size; count++) {

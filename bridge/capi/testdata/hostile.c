@@ -694,7 +694,7 @@ static DLManagedTensorVersioned *make_DLManagedTensorVersioned_p(void) { return 
 static __thread DLManagedTensorVersioned *one_element;
 
 static int is_view(void) {
-  static const char *const views[] = {"slice", "index", "transpose", "reshape", "broadcast", "flip", "expand", "squeeze", "contiguous"};
+  static const char *const views[] = {"slice", "index", "transpose", "reshape", "broadcast_to", "flip", "expand", "squeeze", "contiguous"};
   for (size_t i = 0; i < sizeof views / sizeof *views; i++)
     if (of("dlb_tensor_") && strcmp(function + strlen("dlb_tensor_"), views[i]) == 0) return 1;
   return 0;

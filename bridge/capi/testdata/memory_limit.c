@@ -40,7 +40,7 @@ static DLManagedTensorVersioned one_byte(void) {
   };
 }
 
-/* A message of tensors of one byte each, in single-part form. */
+/* A message of tensors of one byte each, in packed form. */
 static dlb_frame encode_many(size_t count) {
   DLManagedTensorVersioned *made = calloc(count, sizeof *made);
   dlb_message_tensor *tensors = calloc(count, sizeof *tensors);

@@ -116,7 +116,7 @@ static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first
   note_elements(expected, 8, view, first);
   int64_t shape[4] = {2};
   memcpy(shape + 1, t->shape, (size_t)t->ndim * sizeof *shape);
-  CHECK_OK(dlb_tensor_broadcast(&view, tensor, t->ndim + 1, shape, &error));
+  CHECK_OK(dlb_tensor_broadcast_to(&view, tensor, t->ndim + 1, shape, &error));
   note_elements(expected, 9, view, first);
   CHECK_OK(dlb_tensor_contiguous(&other, tensor, &error));
   if (dlb_tensor_reshape(&view, other, 1, &any, &error) == DLB_OK) note_elements(expected, 10, view, first);

@@ -53,7 +53,7 @@ static void views(void) {
   end(x);
   CHECK_OK(dlb_tensor_reshape(&x, flat, RANK, ones, &error));
   end(x);
-  CHECK_OK(dlb_tensor_broadcast(&x, flat, RANK, ones, &error));
+  CHECK_OK(dlb_tensor_broadcast_to(&x, flat, RANK, ones, &error));
   end(x);
   CHECK_OK(dlb_tensor_flip(&x, wide, 0, NULL, &error));
   end(x);

@@ -181,7 +181,7 @@ static void frames_out_are_the_frames_in(void) {
     CHECK_INT(1, f.released[i]);
   }
 
-  /* The single-part form: one frame, which is released once, with the last of its views. */
+  /* The packed form: one frame, which is released once, with the last of its views. */
   int released = 0;
   dlb_frame whole = {packed.data, packed.size, count_release, &released, DLB_FRAME_WRITABLE};
   CHECK_OK(dlb_message_decode_packed(&m, &whole, 0, &error));
@@ -251,7 +251,7 @@ static void all_frames_come_and_go_at_once(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Messages in the single-part form, one after another, are read one by one. Each message has a share of the frame. */
+/* Messages in the packed form, one after another, are read one by one. Each message has a share of the frame. */
 static void messages_are_read_one_after_another(void) {
   enum { COUNT = 3 };
   fixture f;
@@ -317,7 +317,7 @@ static void messages_are_read_one_after_another(void) {
   free(data);
   one.release(one.ctx);
 
-  /* A part that begins as a prefix header does has no single-part form. */
+  /* A part that begins as a prefix header does has no packed form. */
   static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
   dlb_frame part = {"ZIO0TENS", 8, NULL, NULL, 0};
   CHECK_OK(dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, &part, 1, &error));

@@ -1,7 +1,7 @@
 /* Decodes messages that other programs have written. The standard input lists them with the expected results:
  *
  *   message NAME packed? message-only? FRAMES
- *   FILE                                       for each frame, or one for the single-part form
+ *   FILE                                       for each frame, or one for the packed form
  *   refused                                    or
  *   tensors COUNT                              and for each tensor
  *   PART CODE BITS LANES OFFSET NDIM SHAPE... STRIDES...
@@ -113,7 +113,7 @@ static void check_tensors(const dlb_message *m) {
   free(out);
 }
 
-/* Checks that the frames of a message are those it was decoded from, and that its single-part form decodes to the same. */
+/* Checks that the frames of a message are those it was decoded from, and that its packed form decodes to the same. */
 static void check_frames(const dlb_message *m, const dlb_frame *frames, size_t count, int packed) {
   dlb_frame whole;
   REQUIRE(dlb_message_encode_packed(&whole, m, NULL) == DLB_OK);

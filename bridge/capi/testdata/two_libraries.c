@@ -1,4 +1,4 @@
-/* A process that loads libdlbridge_tensor.so and libdlbridge.so has one C half, whichever is loaded first, and whether their
+/* A process that loads libdlbridge_tensor.so and libdlbridge.so has one copy of the C code, whichever is loaded first, and whether their
  * symbols are local or global. The arguments are the two libraries in the order in which to load them, and how. Compiled
  * with LINKED, the program is linked to libdlbridge_tensor.so, and loads libdlbridge.so as a plugin does. */
 #include "check.h"

@@ -31,7 +31,7 @@ static const struct {
     {"Slice", NULL, NULL},
     {"Index", dlb_tensor_index, NULL},
     {"Reshape", dlb_tensor_reshape, NULL},
-    {"Broadcast", dlb_tensor_broadcast, NULL},
+    {"BroadcastTo", dlb_tensor_broadcast_to, NULL},
     {"Transpose", NULL, dlb_tensor_transpose},
     {"Flip", NULL, dlb_tensor_flip},
     {"Squeeze", NULL, dlb_tensor_squeeze},
@@ -138,7 +138,7 @@ static void every_view_shares_the_memory(void) {
   CHECK_OK(dlb_tensor_index(&views[4], t, 1, one, &error));
   CHECK_OK(dlb_tensor_transpose(&views[5], t, 0, NULL, &error));
   CHECK_OK(dlb_tensor_reshape(&views[6], t, 1, flat, &error));
-  CHECK_OK(dlb_tensor_broadcast(&views[7], t, 3, many, &error));
+  CHECK_OK(dlb_tensor_broadcast_to(&views[7], t, 3, many, &error));
   CHECK_OK(dlb_tensor_flip(&views[8], t, 1, axis, &error));
   CHECK_OK(dlb_tensor_expand(&views[9], t, 1, axis, &error));
   CHECK_OK(dlb_tensor_squeeze(&views[10], t, 0, NULL, &error));
@@ -205,10 +205,10 @@ static void views_keep_the_flags_of_go(void) {
 
   /* A broadcast that repeats nothing can be written. So can a view of a broadcast as little as the broadcast. */
   t = lend(bytes, UINT8, 2, column, NULL, 0, &released);
-  CHECK_OK(dlb_tensor_broadcast(&view, t, 2, column, &error));
+  CHECK_OK(dlb_tensor_broadcast_to(&view, t, 2, column, &error));
   CHECK_INT(0, view->flags);
   dlb_tensor_release(view);
-  CHECK_OK(dlb_tensor_broadcast(&view, t, 2, wide, &error));
+  CHECK_OK(dlb_tensor_broadcast_to(&view, t, 2, wide, &error));
   CHECK_INT(READ_ONLY, view->flags);
   CHECK_OK(dlb_tensor_index(&again, view, 0, NULL, &error));
   CHECK_INT(READ_ONLY, again->flags);

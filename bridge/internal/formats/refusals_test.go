@@ -25,9 +25,9 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	const size = 1<<47 - 1<<30 // of which there is less to be had, though it could be addressed
 	one := must.Do(dlpack.FromSlice([]uint8{1}))(t)
 	defer one.Close()
-	wide := must.Do(one.Broadcast(size))(t)
+	wide := must.Do(one.BroadcastTo(size))(t)
 	defer wide.Close()
-	closed := must.Do(one.Broadcast(size))(t)
+	closed := must.Do(one.BroadcastTo(size))(t)
 	closed.Close()
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{size}, Code: uint8(dlpack.CodeUInt), Bits: 8, Lanes: 1})
 	device := must.Do(dlpack.Import(p.Managed()))(t)

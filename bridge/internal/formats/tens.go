@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens/tenstest"
 )
 
-// TENS is the row of package bridge. Its bytes are a message in single-part form.
+// TENS is the row of package bridge. Its bytes are a message in packed form.
 var TENS = add(Format{
 	Folder:  "bridge",
 	Title:   "TENS",

@@ -96,12 +96,12 @@ func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, alig
 }
 
 // CheckAlign returns an error unless n is an alignment that an option may ask for: 0, which stands for the alignment that
-// the elements need, or a power of two up to [dlpack.NewAlignment].
+// the elements need, or a power of two up to [dlpack.AllocAlignment].
 //
 // Errors, without a prefix: [dlpack.ErrUnaligned].
 func CheckAlign(n int) error {
-	if n < 0 || n > dlpack.NewAlignment || n&(n-1) != 0 {
-		return fmt.Errorf("alignment to %d bytes, which is not a power of two up to %d: %w", n, dlpack.NewAlignment, dlpack.ErrUnaligned)
+	if n < 0 || n > dlpack.AllocAlignment || n&(n-1) != 0 {
+		return fmt.Errorf("alignment to %d bytes, which is not a power of two up to %d: %w", n, dlpack.AllocAlignment, dlpack.ErrUnaligned)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func View(source *dlpack.Tensor, s dlpack.Spec, copied bool) (*dlpack.Tensor, er
 }
 
 // OwnTensor returns a tensor of the type and shape of s in new C memory, to which put writes the elements. It is
-// aligned to [dlpack.NewAlignment], and read-only if s is.
+// aligned to [dlpack.AllocAlignment], and read-only if s is.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: as [dlpack.Tensor.Copy] and
 // put.

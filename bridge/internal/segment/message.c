@@ -307,25 +307,25 @@ static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, 
 }
 
 /* Returns the error for bytes that must be neither mapped nor copied. */
-static core_status check_need(const need *n, const char *what, uint64_t size, uint64_t copied, char *text, size_t text_size) {
+static core_status check_need(const need *n, const char *what, uint64_t size, uint64_t copy_unsealed, char *text, size_t text_size) {
   if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
   if (n->fixed && !n->read_only && !n->writable)
     return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
-  if (n->fixed || size <= copied) return CORE_OK;
+  if (n->fixed || size <= copy_unsealed) return CORE_OK;
   return FAIL(CORE_ERR_ARGUMENT,
               "%s: another process can make it smaller at any time, so that its %" PRIu64
               " bytes must be copied, which the caller must allow (CopyUnsealed in Go, copy_unsealed= in Python); %" PRIu64 " are allowed",
-              what, size, copied);
+              what, size, copy_unsealed);
 }
 
 /* Maps those bytes of segment `number` of a message that its tensors need; the number is -1 for the only file. If the file can become
- * smaller, copies them instead; *copied is the number of bytes that may still be copied. Takes over the descriptor, also after an
+ * smaller, copies them instead; *copy_unsealed is the number of bytes that may still be copied. Takes over the descriptor, also after an
  * error. */
-static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copied, char *text, size_t text_size) {
+static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copy_unsealed, char *text, size_t text_size) {
   char what[64] = "its file";
   if (number >= 0) snprintf(what, sizeof what, "segment %d", number);
   const uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
-  const core_status status = check_need(n, what, size, *copied, text, text_size);
+  const core_status status = check_need(n, what, size, *copy_unsealed, text, text_size);
   if (status != CORE_OK) {
     segment_discard(file);
     return status;
@@ -334,7 +334,7 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   if (n->fixed) {
     code = segment_map(out, file, start, size, n->read_only);
   } else {
-    *copied -= size;
+    *copy_unsealed -= size;
     code = segment_copy(out, file, start, size);
     if (code == EINVAL) return FAIL(CORE_ERR_ARGUMENT, "%s: it became smaller while it was copied", what);
   }
@@ -353,12 +353,12 @@ static core_status inbox_room(segment_inbox *out, size_t tensors, size_t mapping
 
 /* Maps all segments and sets the addresses of the tensors. Takes over all descriptors. If `status` is an error already, or a
  * mapping fails, it frees everything, closes all descriptors and returns the error. */
-static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copied, core_status status,
+static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copy_unsealed, core_status status,
                            char *text, size_t text_size) {
   int given = 0;
   for (size_t i = 0; i < count; i++) {
     if (status != CORE_OK) segment_discard(files[i]);
-    else status = map_one(&out->mappings[i], files[i], &needs[i], count == 1 ? -1 : (int)i, &copied, text, text_size);
+    else status = map_one(&out->mappings[i], files[i], &needs[i], count == 1 ? -1 : (int)i, &copy_unsealed, text, text_size);
     if (status == CORE_OK) given++;
   }
   out->mapping_count = given;
@@ -380,7 +380,7 @@ static core_status map_all(segment_inbox *out, const need *needs, const int *fil
   return CORE_OK;
 }
 
-core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copied,
+core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copy_unsealed,
                            int64_t *failed, char *text, size_t text_size) {
   need *needs = NULL;
   uint32_t tensors = 0, segments = 0;
@@ -419,7 +419,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
   }
   if (status == CORE_OK && size > SEGMENT_FIRST && size > (size_t)(at - data))
     status = FAIL(CORE_ERR_ARGUMENT, "%zu bytes follow the description of the last tensor", size - (size_t)(at - data));
-  status = map_all(out, needs, files, file_count, copied, status, text, text_size);
+  status = map_all(out, needs, files, file_count, copy_unsealed, status, text, text_size);
   free(needs);
   return status;
 }
@@ -454,7 +454,7 @@ core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, 
   return check_place(&t, message_flags(flags), &n, text, text_size);
 }
 
-core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted, char *text,
+core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copy_unsealed, int trusted, char *text,
                          size_t text_size) {
   need n = {0};
   core_status status = CORE_OK;
@@ -469,7 +469,7 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
     n.fixed |= trusted;
     status = check_place(out->tensors, message_flags(flags), &n, text, text_size);
   }
-  return map_all(out, &n, &file, 1, copied, status, text, text_size);
+  return map_all(out, &n, &file, 1, copy_unsealed, status, text, text_size);
 }
 
 /* segment_read_only without `done`. */

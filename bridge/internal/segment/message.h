@@ -79,9 +79,9 @@ CORE_API core_status segment_message_size(size_t *whole, const char *first, size
 
 /* Maps the segments of a message, whose bytes and descriptors another process has sent, and describes the tensors in them.
  * Takes over the descriptors, also after an error. A file that another process can make smaller is copied instead; more than
- * `copied` bytes of copies are an error. *failed and the text are set as by segment_pack. After an error *out is empty. */
+ * `copy_unsealed` bytes of copies are an error. *failed and the text are set as by segment_pack. After an error *out is empty. */
 CORE_API core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count,
-                                    uint64_t copied, int64_t *failed, char *text, size_t text_size);
+                                    uint64_t copy_unsealed, int64_t *failed, char *text, size_t text_size);
 
 /* Checks whether a tensor lies within a segment of `size` bytes. The element with all indices 0 is tensor->byte_offset bytes after
  * the beginning of the segment. segment_open makes the same check later, with the size that the kernel reports. */
@@ -90,7 +90,7 @@ CORE_API core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64
 /* Does what segment_unpack does for one tensor with elements, whose description did not come in a message. tensor->byte_offset is
  * its offset in the segment, its strides may be NULL, and its data and device are ignored. `file` is the descriptor, which is
  * taken over. With `trusted`, a file that another process can make smaller is mapped instead of copied. */
-CORE_API core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted,
+CORE_API core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copy_unsealed, int trusted,
                                   char *text, size_t text_size);
 
 /* Makes a read-only tensor on a second mapping of the memory of `tensor`, which must be in a segment or in a file that is mapped

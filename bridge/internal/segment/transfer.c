@@ -70,11 +70,11 @@ int segment_receive_step(int fd, segment_arrival *a, char *text, size_t text_siz
   return failed;
 }
 
-core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint64_t copied, int64_t *failed, char *text,
+core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint64_t copy_unsealed, int64_t *failed, char *text,
                                    size_t text_size) {
   const size_t files = a->file_count;
   a->file_count = 0;
-  return segment_unpack(out, a->rest != NULL ? a->rest : a->first, a->size, a->files, files, copied, failed, text, text_size);
+  return segment_unpack(out, a->rest != NULL ? a->rest : a->first, a->size, a->files, files, copy_unsealed, failed, text, text_size);
 }
 
 void segment_arrival_end(segment_arrival *a) {

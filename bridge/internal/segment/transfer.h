@@ -32,7 +32,7 @@ typedef struct {
 CORE_API int segment_receive_step(int fd, segment_arrival *a, char *text, size_t text_size);
 
 /* Calls segment_unpack with a complete message. The caller still calls segment_arrival_end. */
-CORE_API core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint64_t copied, int64_t *failed, char *text,
+CORE_API core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint64_t copy_unsealed, int64_t *failed, char *text,
                                             size_t text_size);
 
 /* Frees a message, and closes the descriptors that have arrived and were not unpacked. */

@@ -251,7 +251,7 @@ def encode(
 
 
 def encode_frames(frames: Sequence[Buffer]) -> bytes:
-    """Returns the single-part form of the frames of a message.
+    """Returns the packed form of the frames of a message.
 
         >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
         >>> len(dlbridge.tens.decode_frames(data))
@@ -263,7 +263,7 @@ def encode_frames(frames: Sequence[Buffer]) -> bytes:
 
 
 def decode_frames(data: Buffer) -> list[memoryview]:
-    """Returns the frames of a message in single-part form. They alias `data`, a bytes-like object.
+    """Returns the frames of a message in packed form. They alias `data`, a bytes-like object.
 
     All empty frames are the same memoryview. Errors: ValueError if `data` is not a message, or if another message follows it
     (`decode_all` reads several).
@@ -278,13 +278,13 @@ def decode_frames(data: Buffer) -> list[memoryview]:
 def decode_all(
     data: Buffer, *, message_only: bool = False, join: bool = False, limit: int = LIMIT
 ) -> Iterator[Message]:
-    """Returns an iterator that decodes the consecutive messages in `data`, a bytes-like object, each in single-part form.
+    """Returns an iterator that decodes the consecutive messages in `data`, a bytes-like object, each in packed form.
 
         >>> data = b"".join(dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(n)])) for n in (2, 3))
         >>> [message.tensors[0].shape for message in dlbridge.tens.decode_all(data)]
         [(2,), (3,)]
 
-    The single-part form does not say where a message ends: a frame behind the first two that begins with `ZIO` and a digit from 0
+    The packed form does not say where a message ends: a frame behind the first two that begins with `ZIO` and a digit from 0
     to 8, and has at least 8 bytes, is the prefix of the next message.
 
     Ownership, limit and errors of each message are those of `decode`. A message that is malformed, or exceeds the limit, raises its error

@@ -1,4 +1,4 @@
-"""Handles of segments, which travel over any transport: the functions `handle`, `fetch`, `offer_parts` and `fetch_parts` of `shm`."""
+"""Handles of segments, which travel over any transport: the functions `offer`, `fetch`, `offer_parts` and `fetch_parts` of `shm`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def milliseconds_of(timeout: float, what: str) -> int:
     return ceil(min(_seconds(timeout, what), 1e9) * 1000)
 
 
-def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -> dict[str, Any]:
+def offer(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -> dict[str, Any]:
     """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds, and returns what that process
     passes to `fetch`: a dict that JSON can represent, of less than 200 bytes, which travels over any transport on the machine, within one
     network namespace.
@@ -122,13 +122,13 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for a tensor without elements, and for a timeout
     that is not more than 0.
 
-        >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.arange(3)))
+        >>> h = dlbridge.shm.offer(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
         <dlbridge.Tensor, int64(3,), read-only: [0, 1, 2]>
     """
-    milliseconds = milliseconds_of(timeout, "handle")
-    if not _is_row_major(checked(tensor, "handle")):
-        raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
+    milliseconds = milliseconds_of(timeout, "offer")
+    if not _is_row_major(checked(tensor, "offer")):
+        raise BufferError("dlbridge: shm: offer: the tensor is not row-major; shm.copy makes a copy that is")
     name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
@@ -136,7 +136,7 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
 def fetch(
     handle: Mapping[str, Any], shape: int | Sequence[int], dtype: Any, /, *, timeout: float = 5.0, copy_unsealed: int = 0
 ) -> Tensor:
-    """Returns a row-major Tensor in the segment of a handle, which `handle`, Go's shm.Offer or C's dlb_shm_offer has made, in another
+    """Returns a row-major Tensor in the segment of a handle, which `offer`, Go's shm.Offer or C's dlb_shm_offer has made, in another
     process or this one. Elements smaller than a byte are read as packed.
 
     `timeout` is in seconds. What the handle says is checked against what the kernel says. A shape that does not fit the size in the
@@ -147,7 +147,7 @@ def fetch(
     user; ValueError for a handle or a shape that does not fit the segment; OSError. After an error nothing is mapped, and no descriptor is
     open.
 
-        >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.eye(2)))
+        >>> h = dlbridge.shm.offer(dlbridge.shm.copy(np.eye(2)))
         >>> dlbridge.shm.fetch(h, (2, 2), "float64").tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -194,14 +194,14 @@ class _Handle:
 
 def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly: bool = True) -> list[memoryview]:
     """Returns the frames of a TENS message, such as those of `tens.encode`, without the payload parts that lie in segments. These parts
-    are offered to one receiver, as by `handle`, for `timeout` seconds, so that a message of some hundred bytes carries tensors of any
+    are offered to one receiver, as by `offer`, for `timeout` seconds, so that a message of some hundred bytes carries tensors of any
     size.
 
     In the label, a tensor without its part has the packing "shm" and the attribute "shm", its handle. The receiver calls `fetch_parts`,
     or in Go shm.FetchTensors; readers that know neither refuse the tensor. Tensors in several parts (spread) keep their parts. The
     rest of the label stays as it is.
 
-    Ownership: as `handle`. Errors: those of `tens.decode` for frames that are not a message; those of `handle`, before anything is
+    Ownership: as `offer`. Errors: those of `tens.decode` for frames that are not a message; those of `offer`, before anything is
     offered.
 
         >>> frames = dlbridge.tens.encode([dlbridge.shm.copy(np.arange(100_000))])

@@ -165,7 +165,7 @@ def send(
     libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
     the part is sent; nobody should write to it before. With `track` the result is a `Tracker`, which reports when libzmq has let go of
     all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper.
-    With `packed` the message is one frame, the single-part form, which is a copy, and the only form for sockets without multipart
+    With `packed` the message is one frame, the packed form, which is a copy, and the only form for sockets without multipart
     messages, such as zmq.CLIENT. `routing` has frames to send before the message: those of `Message.routing`, on a ROUTER. `flags`
     are those of the socket, such as zmq.DONTWAIT.
 
@@ -265,7 +265,7 @@ def recv(
     limit: int = LIMIT,
     flags: int = 0,
 ) -> Any:
-    """Receives a message on a socket of pyzmq, in several frames or in the single-part form, and decodes it, as `decode` does.
+    """Receives a message on a socket of pyzmq, in several frames or in the packed form, and decodes it, as `decode` does.
 
     Parts of at least 16 KiB stay in libzmq's memory, which the tensors keep alive, and smaller ones are copied. libzmq aligns parts to 8
     bytes at most, and often not at all: `aligned` copies those that do not begin at a multiple of 256 bytes. Tensors are read-only
@@ -665,7 +665,7 @@ def _is_prefix(frame: Any) -> bool:
 
 
 def _is_packed(frame: Any) -> bool:
-    """Reports whether a frame begins as a message in the single-part form does, with the size of the prefix."""
+    """Reports whether a frame begins as a message in the packed form does, with the size of the prefix."""
     return _is_prefix(frame[5:] if len(frame) > 0 and frame[0] == 255 else frame[1:])
 
 

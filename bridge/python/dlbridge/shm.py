@@ -6,7 +6,7 @@ last of these users is gone, this process holds the segment no longer.
 
 `send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. Pickled by
 multiprocessing, for a queue, a pipe or the arguments of a process, a tensor is handed over too, without a copy. The other process may
-then write to it, unless the tensor is read-only (`readonly`). For other transports, `handle` makes a small dict from which `fetch` makes
+then write to it, unless the tensor is read-only (`readonly`). For other transports, `offer` makes a small dict from which `fetch` makes
 the tensor again, and `offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
 
 The first hand-over of a segment decides whether other processes may write to it. From then on, in all processes, to hand over any tensor
@@ -43,13 +43,13 @@ from typing import Any
 from . import _core, _dtypes, _pickle  # noqa: F401 # _dtypes: loaded now, because a process that pickles may have no descriptor left
 from ._core import Tensor, from_dlpack
 
-if not hasattr(_core, "shm_empty"):
+if not hasattr(_core, "shm_zeros"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
 from . import _offers
-from ._offers import checked, fetch, fetch_parts, handle, milliseconds_of, offer_parts
+from ._offers import checked, fetch, fetch_parts, milliseconds_of, offer, offer_parts
 
-__all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "pickle_timeout", "readonly", "recv", "send"]
+__all__ = ["attach", "copy", "exit_timeout", "fetch", "fetch_parts", "is_shared", "offer", "offer_parts", "pickle_timeout", "readonly", "recv", "send", "zeros"]
 
 exit_timeout: float = 5.0
 """For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
@@ -64,22 +64,22 @@ not sent), for the tasks of a pool that is left early (`imap`), and for those of
 wait longer in their queue (`math.inf`: until this process ends), and to less if many are dropped."""
 
 
-def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
+def zeros(shape: int | Sequence[int], dtype: Any) -> Tensor:
     """Returns a row-major, writable Tensor of zeros in a new segment. The arguments are those of `dlbridge.empty`.
 
     Errors: those of `dlbridge.empty`; OSError if the process has too many descriptors, or may not make so large a file
     (RLIMIT_FSIZE); MemoryError, also for a segment that is larger than the memory of the machine.
 
-        >>> dlbridge.shm.empty((2, 3), "int8").tolist()
+        >>> dlbridge.shm.zeros((2, 3), "int8").tolist()
         [[0, 0, 0], [0, 0, 0]]
     """
-    return _core.shm_empty(shape, dtype)
+    return _core.shm_zeros(shape, dtype)
 
 
 def copy(producer: Any, /) -> Tensor:
     """Returns a row-major copy of any DLPack producer, such as an array, in a new segment.
 
-    Errors: those of `from_dlpack` and `empty`.
+    Errors: those of `from_dlpack` and `zeros`.
 
         >>> dlbridge.shm.copy(np.arange(3)).tolist()
         [0, 1, 2]
@@ -131,7 +131,7 @@ def is_shared(tensor: Tensor, /) -> bool:
     It is False for a tensor without elements, for a broadcast of more bytes than its segment, and for a tensor on the memory of an
     object that `attach` has mapped: others would have to copy that, because the object can become smaller.
 
-        >>> dlbridge.shm.is_shared(dlbridge.shm.empty(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
+        >>> dlbridge.shm.is_shared(dlbridge.shm.zeros(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
         (True, False)
     """
     return _core.shm_is_shared(checked(tensor, "is_shared"))
@@ -145,7 +145,7 @@ def readonly(tensor: Tensor, /) -> Tensor:
 
     Ownership: the result keeps the memory of the tensor. Errors: BufferError for private memory; `copy` copies it into a segment.
 
-        >>> dlbridge.shm.readonly(dlbridge.shm.empty(3, "int8"))
+        >>> dlbridge.shm.readonly(dlbridge.shm.zeros(3, "int8"))
         <dlbridge.Tensor, int8(3,), read-only: [0, 0, 0]>
     """
     return _core.shm_readonly(checked(tensor, "readonly"))

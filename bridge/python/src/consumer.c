@@ -357,16 +357,16 @@ int refuse_masked(module_state *state, PyObject *array, const char *place) {
   return kind_of(state, array).masked ? refuse_mask(state, array, place) : 0;
 }
 
-enum { NO, YES, WILL_NOT_SAY };
+enum { FALSE_, TRUE_, RAISED };
 
-/* Returns the truth value of an answer, which is taken over: NO or YES, WILL_NOT_SAY if asking has raised an Exception,
+/* Returns the truth value of an answer, which is taken over: FALSE_ or TRUE_, RAISED if asking has raised an Exception,
  * as types that imitate PyTorch's may do, or -1 with any other exception. */
 static int answer(PyObject *said) {
   int yes = said == NULL ? -1 : PyObject_IsTrue(said);
   Py_XDECREF(said);
   if (yes >= 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return yes;
   PyErr_Clear();
-  return WILL_NOT_SAY;
+  return RAISED;
 }
 
 static int says_negative(module_state *state, PyObject *producer) {
@@ -392,11 +392,11 @@ static PyObject *plain_tensors(PyObject *producer) {
   return context;
 }
 
-/* Returns whether a tensor is a negative view: NO, YES or WILL_NOT_SAY, or -1 with an exception. The elements of a negative view
+/* Returns whether a tensor is a negative view: FALSE_, TRUE_ or RAISED, or -1 with an exception. The elements of a negative view
  * have the wrong sign in memory, and PyTorch's __dlpack__ does not check for it. */
 static int is_negative(module_state *state, PyObject *producer) {
   int negative = says_negative(state, producer);
-  PyObject *context = negative == WILL_NOT_SAY ? plain_tensors(producer) : NULL;
+  PyObject *context = negative == RAISED ? plain_tensors(producer) : NULL;
   if (context == NULL) return negative;
   negative = says_negative(state, producer);
   PyObject *type, *value, *traceback;
@@ -418,7 +418,7 @@ static void explain_conjugate(module_state *state, PyObject *producer) {
     conjugate = answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL));
     PyErr_Clear();
   });
-  if (conjugate == YES)
+  if (conjugate == TRUE_)
     PyErr_SetString(PyExc_BufferError,
                     "dlbridge: from_dlpack: the tensor has the conjugate bit set, use tensor.resolve_conj()");
 }
@@ -426,7 +426,7 @@ static void explain_conjugate(module_state *state, PyObject *producer) {
 /* Returns a Tensor by the C exchange API of a type. NULL without an exception means that __dlpack__ must be called: it
  * raises the reason of a refusal, for gradients and conjugate views for example, and synchronises with devices. */
 static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject *producer) {
-  if (kind.lazy && answer(PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD])) != NO) return NULL;
+  if (kind.lazy && answer(PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD])) != FALSE_) return NULL;
   DLManagedTensorVersioned *managed = NULL;
   if (kind.api->managed_tensor_from_py_object_no_sync(producer, &managed) != 0 || managed == NULL) {
     PyErr_Clear();
@@ -435,7 +435,7 @@ static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject 
   if (managed->version.major == DLPACK_MAJOR_VERSION &&
       (!core_host_readable(managed->dl_tensor.device.device_type) ||
        (kind.lazy && managed->dl_tensor.dtype.code == kDLComplex &&
-        answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL)) != NO))) {
+        answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL)) != FALSE_))) {
     release_quietly(managed);
     return NULL;
   }
@@ -494,12 +494,12 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
   } else {
     producer_kind kind = kind_of(state, producer);
     if (kind.masked && refuse_mask(state, producer, "from_dlpack") < 0) return NULL;
-    int negative = kind.lazy ? is_negative(state, producer) : NO;
-    if (negative == YES)
+    int negative = kind.lazy ? is_negative(state, producer) : FALSE_;
+    if (negative == TRUE_)
       PyErr_SetString(PyExc_BufferError,
                       "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
-    if (negative < 0 || negative == YES) return NULL;
-    if (negative == NO && kind.api != NULL && device == NULL && copy < 0) {
+    if (negative < 0 || negative == TRUE_) return NULL;
+    if (negative == FALSE_ && kind.api != NULL && device == NULL && copy < 0) {
       self = take_exchanged(state, kind, producer);
       if (self != NULL || PyErr_Occurred()) return self;
     }
@@ -549,7 +549,7 @@ DLManagedTensorVersioned *export_producer(module_state *state, PyObject *produce
   if (tensor != NULL) {
     managed = tensor_export(tensor);
     share = tensor->share;
-    core_share_take(share);
+    core_share_retain(share);
     Py_DECREF((PyObject *)tensor);
   } else if (share != NULL) {
     TURN_BEGIN();

@@ -339,7 +339,7 @@ PyObject *tensor_on_release(PyObject *tensor, PyObject *function);
 int64_t live_imports(void);
 
 /* ---- shm.c */
-PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *shm_zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *shm_copy(PyObject *module, PyObject *tensor);
 PyObject *shm_recv(PyObject *module, PyObject *args);
 PyObject *shm_send(PyObject *module, PyObject *args);

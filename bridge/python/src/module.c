@@ -98,7 +98,7 @@ static PyMethodDef functions[] = {
     {"value_encode", POSITIONAL(value_encode), NULL},
     {"value_check", POSITIONAL(value_check), NULL},
 #ifdef __linux__
-    {"shm_empty", FASTCALL(shm_empty), NULL},
+    {"shm_zeros", FASTCALL(shm_zeros), NULL},
     {"shm_copy", shm_copy, METH_O, NULL},
     {"shm_recv", shm_recv, METH_VARARGS, NULL},
     {"shm_send", shm_send, METH_VARARGS, NULL},

@@ -53,7 +53,7 @@ static PyObject *raise_shm(core_status status, int64_t tensor, const char *text)
   return PyErr_Format(type, "dlbridge: shm: %s%s", which, text);
 }
 
-PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+PyObject *shm_zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   module_state *state = PyModule_GetState(module);
   int64_t shape[CORE_RANK_MAX];
   core_extent extent;
@@ -116,7 +116,7 @@ static PyObject *opened_tensor(void *ctx, size_t index) {
     if (share == NULL) return PyErr_NoMemory();
   } else {
     share = o->shares[t->mapping];
-    core_share_take(share);
+    core_share_retain(share);
   }
   return (PyObject *)tensor_on_share(o->state->tensor_type, share, &t->view, t->flags, 0, &t->extent);
 }
@@ -318,11 +318,11 @@ PyObject *shm_send(PyObject *Py_UNUSED(module), PyObject *args) {
 /* (descriptor of a socket, its timeout, bytes that may be copied) -> list of Tensors */
 PyObject *shm_recv(PyObject *module, PyObject *args) {
   PyObject *timeout;
-  unsigned long long copied;
+  unsigned long long copy_unsealed;
   int code, failed = 0;
   char text[MESSAGE_SIZE];
   deadline d = {.op = "recv"};
-  if (!PyArg_ParseTuple(args, "iOO&", &d.fd, &timeout, byte_count, &copied) || deadline_set(&d, timeout) < 0) return NULL;
+  if (!PyArg_ParseTuple(args, "iOO&", &d.fd, &timeout, byte_count, &copy_unsealed) || deadline_set(&d, timeout) < 0) return NULL;
   segment_arrival arrival = {.size = 0};
   do {
     WITHOUT_GIL(code = segment_receive_step(d.fd, &arrival, text, sizeof text));
@@ -332,7 +332,7 @@ PyObject *shm_recv(PyObject *module, PyObject *args) {
   if (!failed) {
     int64_t tensor;
     core_status status;
-    WITHOUT_GIL(status = segment_arrival_unpack(&in, &arrival, copied, &tensor, text, sizeof text));
+    WITHOUT_GIL(status = segment_arrival_unpack(&in, &arrival, copy_unsealed, &tensor, text, sizeof text));
     failed = status != CORE_OK;
     if (failed) raise_shm(status, tensor, text);
   }
@@ -389,7 +389,7 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   long long milliseconds;
   if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
   if (((Tensor *)tensor)->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
-    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: handle: each element has a byte of its own, and fetch would read them as packed; "
+    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: offer: each element has a byte of its own, and fetch would read them as packed; "
                                            "send them, or offer shm.copy(t.convert(\"int8\")) or a copy in another type of whole bytes");
   char text[MESSAGE_SIZE];
   segment_place place;
@@ -454,12 +454,12 @@ static int fetch(const segment_handle *h, deadline *d, double seconds) {
 }
 
 /* Returns the Tensor that `view` describes in a file, whose descriptor it takes over. */
-static PyObject *open_file(PyObject *module, int file, const DLTensor *view, int writable, unsigned long long copied, int trusted) {
+static PyObject *open_file(PyObject *module, int file, const DLTensor *view, int writable, unsigned long long copy_unsealed, int trusted) {
   char text[MESSAGE_SIZE];
   segment_inbox in;
   core_status status;
   const uint64_t flags = writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
-  WITHOUT_GIL(status = segment_open(&in, view, flags, file, copied, trusted, text, sizeof text));
+  WITHOUT_GIL(status = segment_open(&in, view, flags, file, copy_unsealed, trusted, text, sizeof text));
   if (status != CORE_OK) return raise_shm(status, -1, text);
   return only_tensor(PyModule_GetState(module), &in);
 }
@@ -498,7 +498,7 @@ PyObject *shm_check_handle(PyObject *Py_UNUSED(module), PyObject *args) {
 PyObject *shm_fetch(PyObject *module, PyObject *args) {
   const char *socket, *token;
   Py_ssize_t socket_size, token_size;
-  unsigned long long offset, size, copied;
+  unsigned long long offset, size, copy_unsealed;
   PyObject *description[2];
   int writable;
   double seconds;
@@ -507,13 +507,13 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
   core_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (!PyArg_ParseTuple(args, "s#s#O&O&OOpdO&", &socket, &socket_size, &token, &token_size, byte_count, &offset, byte_count, &size,
-                        &description[0], &description[1], &writable, &seconds, byte_count, &copied) ||
+                        &description[0], &description[1], &writable, &seconds, byte_count, &copy_unsealed) ||
       parse_empty(description, 2, NULL, &view, &extent) < 0)
     return NULL;
   view.byte_offset = offset;
   if (set_handle(&h, socket, socket_size, token, token_size, &view, size) < 0) return NULL;
   int file = fetch(&h, &(deadline){.raised = 0}, seconds);
-  return file < 0 ? NULL : open_file(module, file, &view, writable, copied, 0);
+  return file < 0 ? NULL : open_file(module, file, &view, writable, copy_unsealed, 0);
 }
 
 static PyObject *unpickle(PyObject *module, PyObject *args, deadline *d) {

@@ -50,7 +50,7 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
   if (PyUnicode_Check(sequence) || PyBytes_Check(sequence) || PyByteArray_Check(sequence) || PyMemoryView_Check(sequence))
     return raise_error(PyExc_TypeError,
                        "dlbridge: %s must be a sequence of bytes-like objects, not %R; tens.decode_frames splits the "
-                       "single-part form of a message",
+                       "packed form of a message",
                        what, Py_TYPE(sequence));
   PyObject *list = private_list(sequence);
   if (list == NULL) return -1;
@@ -111,7 +111,7 @@ static PyObject *part_view(void *ctx, size_t index) {
  * export. The tensor keeps its export if the part was closed. */
 static void share_part(Tensor *tensor, const Tensor *part) {
   if (part->share == NULL) return;
-  core_share_take(part->share);
+  core_share_retain(part->share);
   share_end(tensor->share);
   tensor->share = part->share;
 }
@@ -275,7 +275,7 @@ PyObject *tens_decode_next(PyObject *module, PyObject *args) {
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, (Py_ssize_t)offset);
 }
 
-/* frames -> bytes in the single-part form */
+/* frames -> bytes in the packed form */
 PyObject *tens_encode_frames(PyObject *module, PyObject *sequence) {
   const library *go = get_library(module);
   dlb_frame *frames, packed;

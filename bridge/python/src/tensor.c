@@ -72,7 +72,7 @@ core_share *tensor_hold(Tensor *self) {
   core_share *share;
   LOCK(self);
   share = self->share;
-  if (share != NULL) core_share_take(share);
+  if (share != NULL) core_share_retain(share);
   UNLOCK();
   if (share == NULL) raise_closed(self);
   return share;

@@ -101,7 +101,7 @@ PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t na
   if (shape == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: broadcast_to: shape is missing");
   if (parse_shape(shape, sizes, &ndim) < 0) return NULL;
   if (core_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
-  core_status status = core_view_broadcast(&v.view, &v.base, ndim, sizes, message, sizeof message);
+  core_status status = core_view_broadcast_to(&v.view, &v.base, ndim, sizes, message, sizeof message);
   uint64_t flags = status == CORE_OK && core_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   return end(self, &v, flags, status, "broadcast_to", message);
 }

@@ -864,7 +864,7 @@ MEMORY = {
     "empty": lambda c: dlbridge.empty(4, "int8"),
     "copy": lambda c: dlbridge.from_buffer(bytes(8)).copy(),
     "number": lambda c: dlbridge.from_dlpack(2.5),
-    "segment": lambda c: dlbridge.shm.empty(4, "int8"),
+    "segment": lambda c: dlbridge.shm.zeros(4, "int8"),
 }
 """Every kind of memory of a tensor."""
 

@@ -180,7 +180,7 @@ def test_large_copies_do_not_care_where_memory_lies():
 OTHERS = {
     "Elements", "Tensor", "counters", "get_include", "empty", "from_address", "load", "shm", "wrap",
     "tens.Message", "tens.encode_frames", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout",
-    "shm.empty", "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.handle", "shm.attach", "shm.fetch", "shm.offer_parts",
+    "shm.zeros", "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.offer", "shm.attach", "shm.fetch", "shm.offer_parts",
     "shm.fetch_parts",
     *(format.name for format in FORMATS),
     *(f"{f.name}.{name}" for f in FORMATS for name in ("Elements", *f.more) if hasattr(f.module, name)),

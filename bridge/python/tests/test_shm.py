@@ -86,14 +86,14 @@ def test_a_received_tensor_is_the_same_memory(pair):
 
 
 def test_a_writable_tensor_is_written_on_both_sides(pair):
-    x = shm.empty(4, "int16")
+    x = shm.zeros(4, "int16")
     (y,) = exchange(pair, x, readonly=False)
     y.numpy()[:] = [1, 2, 3, 4]
     assert x.tolist() == [1, 2, 3, 4] and not y.readonly
-    z = shm.empty(4, "int16")
+    z = shm.zeros(4, "int16")
     (r,) = exchange(pair, z)  # from now on nobody can map it writable
     with pytest.raises(BufferError, match=r"tensors\[1\]: it is read-only, and cannot be sent to be written"):
-        shm.send(pair[0], shm.empty(3, "int8"), r, readonly=False)
+        shm.send(pair[0], shm.zeros(3, "int8"), r, readonly=False)
     z.numpy()[:] = 7  # the mapping of the sender is older
     assert r.tolist() == [7, 7, 7, 7]
 
@@ -104,7 +104,7 @@ def by_socket(pair):
 
 def by_handle(pair):
     given = []
-    return (lambda t, readonly: given.append(shm.handle(t, readonly=readonly))), (lambda: shm.fetch(given.pop(), 3, "int8"))
+    return (lambda t, readonly: given.append(shm.offer(t, readonly=readonly))), (lambda: shm.fetch(given.pop(), 3, "int8"))
 
 
 def by_pipe(pair):
@@ -119,7 +119,7 @@ def by_pipe(pair):
 def test_the_first_hand_over_decides(pair, first, second, readonly):
     give, take = first(pair)
     give_again, take_again = second(pair)
-    x = shm.empty(3, "int8")
+    x = shm.zeros(3, "int8")
     give(x, readonly)
     text = "handed over read-only before.* send it read-only, or send a copy" if readonly else "handed over writable before.* send it writable, or send a copy"
     for tensor in (x, x[1:]):
@@ -136,10 +136,10 @@ def test_the_first_hand_over_decides(pair, first, second, readonly):
 
 def test_the_error_of_a_pickle_names_the_ways_out():
     a, b = multiprocessing.Pipe()
-    x = shm.empty(3, "int8")
+    x = shm.zeros(3, "int8")
     with pytest.raises(BufferError, match=r"handed over writable before.* or send a copy: dlbridge.shm.copy\(t\) is a copy"):
         a.send((x, shm.readonly(x)))
-    x = shm.empty(3, "int8")
+    x = shm.zeros(3, "int8")
     with pytest.raises(BufferError, match=r"handed over read-only before.*dlbridge.shm.readonly\(t\) is read-only"):
         a.send((shm.readonly(x), x))
     a.send(shm.readonly(x))
@@ -155,7 +155,7 @@ def test_the_error_of_a_pickle_names_the_ways_out():
 # A queue pickles in a thread of its own, where nobody would see an exception, and the rest of the item would be lost.
 def test_what_a_queue_cannot_hand_over_raises_when_it_is_used():
     q = multiprocessing.Queue()
-    x = shm.empty(3, "int8")
+    x = shm.zeros(3, "int8")
     q.put((x, shm.readonly(x), 5))
     got, missing, number = q.get()
     assert not got.readonly and number == 5
@@ -299,7 +299,7 @@ def test_a_queue_pickles_elements_without_a_descriptor():
 
 
 def test_a_message_that_is_refused_decides_nothing(pair):
-    shared, fresh = shm.empty(3, "int8"), shm.empty(3, "int8")
+    shared, fresh = shm.zeros(3, "int8"), shm.zeros(3, "int8")
     shm.send(pair[0], shared, readonly=False)
     with pytest.raises(BufferError, match=r"tensors\[1\]: its segment was handed over writable before"):
         shm.send(pair[0], fresh, shared)
@@ -309,16 +309,16 @@ def test_a_message_that_is_refused_decides_nothing(pair):
 
 # The state is kept by the kernel, for the child of a fork too.
 def test_a_forked_child_cannot_decide_again(pair):
-    x = shm.empty(3, "int8")
+    x = shm.zeros(3, "int8")
     child = os.fork()
     if child == 0:
         try:
             pair[1].recv(1)  # until the parent has handed the segment over
-            shm.handle(x)
+            shm.offer(x)
         except BufferError:
             os._exit(0)
         os._exit(1)
-    h = shm.handle(x, readonly=False)
+    h = shm.offer(x, readonly=False)
     pair[0].send(b"1")
     assert os.waitpid(child, 0)[1] == 0
     assert not shm.fetch(h, 3, "int8").readonly
@@ -326,14 +326,14 @@ def test_a_forked_child_cannot_decide_again(pair):
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"])
 def test_all_data_types(pair, dtype):
-    x = shm.empty((3, 5), dtype)
+    x = shm.zeros((3, 5), dtype)
     (y,) = exchange(pair, x)
     assert (y.dtype, y.shape, y.nbytes) == (x.dtype, x.shape, x.nbytes)
     assert y.tobytes() == bytes(x.nbytes)
 
 
 def test_tensors_without_elements_need_no_segment(pair):
-    x, y = exchange(pair, shm.empty((0, 3), "int8"), dlbridge.empty((2, 0), "float32"))
+    x, y = exchange(pair, shm.zeros((0, 3), "int8"), dlbridge.empty((2, 0), "float32"))
     assert (x.shape, y.shape) == ((0, 3), (2, 0))
     assert exchange(pair) == []
 
@@ -355,21 +355,21 @@ def test_what_is_not_in_a_segment_is_refused(pair):
     with pytest.raises(BufferError, match="not in one shared mapping; a copy made by shm is"):
         shm.readonly(x)
     with pytest.raises(TypeError, match="a connected Unix socket of the type SOCK_STREAM is required"):
-        shm.send("socket", shm.empty(1, "int8"))
+        shm.send("socket", shm.zeros(1, "int8"))
     with socket.socket(socket.AF_INET) as inet, pytest.raises(TypeError, match="a connected Unix socket"):
         shm.recv(inet)
-    closed = shm.empty(3, "int8")
+    closed = shm.zeros(3, "int8")
     closed.close()
     for call in (lambda: shm.send(pair[0], closed), lambda: shm.readonly(closed), lambda: shm.is_shared(closed)):
         with pytest.raises(ValueError, match="closed"):
             call()
     for call, error in (
-        (lambda: shm.empty(-1, "int8"), ValueError),
-        (lambda: shm.empty(3, "no type"), TypeError),
-        (lambda: shm.empty(3), TypeError),
+        (lambda: shm.zeros(-1, "int8"), ValueError),
+        (lambda: shm.zeros(3, "no type"), TypeError),
+        (lambda: shm.zeros(3), TypeError),
         (lambda: shm.copy("text"), AttributeError),
-        (lambda: shm.empty(1 << 62, "int8"), MemoryError),
-        (lambda: shm.empty(64 << 40, "int8"), MemoryError),
+        (lambda: shm.zeros(1 << 62, "int8"), MemoryError),
+        (lambda: shm.zeros(64 << 40, "int8"), MemoryError),
     ):
         with pytest.raises(error):
             call()
@@ -459,13 +459,13 @@ def test_an_interpreter_that_ends_leaves_nothing_in_its_process(tmp_path):
             view, array = x[1:], x.numpy()
             second = shm.readonly(x)
             a, b = socket.socketpair()
-            shm.send(a, x, shm.empty(3, "int8"))
+            shm.send(a, x, shm.zeros(3, "int8"))
             received = shm.recv(b)
             shm.send(a, x)  # nobody receives it
-            offered = shm.handle(shm.empty(3, "int8"))
-            cycle = [shm.empty(3, "int8")]
+            offered = shm.offer(shm.zeros(3, "int8"))
+            cycle = [shm.zeros(3, "int8")]
             cycle.append(cycle)
-            dlbridge.kept = shm.empty(3, "int8")
+            dlbridge.kept = shm.zeros(3, "int8")
     """
     command = [sys.executable, "-X", "dev", "-c", textwrap.dedent(script), str(library)]
     for arguments in [], ["segments"]:
@@ -498,7 +498,7 @@ def test_the_first_wrong_byte_ends_recv(pair, beginning):
 def test_only_streams_are_accepted(kind):
     a, b = socket.socketpair(socket.AF_UNIX, kind)
     with a, b:
-        for call in (lambda: shm.send(a, shm.empty(1, "int8")), lambda: shm.recv(b)):
+        for call in (lambda: shm.send(a, shm.zeros(1, "int8")), lambda: shm.recv(b)):
             with pytest.raises(TypeError, match=f"a connected Unix socket of the type SOCK_STREAM is required, not one of family 1 and type {int(kind)}"):
                 call()
 
@@ -509,17 +509,17 @@ def test_options_of_the_socket_change_nothing(pair, option):
         pair[1].setsockopt(socket.SOL_SOCKET, option, 1)
     except OSError as error:
         pytest.skip(f"the kernel lacks it: {error}")
-    tensors = [shm.empty(1, "int8") for _ in range(253)]
+    tensors = [shm.zeros(1, "int8") for _ in range(253)]
     assert len(exchange(pair, *tensors)) == 253
 
 
 def test_an_error_of_the_system_has_its_errno(pair):
-    shm.send(pair[0], shm.empty(1, "int8"))
-    kept = shm.empty(1, "int8")
+    shm.send(pair[0], shm.zeros(1, "int8"))
+    kept = shm.zeros(1, "int8")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
     try:
-        for call in (lambda: shm.recv(pair[1]), lambda: shm.send(pair[0], kept), lambda: shm.handle(kept), lambda: shm.empty(1, "int8")):
+        for call in (lambda: shm.recv(pair[1]), lambda: shm.send(pair[0], kept), lambda: shm.offer(kept), lambda: shm.zeros(1, "int8")):
             with pytest.raises(OSError, match="shm: ") as raised:
                 call()
             assert raised.value.errno == errno.EMFILE
@@ -533,7 +533,7 @@ def test_an_error_of_the_system_has_its_errno(pair):
 
 @pytest.mark.parametrize("listens", [False, True])
 def test_a_socket_that_is_not_connected_is_an_error_of_the_system(listens):
-    x = shm.empty(1, "int8")
+    x = shm.zeros(1, "int8")
     with socket.socket(socket.AF_UNIX) as sock:
         if listens:
             sock.bind("")
@@ -548,12 +548,12 @@ def test_a_thread_that_cannot_be_started_is_an_error_of_the_system():
     script = """
         import os, resource
         from dlbridge import shm
-        x = shm.empty(1, "int8")
+        x = shm.zeros(1, "int8")
         if os.geteuid() == 0:
             os.setuid(65534)  # RLIMIT_NPROC does not bind root
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         try:
-            shm.handle(x)
+            shm.offer(x)
         except OSError as error:
             print(error.errno)
     """
@@ -565,8 +565,8 @@ def test_a_limit_on_files_is_an_error():
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
-        assert shm.empty(4096, "int8").shape == (4096,)
-        for call in (lambda: shm.empty(4097, "int8"), lambda: shm.copy(np.zeros(4097, np.int8))):
+        assert shm.zeros(4096, "int8").shape == (4096,)
+        for call in (lambda: shm.zeros(4097, "int8"), lambda: shm.copy(np.zeros(4097, np.int8))):
             with pytest.raises(OSError, match="a new segment: File too large") as raised:
                 call()
             assert raised.value.errno == errno.EFBIG
@@ -683,7 +683,7 @@ def test_multiprocessing_moves_segments_without_a_copy(method):
 
 
 def test_what_was_sent_read_only_is_queued_read_only(pair):
-    x = shm.empty(3, "int8")
+    x = shm.zeros(3, "int8")
     exchange(pair, x)
     queue = multiprocessing.get_context("spawn").SimpleQueue()
     with pytest.raises(BufferError, match="its segment was handed over read-only before"):
@@ -851,9 +851,9 @@ def test_a_process_does_not_wait_for_ever_for_a_queue_that_its_threads_fill(meth
 def _go_on_offering(beside_a_thread):
     def go_on():
         x = shm.copy(np.arange(3))
-        handles = [shm.handle(x)]
+        handles = [shm.offer(x)]
         while True:
-            handles.append(shm.handle(x))
+            handles.append(shm.offer(x))
             ready.set()
             shm.fetch(handles.pop(0), 3, "int64")
 
@@ -906,7 +906,7 @@ def test_what_a_function_of_atexit_offers_beside_a_thread_is_waited_for():
 
         def end():
             threading.Thread(target=time.sleep, args=(0.2,)).start()
-            print(json.dumps(shm.handle(shm.copy(np.arange(3)))), flush=True)
+            print(json.dumps(shm.offer(shm.copy(np.arange(3)))), flush=True)
 
         atexit.register(end)
     """
@@ -928,7 +928,7 @@ def test_an_object_that_has_grown_is_attached_as_it_is():
     finally:
         file.unlink()
     for t in (second, second[4096:4100]):
-        h = shm.handle(t, readonly=False)
+        h = shm.offer(t, readonly=False)
         assert shm.fetch(h, t.shape, "uint8", copy_unsealed=1 << 20).tolist() == t.tolist()
     assert first.tolist() == list(b"abcd")
 
@@ -939,7 +939,7 @@ def test_an_interpreter_waits_at_its_end_until_its_handle_was_fetched():
         from dlbridge import shm
         shm.exit_timeout = 1e9
         atexit.register(os.close, 1)
-        print(json.dumps(shm.handle(shm.copy(np.arange(3)))), flush=True)
+        print(json.dumps(shm.offer(shm.copy(np.arange(3)))), flush=True)
     """
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE) as process:
         h = json.loads(process.stdout.readline())
@@ -965,7 +965,7 @@ def test_the_item_of_a_tensor_that_was_closed_arrives():
 
 
 def missing():
-    t = shm.empty(3, "int8")
+    t = shm.zeros(3, "int8")
     data = bytes(multiprocessing.reduction.ForkingPickler.dumps(t))
     assert pickle.loads(data).tolist() == [0, 0, 0]
     return pickle.loads(data)
@@ -976,7 +976,7 @@ def missing():
     [
         *(lambda t, name=name: getattr(t, name) for name in ["shape", "dtype", "readonly", "T", "data_ptr", "nbytes"]),
         *(lambda t, f=f: f(t) for f in [len, iter, float, bool, memoryview, np.asarray, np.from_dlpack, np.array, copy.copy, pickle.dumps]),
-        *(lambda t, f=f: f(t) for f in [shm.is_shared, shm.readonly, shm.copy, shm.handle, dlbridge.from_dlpack]),
+        *(lambda t, f=f: f(t) for f in [shm.is_shared, shm.readonly, shm.copy, shm.offer, dlbridge.from_dlpack]),
         lambda t: t[0],
         lambda t: t[:0],
         lambda t: 1 in t,
@@ -1063,8 +1063,8 @@ def test_a_pickle_that_nobody_loads_holds_its_segment_until_its_time_is_over(off
         monkeypatch.setattr(shm, "pickle_timeout", 0.05)
         for _ in range(5):
             with pytest.raises(AttributeError, match="pickle"):
-                a.send((shm.empty(1 << 20, "uint8"), lambda: 0))
-        a.send(shm.empty(3, "uint8"))
+                a.send((shm.zeros(1 << 20, "uint8"), lambda: 0))
+        a.send(shm.zeros(3, "uint8"))
         while _core.shm_offer_count() > 0:
             time.sleep(0.01)
         t = b.recv()
@@ -1072,11 +1072,11 @@ def test_a_pickle_that_nobody_loads_holds_its_segment_until_its_time_is_over(off
             t.tolist()
         for forever in math.inf, 1e300:
             shm.pickle_timeout = forever
-            a.send(shm.empty(3, "uint8"))
+            a.send(shm.zeros(3, "uint8"))
             assert b.recv().tolist() == [0, 0, 0]
         shm.pickle_timeout = 0
         with pytest.raises(ValueError, match="pickle_timeout: timeout must be more than 0 seconds, not 0"):
-            a.send(shm.empty(3, "uint8"))
+            a.send(shm.zeros(3, "uint8"))
 
 
 def test_processes_without_descriptors_neither_hang_nor_leak():
@@ -1222,7 +1222,7 @@ def test_tensors_that_are_kept_share_the_mapping_of_their_segment(offered):
         ends = [stack.enter_context(end) for end in socket.socketpair()]
         for i in range(50):
             kept.append(exchange(ends, x[i:], x[500 + i :], readonly=False)[1])  # the first one is dropped
-            kept.append(shm.fetch(shm.handle(x[i:], readonly=False), 10, "int64"))
+            kept.append(shm.fetch(shm.offer(x[i:], readonly=False), 10, "int64"))
             kept.append(pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(x[i:])))
             kept.append(shm.readonly(x[i:]))
     assert _core.shm_mappings() <= mapped + 2
@@ -1235,12 +1235,12 @@ def test_tensors_and_offers_of_one_segment_share_its_descriptor(offered):
     with contextlib.ExitStack() as stack:
         ends = [stack.enter_context(end) for end in socket.socketpair()]
         got = exchange(ends, x)
-        h = shm.handle(x)  # there is a thread that answers
+        h = shm.offer(x)  # there is a thread that answers
         files = _descriptors()
         for i in range(50):
             got += exchange(ends, x[i:]) + [shm.readonly(got[i])]
-            got.append(shm.fetch(shm.handle(x), 100, "int64"))
-        handles = [shm.handle(x) for _ in range(50)]
+            got.append(shm.fetch(shm.offer(x), 100, "int64"))
+        handles = [shm.offer(x) for _ in range(50)]
         assert _descriptors() == files
         x.close()
         assert all(t.item(-1) == 99 for t in got)
@@ -1287,7 +1287,7 @@ FETCH = """
 @pytest.mark.parametrize("readonly", [True, False])
 def test_a_handle_is_fetched_by_another_process(offered, readonly):
     x = shm.copy(np.arange(5))
-    h = shm.handle(x[1:4], readonly=readonly)
+    h = shm.offer(x[1:4], readonly=readonly)
     text = json.dumps(h)
     assert len(text) < 200 and h["offset"] == 8 and h["size"] == 40
     out = subprocess.run([sys.executable, "-c", textwrap.dedent(FETCH), text], capture_output=True, text=True, check=True, timeout=60)
@@ -1303,7 +1303,7 @@ def test_wrong_arguments_leave_no_descriptor(offered, tmp_path, pair):
     for arguments in ({"offset": 1.5}, {"offset": -1}, {"offset": 1 << 64}, {"readonly": np.array([1, 2])}):
         with pytest.raises((TypeError, ValueError)):
             shm.attach("file", 3, "uint8", directory=str(tmp_path), **arguments)
-    h = shm.handle(shm.copy(np.arange(3)))
+    h = shm.offer(shm.copy(np.arange(3)))
     for copied in (-1, 1 << 64, 1.5):
         with pytest.raises((TypeError, ValueError)):
             shm.fetch(h, 3, "int64", copy_unsealed=copied)
@@ -1315,7 +1315,7 @@ def test_wrong_arguments_leave_no_descriptor(offered, tmp_path, pair):
 
 
 def test_a_wrong_shape_does_not_use_the_handle_up(offered):
-    h = shm.handle(shm.copy(np.arange(6)))
+    h = shm.offer(shm.copy(np.arange(6)))
     for shape, dtype in [(7, "int64"), ((2, 4), "int64"), (-1, "int64"), (6, "V"), ([], [])]:
         with pytest.raises((ValueError, BufferError, TypeError)):
             shm.fetch(h, shape, dtype)
@@ -1323,7 +1323,7 @@ def test_a_wrong_shape_does_not_use_the_handle_up(offered):
 
 
 def test_an_offer_holds_the_segment_until_its_time_is_over(offered):
-    h, short = shm.handle(shm.copy(np.arange(3)), timeout=60), shm.handle(shm.copy(np.arange(3)), timeout=0.05)
+    h, short = shm.offer(shm.copy(np.arange(3)), timeout=60), shm.offer(shm.copy(np.arange(3)), timeout=0.05)
     while _core.shm_offer_count() == 2:
         time.sleep(0.01)
     with pytest.raises(LookupError, match="its time is over"):
@@ -1333,22 +1333,22 @@ def test_an_offer_holds_the_segment_until_its_time_is_over(offered):
 
 def test_what_cannot_be_offered_is_refused(offered):
     x = shm.copy(np.arange(6).reshape(2, 3))
-    with pytest.raises(BufferError, match="handle: the tensor is not row-major; shm.copy makes"):
-        shm.handle(x.T)
+    with pytest.raises(BufferError, match="offer: the tensor is not row-major; shm.copy makes"):
+        shm.offer(x.T)
     with pytest.raises(BufferError, match="not in a segment"):
-        shm.handle(dlbridge.empty(3, "int8"))
+        shm.offer(dlbridge.empty(3, "int8"))
     padded = shm.copy(np.array([1, 2, 3, 1, 2, 3], ml_dtypes.int4))
     with pytest.raises(BufferError, match=r"would read them as packed; send them, or offer shm.copy\(t.convert\("):
-        shm.handle(padded)
-    assert shm.fetch(shm.handle(shm.copy(padded.convert("int8"))), 6, "int8").tolist() == padded.tolist()
-    packed = shm.empty(4, "int4")
-    assert shm.fetch(shm.handle(packed), 4, "int4").nbytes == packed.nbytes == 2
-    with pytest.raises(TypeError, match="handle takes a dlbridge.Tensor, not <class 'list'>"):
-        shm.handle([1])
+        shm.offer(padded)
+    assert shm.fetch(shm.offer(shm.copy(padded.convert("int8"))), 6, "int8").tolist() == padded.tolist()
+    packed = shm.zeros(4, "int4")
+    assert shm.fetch(shm.offer(packed), 4, "int4").nbytes == packed.nbytes == 2
+    with pytest.raises(TypeError, match="offer takes a dlbridge.Tensor, not <class 'list'>"):
+        shm.offer([1])
     with pytest.raises(ValueError, match="timeout must be more than 0 seconds, not 0"):
-        shm.handle(x, timeout=0)
+        shm.offer(x, timeout=0)
     with pytest.raises(BufferError, match="it is read-only, and cannot be sent to be written"):
-        shm.handle(shm.readonly(x), readonly=False)
+        shm.offer(shm.readonly(x), readonly=False)
 
 
 @pytest.mark.parametrize(
@@ -1371,7 +1371,7 @@ def test_what_cannot_be_offered_is_refused(offered):
     ],
 )
 def test_handles_are_checked(offered, fields, error, text):
-    h = shm.handle(shm.copy(np.arange(4)))
+    h = shm.offer(shm.copy(np.arange(4)))
     with pytest.raises(error, match=text):
         shm.fetch(h | fields, 4, "int64")
     withdraw(h)
@@ -1419,7 +1419,7 @@ def test_sockets_of_others_give_an_error(offered, answer, tmp_path):
 
 
 def test_strangers_at_the_socket_do_not_disturb(offered):
-    h = shm.handle(shm.copy(np.arange(3)))
+    h = shm.offer(shm.copy(np.arange(3)))
     for sent in (b"", b"abc", os.urandom(16)):
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect("\0" + h["socket"])
@@ -1428,7 +1428,7 @@ def test_strangers_at_the_socket_do_not_disturb(offered):
 
 
 def test_who_leaves_without_an_answer_does_not_use_the_handle_up(offered):
-    h = shm.handle(shm.copy(np.arange(3)))
+    h = shm.offer(shm.copy(np.arange(3)))
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as hasty:
             hasty.connect("\0" + h["socket"])
@@ -1438,11 +1438,11 @@ def test_who_leaves_without_an_answer_does_not_use_the_handle_up(offered):
 
 
 def test_a_forked_child_has_no_offers_of_its_parent(offered):
-    h = shm.handle(shm.copy(np.arange(3)))
+    h = shm.offer(shm.copy(np.arange(3)))
     ends = os.pipe()
     child = os.fork()
     if child == 0:
-        own = shm.handle(shm.copy(np.arange(3)))
+        own = shm.offer(shm.copy(np.arange(3)))
         os.write(ends[1], b"%d %d" % (own["socket"] != h["socket"], _core.shm_offer_count()))
         os._exit(0)
     os.waitpid(child, 0)
@@ -1615,7 +1615,7 @@ def test_an_object_is_copied_or_trusted(named):
 
 def test_a_trusted_object_is_copied_to_others_who_cannot_trust_it(named, offered):
     x = shm.attach(named.name, 16, "uint8", trust_peer=True)
-    assert not shm.is_shared(x) and not shm.is_shared(shm.empty(0, "int8"))
+    assert not shm.is_shared(x) and not shm.is_shared(shm.zeros(0, "int8"))
     frames = shm.offer_parts(dlbridge.tens.encode([x, shm.copy(x)]))
     assert [frame.nbytes for frame in frames[2:]] == [16]
     got = dlbridge.tens.decode(shm.fetch_parts(frames)).tensors
@@ -1692,13 +1692,13 @@ def test_a_segment_is_recognised_whichever_library_has_made_it(pair):
         assert shm.is_shared(view)
         (got,) = exchange(pair, view)
         assert got.tolist() == view.tolist() and shm.is_shared(got)
-    h = shm.handle(t[500:])
+    h = shm.offer(t[500:])
     assert shm.fetch(h, (500, 5), "float64").tolist() == t[500:].tolist()
     assert not shm.is_shared(t[:2].broadcast_to((5000, 2, 5))) and not shm.is_shared(t[:0])
     second = shm.readonly(t[100:])
     t.numpy()[100, 0] = -1
     assert second.readonly and second.item(0) == -1 and shm.is_shared(second)
-    for tensor in (shm.empty(3, "int8"), shm.copy(t), *exchange(pair, t)):
+    for tensor in (shm.zeros(3, "int8"), shm.copy(t), *exchange(pair, t)):
         assert _shared_for_the_library(tensor) == 1
     assert _shared_for_the_library(dlbridge.empty(1000, "int8")) == 0
 
@@ -1721,8 +1721,8 @@ def test_libraries_of_one_process_decide_together():
     address = dlbridge.to_address(t)
     assert _library().dlb_shm_offer(handle, address, 10, 1, error) == 0  # writable
     with pytest.raises(BufferError, match="handed over writable before"):
-        shm.handle(t)
-    shm.handle(t, readonly=False, timeout=0.01)
+        shm.offer(t)
+    shm.offer(t, readonly=False, timeout=0.01)
     dlbridge.from_address(address)
     time.sleep(0.02)
 

@@ -115,7 +115,7 @@ def untyped(vector: Vector) -> bool:
 
 
 def read(vector: Vector, kind=bytes):
-    """Returns the frames of a vector, or the exception that decoding its single-part form raises."""
+    """Returns the frames of a vector, or the exception that decoding its packed form raises."""
     frames = vector.frames(kind)
     return tens.decode_frames(kind(vector.packed())) if frames is None else frames
 
@@ -796,9 +796,9 @@ def test_a_package_that_was_built_without_go_says_what_to_do(tmp_path):
 def test_the_single_part_form_is_no_list_of_frames():
     packed = tens.encode_frames(tens.encode([np.zeros(2)]))
     for data in (packed, bytearray(packed), memoryview(packed)):
-        with pytest.raises(TypeError, match="tens.decode_frames splits the single-part form"):
+        with pytest.raises(TypeError, match="tens.decode_frames splits the packed form"):
             tens.decode(data)
-    with pytest.raises(ValueError, match="1 of at least 2 frames; DecodeFrames splits the single-part form, in Python decode_frames, in C dlb_message_decode_packed"):
+    with pytest.raises(ValueError, match="1 of at least 2 frames; DecodeFrames splits the packed form, in Python decode_frames, in C dlb_message_decode_packed"):
         tens.decode([packed])
     assert tens.decode(tens.decode_frames(packed)).tensors[0].shape == (2,)
 

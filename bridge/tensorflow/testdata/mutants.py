@@ -11,7 +11,7 @@ MUTANTS = [
     ("a tensor of just the least number of elements is compressed", "encode.go",
      "h.count < e.least", "h.count <= e.least", "TestCompressIsTensorFlowsCompression"),
     ("a shape has 254 dimensions at most", "shape.go",
-     "if s.rank == layout.MaxRank {", "if s.rank > layout.MaxRank {", "TestEveryRankTravels"),
+     "if s.rank == layout.MaxPartialRank {", "if s.rank > layout.MaxPartialRank {", "TestEveryRankTravels"),
     ("a tensor may take just as many bytes as the limit", "view.go",
      "p.count > d.limit/size {", "p.count >= d.limit/size {", "TestTheLimitCountsWhatIsMadeOfQuantisedNumbers"),
     ("complex elements need the alignment of their parts only", "../internal/payload/source.go",

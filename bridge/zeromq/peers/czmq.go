@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// encode returns the single-part form that CZMQ's zmsg_encode makes of frames.
+// encode returns the packed form that CZMQ's zmsg_encode makes of frames.
 func encode(frames [][]byte) []byte {
 	message := C.zmsg_new()
 	defer C.zmsg_destroy(&message)

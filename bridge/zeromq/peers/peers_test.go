@@ -111,7 +111,7 @@ func TestPebbeReceivesAndSends(t *testing.T) {
 	}
 }
 
-// The single-part form is that of CZMQ's zmsg_encode.
+// The packed form is that of CZMQ's zmsg_encode.
 func TestCZMQHasTheSameSinglePartForm(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, n := range sizes {

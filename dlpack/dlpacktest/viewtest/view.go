@@ -340,7 +340,7 @@ func (c *Choices) broadcast(m Model) View {
 	for range further {
 		shape = slices.Insert(shape, 0, c.Between(0, 3))
 	}
-	return View{Method: "Broadcast", Args: []any{shape}, Want: []Model{m.gather(shape, func(index []int64) []int64 {
+	return View{Method: "BroadcastTo", Args: []any{shape}, Want: []Model{m.gather(shape, func(index []int64) []int64 {
 		index = index[further:]
 		for d, n := range m.Shape {
 			index[d] = min(index[d], n-1)
@@ -434,7 +434,7 @@ func (c *Choices) flat(m Model) View {
 		v.Method, begin = "FlatInner", rank-to
 	case 1:
 		begin = c.Below(rank + 1)
-		v.Method, v.Args = "FlatInnerOuter", []any{begin, to}
+		v.Method, v.Args = "FlatEnds", []any{begin, to}
 		if begin == rank {
 			v.Err = layout.ErrAxis
 		}

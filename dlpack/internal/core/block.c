@@ -33,7 +33,7 @@ void core_delete_legacy(DLManagedTensor *self) { delete_block((core_block *)self
 
 void core_block_end(core_block *block) { delete_block(block, 1); }
 
-int core_block_take(core_block *block) {
+int core_block_claim(core_block *block) {
   uint64_t live = CORE_LIVE;
   return __atomic_compare_exchange_n(&block->state, &live, CORE_TAKEN, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }

@@ -82,7 +82,7 @@ struct core_share {
 CORE_API core_share *core_share_alloc(size_t size, int zeroed);
 
 /* Adds a share, while another one keeps the memory. */
-CORE_API void core_share_take(core_share *share);
+CORE_API void core_share_retain(core_share *share);
 /* Gives up a share. Reports whether it was the last one: then the caller calls core_share_end. */
 CORE_API int core_share_leave(core_share *share);
 /* Gives up a share, and ends the memory if it was the last one. */
@@ -160,7 +160,7 @@ extern CORE_API core_waking_state core_waking;
 
 /* ---- block.c: control blocks ----------------------------------------------------------------- */
 
-/*         export         core_block_take                core_block_end
+/*         export         core_block_claim                core_block_end
  *   FREE ----------> LIVE <-----------------> TAKEN -------------------> DEAD
  *    ^                |    core_block_return                              | ^
  *    |                +---------------------------------------------------|-+
@@ -219,13 +219,13 @@ static inline int core_block_state(const core_block *block) {
   return (int)__atomic_load_n(&block->state, __ATOMIC_RELAXED);
 }
 /* Takes a live block over from the holder of its tensor. Reports whether it was live: only one of several calls succeeds. */
-CORE_API int core_block_take(core_block *block);
-/* Gives a block back to the holder from whom core_block_take has taken it. */
+CORE_API int core_block_claim(core_block *block);
+/* Gives a block back to the holder from whom core_block_claim has taken it. */
 CORE_API void core_block_return(core_block *block);
 /* Ends a block that is live or was taken over. */
 CORE_API void core_block_end(core_block *block);
 
-/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if core_block_take has taken it
+/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if core_block_claim has taken it
  * over. */
 CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
 CORE_API void core_release_legacy(DLManagedTensor *managed);
@@ -419,7 +419,7 @@ CORE_API core_status core_view_transpose(core_layout *out, const core_layout *ba
                                          const int32_t *order, char *message, size_t size);
 CORE_API core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t ndim,
                                        const int64_t *shape, char *message, size_t size);
-CORE_API core_status core_view_broadcast(core_layout *out, const core_layout *base, int32_t ndim,
+CORE_API core_status core_view_broadcast_to(core_layout *out, const core_layout *base, int32_t ndim,
                                          const int64_t *shape, char *message, size_t size);
 CORE_API core_status core_view_flip(core_layout *out, const core_layout *base, int32_t count,
                                     const int32_t *axes, char *message, size_t size);

@@ -139,7 +139,7 @@ void (*core_exported)(const core_block *block, const DLTensor *tensor, int versi
  * host, byte_offset is added to data, and data becomes NULL if there are no elements. */
 static inline void *export(core_block *block, core_share *share, const DLTensor *view, int versioned, uint64_t flags) {
   if (block == NULL) return NULL;
-  core_share_take(share);
+  core_share_retain(share);
   DLTensor *out = versioned ? &block->managed.versioned.dl_tensor : &block->managed.legacy.dl_tensor;
   if (versioned) {
     block->managed.versioned.version = (DLPackVersion){DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
@@ -240,7 +240,7 @@ static core_block *block_of_managed(const void *managed, int versioned) {
 
 int core_claim(void *managed, int versioned) {
   core_block *block = block_of_managed(managed, versioned);
-  if (block != NULL) return core_block_take(block);
+  if (block != NULL) return core_block_claim(block);
   if (versioned) return ((DLManagedTensorVersioned *)managed)->deleter != core_delete_versioned;
   return ((DLManagedTensor *)managed)->deleter != core_delete_legacy;
 }

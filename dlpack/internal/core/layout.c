@@ -342,7 +342,7 @@ core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t
   return CORE_OK;
 }
 
-core_status core_view_broadcast(core_layout *out, const core_layout *base, int32_t ndim, const int64_t *shape,
+core_status core_view_broadcast_to(core_layout *out, const core_layout *base, int32_t ndim, const int64_t *shape,
                                 char *message, size_t size) {
   int64_t count;
   core_status status = check_sizes(base->shape, base->ndim, message, size);

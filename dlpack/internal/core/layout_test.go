@@ -114,6 +114,9 @@ func (v view) apply(t testing.TB) (layout.Layout, error) {
 		arg = axes
 	}
 	method := strings.ToUpper(v.Op[:1]) + v.Op[1:]
+	if v.Op == "broadcast" {
+		method = "BroadcastTo"
+	}
 	_, err := viewtest.View{Method: method, Args: []any{arg}}.Layouts(&l)
 
 	shape, strides, offset, status, message := core.ViewInC(v.Op, base.Shape, base.Strides, base.Offset, v.Args, inC)

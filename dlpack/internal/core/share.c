@@ -5,7 +5,7 @@ void core_release_lent(void (*lender)(void *ctx), void *ctx) {
   if (lender != NULL) lender(ctx);
 }
 
-void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
+void core_share_retain(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
 int core_share_leave(core_share *share) {
   return (uint32_t)__atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0;

@@ -155,7 +155,7 @@ func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, i
 	case "reshape":
 		s = C.core_view_reshape(&view, &base, count, list64, &text[0], size)
 	case "broadcast":
-		s = C.core_view_broadcast(&view, &base, count, list64, &text[0], size)
+		s = C.core_view_broadcast_to(&view, &base, count, list64, &text[0], size)
 	case "flip":
 		s = C.core_view_flip(&view, &base, count, list32, &text[0], size)
 	case "squeeze":

@@ -256,7 +256,7 @@ DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManag
 /* Repeats elements until the view has the shape. Dimensions are matched from the last one on; those of size 1 are repeated,
  * and missing ones are added. The view is READ_ONLY if two indexes lead to one element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_broadcast(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                                      const int64_t *shape, dlb_error *error);
 
 /* Reverses these dimensions, or all if `count` is 0.

@@ -1,9 +1,9 @@
 #!/bin/sh
-# half.sh OBJECT [PART]: compiles the C half of dlbridge, or a part of it (sources.sh), into one object. CC and CFLAGS are
+# without_go.sh OBJECT [PART]: compiles the library without Go, or a part of it (sources.sh), into one object. CC and CFLAGS are
 # heeded.
 # Without sibling calls, a backtrace contains the function of dlbridge.h that the program has called (ledger.c).
 set -eu
-object=${1:?usage: half.sh OBJECT [PART]}
+object=${1:?usage: without_go.sh OBJECT [PART]}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$object.parts
