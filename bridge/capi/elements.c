@@ -215,7 +215,7 @@ static int32_t check_options(const char *op, size_t format, uint64_t options, ui
                      f->dialect, f->last_dialect);
   }
   int32_t code = capi_check_bits(op, "options", options, decoder ? known | DLB_LIMIT(-1) : known, error);
-  uint64_t chosen = options & f->either;
+  uint64_t chosen = decoder ? 0 : options & f->either;
   if (code != DLB_OK || (chosen & (chosen - 1)) == 0) return code;
   return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options have more than one of %s", op, f->either_text);
 }
