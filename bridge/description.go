@@ -107,20 +107,25 @@ func (b *Budget) take(n int64) bool {
 	return b.Taken <= b.Bytes
 }
 
+// Need returns how many bytes a tensor takes of the budget, which has the payload parts with these sizes.
+func (b *Budget) Need(t *tens.Tensor, size func(part int) int64) int64 {
+	switch {
+	case t.Parts < 2 || !t.IsDense():
+		return 0
+	case !b.Join:
+		return int64(t.Parts) * (b.Piece + b.Dimension*int64(len(t.Shape)))
+	}
+	need := int64(0)
+	for k := range t.Parts {
+		need += size(t.Part + k)
+	}
+	return need
+}
+
 // takePieces takes what the pieces of a tensor need.
 func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
-	if b == nil {
-		return nil
-	}
-	need := int64(t.Parts) * (b.Piece + b.Dimension*int64(len(t.Shape)))
-	if b.Join {
-		need = 0
-		for k := range t.Parts {
-			need += size(t.Part + k)
-		}
-	}
 	switch {
-	case b.take(need):
+	case b == nil || b.take(b.Need(t, size)):
 		return nil
 	case b.Exceeded != nil:
 		return b.Exceeded(b)

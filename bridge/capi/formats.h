@@ -4,8 +4,8 @@
 #define DLB_FORMATS_H_
 
 /* X(name, dialect, decode, encode, either): the functions dlb_NAME_decode and dlb_NAME_encode. Where `dialect` is not 0, the
- * options of both are a dialect, from 0 to this one. Otherwise `decode` and `encode` are the options that they know beside
- * DLB_LIMIT, and of `either` only one may be set to encode. */
+ * options of both are a dialect, from 0 to this one. Otherwise `decode` and `encode` are the options that they know, and of `either`
+ * only one may be set to encode. Decoders know DLB_LIMIT as well. */
 #define FORMATS(X)                                                      \
   X(decthings, DLB_DECTHINGS_RS015, 0, 0, 0)                            \
   X(tensorflow, 0, DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS,    \

@@ -161,6 +161,7 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	}
 	size := messageSize{frames: count, text: len(label.Metadata)}
 	join := options&C.DLB_DECODE_JOIN != 0
+	sizeOf := func(part int) int64 { return int64(len(msg.Parts[part])) }
 	var budget *bridge.Budget
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
@@ -175,9 +176,9 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 		pieces := 1
 		if t.Parts > 1 {
 			if pieces = t.Parts; budget == nil {
-				budget = budgetOf(msg.Parts, join, room)
+				budget = budgetOf(label, msg.Parts, sizeOf, join, room)
 			}
-			for _, err := range bridge.Pieces(t, func(part int) int64 { return int64(len(msg.Parts[part])) }, budget) {
+			for _, err := range bridge.Pieces(t, sizeOf, budget) {
 				if err != nil {
 					return fmt.Errorf("bridge: tensor %d: %w", i, err)
 				}
@@ -238,19 +239,23 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	})
 }
 
-// budgetOf returns the budget of tensors in several parts: that of [bridge.Decode], or room bytes unless that is noLimit. Pieces take more
-// than in Go.
-func budgetOf(parts [][]byte, join bool, room int64) *bridge.Budget {
-	payload := 0
-	for _, part := range parts {
-		payload += len(part)
+// budgetOf returns the budget of the tensors of a label that have several parts: that of [bridge.Decode], or room bytes unless that is
+// noLimit. Pieces take more than in Go. The error says what all of these tensors need.
+func budgetOf(label *tens.Label, parts [][]byte, sizeOf func(part int) int64, join bool, room int64) *bridge.Budget {
+	payload := int64(0)
+	for part := range parts {
+		payload += sizeOf(part)
 	}
-	b := bridge.NewBudget(int64(payload), join)
+	b := bridge.NewBudget(payload, join)
 	b.Piece, b.Dimension = perPiece, perPieceDimension
 	if room != noLimit {
 		b.Bytes = room
 		b.Exceeded = func(b *bridge.Budget) error {
-			return fmt.Errorf("tensors in several parts take %d bytes, where the limit leaves %d; DLB_LIMIT allows more (in Python, limit=)", b.Taken, b.Bytes)
+			need := int64(0)
+			for i := range label.Tensors {
+				need += b.Need(&label.Tensors[i], sizeOf)
+			}
+			return fmt.Errorf("tensors in several parts take %d bytes, where the limit leaves %d; DLB_LIMIT allows more (in Python, limit=)", need, b.Bytes)
 		}
 	}
 	return &b

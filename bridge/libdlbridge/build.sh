@@ -7,7 +7,7 @@
 # libdlbridge_tensor.so, which the loader finds beside it. So a process that loads both, in any order and any scope, has one
 # copy: one set of counters, and tensors of either library are tensors of the other. The loader guarantees this by the SONAME,
 # without code of ours. (Only a program that opens two different files of libdlbridge_tensor.so by their paths has two copies,
-# as with any library.) For this its C files are left out of Go's build (the overlay), and Go's files call the
+# as with any library.) For this its C files are left out of Go's build (the overlay), and Go's files call
 # its functions by their names in libdlbridge_tensor.so, dlb_* or dlb_private_*.
 set -eu
 dir=${1:?usage: build.sh DIR}

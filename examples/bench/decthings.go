@@ -122,7 +122,7 @@ var streamTables = []table{
 			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
 			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
 			{path: "py_decthings_serialize", what: "the Python client, encode", peers: true},
-			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.iter`", peer: "py_decthings_deserialize"},
+			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.decode_all`", peer: "py_decthings_deserialize"},
 			{path: "py_dlbridge_decthings_encode", what: "Python: `dlbridge.decthings.encode`", peer: "py_decthings_serialize"},
 		}, []aim{{"decthings_decode_4_floats", "py_decthings_deserialize", 20}}},
 	{"Decthings: 64 MiB", "One tensor with aligned data. The copying reader is written by hand. Encoders and `copy` write to existing memory.",

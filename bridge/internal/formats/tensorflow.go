@@ -99,7 +99,7 @@ var TensorFlow = add(Format{
 	InC: &InC{
 		Commands: []Command{
 			{"tensorflow", 0, 64 << 20}, {"tensorflow", 1, 64 << 20}, {"tensorflow", 2, 64 << 20}, {"tensorflow", 3, 64 << 20},
-			{"tensorflow", 1<<32 | 0, 1 << 16}, {"tensorflow", 1<<32 | 1, 1 << 16}, {"tensorflow", 1<<32 | 2, 1 << 16}, {"tensorflow", 1<<32 | 3, 1 << 16},
+			{"tensorflow", 1 << 32, 1 << 16}, {"tensorflow", 1<<32 | 1, 1 << 16}, {"tensorflow", 1<<32 | 2, 1 << 16}, {"tensorflow", 1<<32 | 3, 1 << 16},
 		},
 		Seeds: func(f func(data []byte, at, size, times uint16)) {
 			for dtype := range byte(33) {

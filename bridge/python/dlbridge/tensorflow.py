@@ -10,6 +10,7 @@ process that has loaded the library they raise RuntimeError.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from . import _core
@@ -47,7 +48,7 @@ def decode(
     Errors: ValueError for malformed data, and for a tensor that exceeds the limit.
     """
     options = (_LENIENT if lenient else 0) | (_INTEGERS if integers else 0)
-    return copied(_core.value_decode("tensorflow", data, options, limit, True, Elements), data, copy)
+    return copied(_core.value_decode("tensorflow", data, options, operator.index(limit), True, Elements), data, copy)
 
 
 def decode_tensor(

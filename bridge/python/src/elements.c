@@ -193,9 +193,10 @@ static void release_rest(batch *b, Py_ssize_t count) {
 PyObject *value_decode_batch(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
   batch b = {.taken = 0};
   uint64_t options, offset;
-  if (call_begin(&b.in.call, module, args, nargs, 6) < 0 || parse_options(args[2], &offset) < 0 || parse_options(args[3], &options) < 0 ||
-      input_begin(&b.in, args[1], args[4]) < 0)
+  if (call_begin(&b.in.call, module, args, nargs, 6) < 0 || parse_options(args[2], &offset) < 0 || parse_options(args[3], &options) < 0)
     return NULL;
+  if (b.in.call.functions->decode_batch == NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: %s is not in STREAMS", b.in.call.name);
+  if (input_begin(&b.in, args[1], args[4]) < 0) return NULL;
   dlb_error error;
   size_t next;
   b.values = PyMem_Calloc(BATCH, sizeof *b.values);
@@ -415,9 +416,9 @@ PyObject *value_check(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
   value_output out;
   char *text;
   Py_ssize_t size;
-  if (call_begin(&call, module, args, nargs, 4) < 0 || PyBytes_AsStringAndSize(args[1], &text, &size) < 0 ||
-      output_begin(&call, &out, args[2], 0) < 0)
-    return NULL;
+  if (call_begin(&call, module, args, nargs, 4) < 0 || PyBytes_AsStringAndSize(args[1], &text, &size) < 0) return NULL;
+  if (call.functions->check == NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: %s is not in RULES", call.name);
+  if (output_begin(&call, &out, args[2], 0) < 0) return NULL;
   dlb_bytes rules = {text, (size_t)size};
   dlb_error error;
   WITHOUT_GIL(call.functions->check(rules, &out.value, &error));

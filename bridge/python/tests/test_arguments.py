@@ -321,7 +321,7 @@ def test_a_limit_is_a_number_of_bytes(format):
         decode(data, limit=limit)
     with pytest.raises(ValueError, match="limit = -1 is negative"):
         decode(data, limit=-1)
-    for wrong in ("1", 1.5):
+    for wrong in ("1", 1.5, None):
         with pytest.raises(TypeError):
             decode(data, limit=wrong)
 

@@ -32,3 +32,15 @@ def test_a_row_says_what_its_format_does(format):
     for name in format.lacks:
         with pytest.raises(BufferError, match=name):
             format.encode(np.zeros(1, name))
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "arguments", "list_"),
+    [("value_decode_batch", "decode_all", (b"", 0, 0, False), "STREAMS"), ("value_check", "check", (b"", np.zeros(1)), "RULES")],
+)
+def test_a_function_that_a_format_lacks_is_named(function, name, arguments, list_):
+    without = [format.name for format in VALUES if not hasattr(format.module, name)]
+    assert without
+    for format in without:
+        with pytest.raises(ValueError, match=f"{format} is not in {list_}"):
+            getattr(dlbridge._core, function)(format, *arguments, None)

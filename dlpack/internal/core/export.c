@@ -199,6 +199,7 @@ core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
   cell *cell = (void *)cache_take(&caches[CELLS]);
   if (cell == NULL) return NULL;
   core_share *share = &cell->share;
+  share->data = NULL; /* it may have linked the share to others that waited for their release */
   share->release = release_cell;
   share->lender = lender;
   share->ctx = ctx;
