@@ -339,8 +339,8 @@ func (s *Socket) Close() error {
 		s.context.mu.Lock()
 		s.context.forget(s)
 		delete(s.context.sockets, s)
+		C.zmq_close(ptr) // with the mutex: a PAIR must not bind to what this socket has connected to before it is closed
 		s.context.mu.Unlock()
-		C.zmq_close(ptr)
 		if s.early {
 			C.zeromq_clear(&s.inbox)
 		}

@@ -97,12 +97,10 @@ func (s *Socket) watch() error {
 		connection.Read(func(uintptr) bool { // is called at first, and whenever the descriptor becomes readable
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			switch len(s.waits.calls) {
-			case 0:
-				s.lookSoon()
-			case 1: // it looks itself
+			s.lookSoon()                 // a call that waits may end without a look
+			if len(s.waits.calls) == 1 { // it looks itself
 				s.waits.calls[0].wake()
-			default:
+			} else if len(s.waits.calls) > 1 {
 				s.wake(nil)
 			}
 			return s.ptr == nil
