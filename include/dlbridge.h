@@ -31,7 +31,7 @@
  * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
  * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer, and to close what
- * others have sent to dlb_shm_recv or dlb_shm_offer and is no segment), and works in a forked child. libdlbridge adds messages
+ * others have sent to a function of shared memory and is no segment), and works in a forked child. libdlbridge adds messages
  * and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head
  * of each section says which library has its functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process
  * that loads both has one set of counters, and knows the tensors of both. A program is linked with -ldlbridge_tensor, or with
@@ -436,7 +436,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * DLB_ERROR_SYSTEM for the socket of another user, also if the process has changed its user since it made the socket, without an answer
  * within `timeout_ms` milliseconds, and if the process may send no descriptor because too many of its user are under way (RLIMIT_NOFILE),
  * after which the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a description that is invalid or
- * does not fit the segment. */
+ * does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
                               uint64_t copy_unsealed, int64_t timeout_ms, dlb_error *error);
 

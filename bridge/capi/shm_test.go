@@ -43,7 +43,9 @@ func TestWhatTheSystemRefusesIsNotSaidOfTensors(t *testing.T) {
 func TestAPluginIsUnloaded(t *testing.T) {
 	dir := must.Do(tensorLibrary())(t)
 	plugin := compile(t, "cc", "unload.c", append(slices.Clone(c11), "-DPLUGIN", "-shared", "-fPIC", filepath.Join(dir, "libdlbridge_tensor.a"), "-lpthread", "-ldl", "-lm")...)
-	run(t, nil, nil, compile(t, "cc", "unload.c", append(slices.Clone(c11), "-ldl")...), plugin)
+	program := compile(t, "cc", "unload.c", append(slices.Clone(c11), "-ldl")...)
+	run(t, nil, nil, program, plugin)
+	run(t, nil, nil, program, plugin, "offer")
 }
 
 // The library is built without a sanitizer, which would make stack frames larger.

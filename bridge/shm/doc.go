@@ -48,7 +48,7 @@
 // kernel reports. A writable segment is memory that both sides change at any time: a program that checks elements and then
 // relies on them copies them first. The segments of other processes take at most a quarter of the address space of this one (RLIMIT_AS,
 // or 47 bits): further ones are [dlpack.ErrMemory]. Descriptors of what is no segment are closed by a thread, since to close them may take
-// as long as their sender likes. An offer is given once, to a process of the same user that knows a secret of 128 bits.
+// as long as their sender likes; if the process has no descriptor left, the kernel closes them and the call waits. An offer is given once, to a process of the same user that knows a secret of 128 bits.
 //
 // The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds, and few mappings, which all
 // tensors of the segment share. Send and Recv of one

@@ -105,7 +105,7 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 func Offered() int { return int(C.segment_offer_count(C.UINT64_MAX)) }
 
 // Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer], with the
-// function handle of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is
+// function offer of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is
 // ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not
 // [Writable]. After an error for a spec that does not fit h.Size, the handle can be used again.
 //

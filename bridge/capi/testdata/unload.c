@@ -1,11 +1,12 @@
 /* A program that loads and unloads a plugin, which is a library that contains libdlbridge_tensor. Arguments: the plugin, which is this file
- * with the macro PLUGIN. */
+ * with the macro PLUGIN; "offer" for a plugin whose thread answers those who fetch. */
 #include "check.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,16 @@ int ask(void *memory) {
   int32_t shared = 1;
   CHECK_OK(dlb_shm_is_shared(&shared, &x, &error));
   return shared;
+}
+
+/* Offers a segment. */
+void offer(void) {
+  const int64_t shape[] = {16};
+  DLManagedTensorVersioned *x;
+  dlb_shm_handle h;
+  CHECK_OK(dlb_shm_alloc(&x, UINT8, 1, shape, &error));
+  CHECK_OK(dlb_shm_offer(&h, x, 60000, 0, &error));
+  dlb_tensor_release(x);
 }
 
 /* Receives what is no message. */
@@ -59,7 +70,20 @@ static void send_lingering(int to) {
   close(listener);
 }
 
+/* The thread of the plugin closes its socket without a descriptor to spare, while dlclose holds the lock of the loader. */
+static int offer_and_unload(const char *name) {
+  void *plugin = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void (*offer)(void) = NULL;
+  CHECK(plugin != NULL);
+  *(void **)&offer = dlsym(plugin, "offer");
+  offer();
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, 3}));
+  CHECK_INT(0, dlclose(plugin));
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 3) return offer_and_unload(argv[1]);
   CHECK_INT(2, argc);
   void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *plugin = NULL;
   const int before = descriptors();

@@ -47,10 +47,12 @@ static void *close_all(void *unused) {
   return unused;
 }
 
-/* Nobody waits for the threads, so their code must not be unloaded. */
-static void stay_loaded(void) {
+void segment_stay_loaded(void) {
+  static int done;
   Dl_info info;
+  if (__atomic_load_n(&done, __ATOMIC_RELAXED)) return;
   if (dladdr != NULL && dlopen != NULL && dladdr((void *)&here, &info) != 0) dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  __atomic_store_n(&done, 1, __ATOMIC_RELAXED);
 }
 
 /* Starts one more thread. If that is not possible, the descriptors wait until one more is discarded. The caller holds the mutex. */
@@ -60,7 +62,6 @@ static void start(void) {
   sigset_t all, before;
   if (here.threads == THREADS || pthread_attr_init(&detached) != 0) return;
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-  stay_loaded();
   sigfillset(&all); /* the signals of the process are for its own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   if (pthread_create(&thread, &detached, close_all, NULL) == 0) here.threads++;
@@ -74,6 +75,7 @@ static void close_later(int fd) {
     close(fd);
     return;
   }
+  segment_stay_loaded(); /* nobody waits for the threads */
   pthread_mutex_lock(&here.mutex);
   *u = (unwanted){fd, here.first};
   here.first = u;

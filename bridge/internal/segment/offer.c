@@ -46,7 +46,7 @@ typedef struct {
 } visitor;
 
 /* The offers of this process. The thread `serve` holds the mutex except while it waits or frees a segment, so that a forked child can
- * close all that it has inherited. */
+ * close what it has inherited, except a segment that is being freed at that moment. */
 static struct {
   pthread_mutex_t mutex;
   offer **all;
@@ -355,6 +355,7 @@ static void wake_thread(void) {
 core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size) {
   segment_file *file = NULL;
   offer *made = NULL;
+  segment_stay_loaded(); /* for the thread that answers */
   pthread_mutex_lock(&here.mutex);
   int failed = start();
   if (!failed) failed = segment_file_take(&file, fd);
@@ -414,7 +415,7 @@ void segment_offers_end(void) {
   if (join) pthread_join(thread, NULL);
 }
 
-/* At the end of the process, and before the library is unloaded. */
+/* At the end of the process. A library that has offered is not unloaded before. */
 __attribute__((destructor)) static void end_thread(void) { segment_offers_end(); }
 
 /* ---- forks --------------------------------------------------------------------------------------

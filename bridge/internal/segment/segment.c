@@ -66,7 +66,7 @@ static struct {
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .maps = {.fd = -1}};
 
 /* A forked child must not inherit a mutex that is locked by a thread that the child does not have, so fork locks it. offer.c locks its own
- * mutex first and then this one, by segment_file_end, also in the child. Fork must lock them in the same order: handlers that were
+ * mutex first and then this one, by segment_file_take, also in the child. Fork must lock them in the same order: handlers that were
  * registered first lock last, so this constructor has a priority and runs before the one of offer.c. */
 static void lock(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
@@ -174,7 +174,10 @@ static int take(segment_file **out, int fd) {
   if (*out == NULL) return ENOMEM;
   **out = key;
   failed = add(*out);
-  if (failed) free(*out);
+  if (failed) {
+    free(*out);
+    *out = NULL;
+  }
   return failed;
 }
 
@@ -641,6 +644,8 @@ void segment_release(void *ctx) {
   if (s->done != NULL) s->done(s->ctx);
   free(s);
 }
+
+size_t segment_file_size(const segment *s) { return s->mapping->file != NULL ? s->mapping->file->size : s->mapping->size; }
 
 int segment_alias(segment **out, uintptr_t address, size_t size) {
   segment_file *file = NULL;

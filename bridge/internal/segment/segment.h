@@ -84,6 +84,9 @@ CORE_API int segment_open_named(int *fd, const char *directory, const char *name
  * it. */
 CORE_API void segment_release(void *ctx);
 
+/* Returns how many bytes may be freed with a segment that has not been released: those of its file, or of its mapping if it has none. */
+CORE_API size_t segment_file_size(const segment *s);
+
 /* Finds the mapping of a file in which `size` bytes of memory at an address lie. It was made by one of these functions, in this library
  * or in another one of the process, which has a descriptor of it. ENOENT: there is none. EMFILE: there is no descriptor for out->file,
  * or to ask the kernel with. A segment of another library takes about 2 microseconds for each descriptor of the process. Memory of no
