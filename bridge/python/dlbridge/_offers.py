@@ -37,12 +37,12 @@ def _end() -> None:
         with contextlib.suppress(RuntimeError):  # there can be no further thread
             _EndAfterThreads(name="dlbridge.shm").start()
             return
-    _wait()
+    _wait(time.monotonic() + exit_timeout())
 
 
-def _wait() -> None:
-    """Waits until what was offered so far was fetched. Daemon threads may go on offering, for ever."""
-    made, until = _core.shm_offers_made(), time.monotonic() + exit_timeout()
+def _wait(until: float) -> None:
+    """Waits until what was offered so far was fetched, or until that time. Daemon threads may go on offering, for ever."""
+    made = _core.shm_offers_made()
     while _core.shm_offer_count(made) > 0 and time.monotonic() < until:
         time.sleep(0.002)
     _core.shm_offers_end()
@@ -64,9 +64,11 @@ class _EndAfterThreads(threading.Thread):
             threads[0].join()
         # Queues that the threads have used first are flushed now. One that nobody reads would take for ever.
         flush = threading.Thread(target=multiprocessing.util._run_finalizers, daemon=True)  # type: ignore[attr-defined] # not in the hints
-        flush.start()
-        flush.join(min(exit_timeout(), threading.TIMEOUT_MAX))
-        _wait()
+        until = time.monotonic() + exit_timeout()
+        with contextlib.suppress(RuntimeError):  # there can be no further thread
+            flush.start()
+            flush.join(min(exit_timeout(), threading.TIMEOUT_MAX))
+        _wait(until)
 
     def join(self, timeout: float | None = None) -> None:
         pass

@@ -82,7 +82,7 @@ class Tracker:
         socket = None if self._socket is None or self._place != (os.getpid(), threading.get_ident()) else self._socket()
         try:
             return socket is not None and socket.get(_EVENTS) >= 0
-        except sys.modules["zmq"].ZMQError:  # it is closed
+        except (sys.modules["zmq"].ZMQError, RuntimeError):  # it is closed, or asyncio's, and its event loop has ended
             return False
 
     @property
@@ -189,7 +189,8 @@ def send(
     exception comes while pyzmq destroys a frame: pyzmq hands it to sys.unraisablehook, and the call goes on. A handler that also sets
     a flag, which the program tests after the call, misses nothing.
 
-    A signal handler that calls `send` or `recv` on a socket while the program is in a call of these on it gets RuntimeError.
+    A signal handler that calls `send` or `recv` on a socket while one of these is sending or receiving the frames of a message on it gets
+    RuntimeError.
 
     If the peer of a REQ goes in the middle of the request, the request is sent again as a whole, to the next peer. If there is none
     in time, zmq.Again is raised, and the socket can send again. A next peer that is a ROUTER may first get a message that its `recv`

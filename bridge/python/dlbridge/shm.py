@@ -182,8 +182,9 @@ def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
     up to `copy_unsealed` bytes of them are copied instead.
 
     Ownership: the mapping of a segment ends with the last share of its tensors. Errors: EOFError if the other side has closed the socket;
-    ValueError and BufferError for a message that is not as `send` writes it; OSError of the socket. After an error nothing is
-    mapped, and no descriptor is open; close the socket.
+    ValueError and BufferError for a message that is not as `send` writes it; MemoryError, also if segments of other processes would take
+    more than a quarter of the address space of this one; OSError of the socket. After an error nothing is mapped, and no descriptor is
+    open; close the socket.
 
         >>> import socket
         >>> a, b = socket.socketpair()

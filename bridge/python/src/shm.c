@@ -223,7 +223,7 @@ PyObject *shm_pickle(PyObject *module, PyObject *args) {
   } else if ((status = segment_pack(&out, &view, &flags, 1, writable, &failed, text, sizeof text)) != CORE_OK) {
     raise_not_pickled(status, t, text);
   } else if ((data = PyBytes_FromStringAndSize(out.data, (Py_ssize_t)out.size)) != NULL) {
-    status = segment_offer_file(&h, out.files[0], writable, milliseconds, text, sizeof text);
+    WITHOUT_GIL(status = segment_offer_file(&h, out.files[0], writable, milliseconds, text, sizeof text));
     out.file_count = 0; /* it was taken over */
     result = status == CORE_OK ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_not_pickled(status, t, text);
   }
@@ -395,7 +395,8 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   segment_place place;
   segment_handle h;
   if (place_of(&place, (Tensor *)tensor, writable) < 0) return NULL;
-  core_status status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text);
+  core_status status;
+  WITHOUT_GIL(status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text)); /* may free segments that are over */
   if (status != CORE_OK) return raise_shm(status, -1, text);
   return Py_BuildValue("(ssKK)", h.socket, h.token, (unsigned long long)h.offset, (unsigned long long)h.size);
 }
@@ -411,7 +412,7 @@ PyObject *shm_offer_count(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 PyObject *shm_offers_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-  segment_offers_end();
+  WITHOUT_GIL(segment_offers_end());
   Py_RETURN_NONE;
 }
 

@@ -6,7 +6,7 @@
 
 /* Reports whether a share is of so large a segment that other threads should run while its pages are freed. */
 static int frees_much(const core_share *share) {
-  return share->lender == segment_release && ((const segment *)share->ctx)->size >= 1 << 20;
+  return share->lender == segment_release && segment_file_size(share->ctx) >= 1 << 20;
 }
 #else
 static int frees_much(const core_share *Py_UNUSED(share)) { return 0; }
