@@ -949,7 +949,8 @@ func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
 		got.Close()
 	}
 	t.Logf("%.1f messages of %d", float64(most-before)/sentBytes, mark)
-	assert.Less(t, most-before, (mark+1)*sentBytes+sentBytes, "the high-water mark, one message that arrives, and the one that is in use")
+	// Half a message is room for all else that the process has begun to use meanwhile.
+	assert.Less(t, most-before, (mark+2)*sentBytes+sentBytes/2, "the high-water mark, one message that arrives, and the one that is in use")
 }
 
 // connected returns a socket that receives, and n peers it is connected to, with their addresses.
