@@ -310,12 +310,13 @@ func TestEachPatternCarriesTensors(t *testing.T) {
 	t.Run("PUB and SUB", func(t *testing.T) {
 		pub, sub := pair(t, "tcp://127.0.0.1:*", zeromq.Pub, zeromq.Sub)
 		require.NoError(t, sub.Set(zeromq.Subscribe("ZIO0TENS")))
-		ctx, cancel := context.WithCancel(deadline(t))
+		all := deadline(t)
+		ctx, cancel := context.WithCancel(all)
 		var publishing sync.WaitGroup
 		publishing.Go(func() { // the subscription takes some time to arrive
 			for ctx.Err() == nil {
-				assert.NoError(t, pub.SendFrames(ctx, [][]byte{[]byte("ZIO0TEXT")}))
-				assert.NoError(t, pub.SendTensors(ctx, []*dlpack.Tensor{x}))
+				assert.NoError(t, pub.SendFrames(all, [][]byte{[]byte("ZIO0TEXT")}))
+				assert.NoError(t, pub.SendTensors(all, []*dlpack.Tensor{x}))
 				time.Sleep(time.Millisecond)
 			}
 		})
