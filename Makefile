@@ -70,7 +70,7 @@ test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with t
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/share examples/test_readmes.py
 
-# Development mode makes the long tests several times longer, so they run without it. The variables for Go are those of gogc1.
+# In development mode the long tests would take several times longer, so they run without it. GOGC1 is set at the target gogc1.
 python-checks: $(VENV)/dlbridge.done ## the Python tests in Python's development mode, with its debug allocator, while Go's collector always runs; warnings are errors; and the long ones
 	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "long and not peers" bridge/python/tests

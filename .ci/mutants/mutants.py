@@ -1,6 +1,6 @@
 """The mutants that run.py makes: each breaks one rule, and a test must notice.
 
-Those of a package bridge/NAME that a test of the same package notices are in bridge/NAME/testdata/mutants.py.
+The mutants of a package bridge/NAME, which tests of that package notice, are in bridge/NAME/testdata/mutants.py.
 """
 
 import pathlib

@@ -12,7 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// format is what the C functions of a format do in Go.
+// format has the Go functions behind the C functions of one format.
 type format struct {
 	// decode sets the reading to the value at the beginning of data: to a tensor, or as the sink of its elements. It returns how many
 	// bytes the value takes: all of data, unless several is set.

@@ -239,8 +239,9 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	})
 }
 
-// budgetOf returns the budget of the tensors of a label that have several parts: that of [bridge.Decode], or room bytes unless that is
-// noLimit. Pieces take more than in Go. The error says what all of these tensors need.
+// budgetOf returns the budget for the tensors of a label that lie in several parts. It is room bytes; with noLimit it is what
+// [bridge.Decode] allows. A piece takes more memory here than in Go. If the budget is exceeded, the error says how much all of these
+// tensors together need.
 func budgetOf(label *tens.Label, parts [][]byte, sizeOf func(part int) int64, join bool, room int64) *bridge.Budget {
 	payload := int64(0)
 	for part := range parts {

@@ -136,7 +136,7 @@ func viewCasesFile(t testing.TB) string {
 	return file
 }
 
-// Views of the library are those of Go, share the memory, and give it back once.
+// The library makes the same views as Go. They share the memory, and release it once.
 func TestViewsOfTheLibrary(t *testing.T) {
 	program := compile(t, "cc", "views.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	run(t, sanitized, nil, program, viewCasesFile(t))

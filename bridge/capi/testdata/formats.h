@@ -21,7 +21,7 @@ typedef struct {
   dlb_bytes media;       /* elements with formats of their own; NULL if it has none */
   dlb_bytes others[3];   /* values of other kinds; NULL ends them */
   uint64_t encodings[4]; /* options of encode: those that differ in what is written */
-  uint64_t forms[2];     /* options of encode with which the vectors are written; 0 for those of decode */
+  uint64_t forms[2];     /* options of encode that write the vectors; 0 if they are written with the options that decode gets */
   struct {
     const char *what; /* a byte of data that another thread changes from one value to another; NULL ends them */
     dlb_bytes data;

@@ -816,7 +816,7 @@ static void a_cancelled_thread_leaves_nothing(void) {
   dlb_tensor_release(x);
 }
 
-/* What the system forbids is not said of the tensors. */
+/* A call that the system refuses, for lack of a permission for example, is an error of the system and not of the tensors. */
 static void the_system_refuses(void) {
   const int64_t large = 8 << 20;
   DLManagedTensorVersioned *x = numbers(1, 4), *y, *sent;

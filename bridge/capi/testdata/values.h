@@ -1,4 +1,4 @@
-/* values.h: what the programs about values (dlb_value) share. */
+/* values.h: what the test programs for values (dlb_value) share. */
 #ifndef VALUES_H_
 #define VALUES_H_
 
