@@ -35,7 +35,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-checks check vet staticcheck layers asan asan-python tsan gogc1 debug frames \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
 	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
 
 help: ## list the commands
@@ -86,7 +86,19 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header frames typing cpp abi vendor installed dist wheel-test examples race python-checks asan asan-python tsan gogc1 debug processors arm64 zeromq mutants-third fuzz ## the checks that find what tests alone do not
+# Most checks leave a core idle for much of their time, so those of Go run beside the others.
+CHECKS := header frames typing cpp abi vendor installed dist wheel-test examples python-checks asan-python
+CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 debug processors arm64 zeromq mutants-third fuzz
+check: vet $(VENV)/dlbridge.done ## the checks that find what tests alone do not
+	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
+
+check-go:
+	@$(call each,$(CHECKS_OF_GO))
+
+check-others:
+	@$(call each,$(CHECKS))
+
+each = for target in $(1); do echo "== make $$target, $$(date +%T)"; $(MAKE) --no-print-directory $$target || exit 1; done
 
 vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has a place
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
