@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// The program calls every function of the header that takes a tensor and reads more than its description.
+// The program calls every function of the header that takes a tensor.
 func TestFunctionsDoNotCareWhereMemoryLies(t *testing.T) {
 	program := compile(t, "cc", "placement.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	for _, environment := range []string{"GOGC=100", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
@@ -23,11 +23,11 @@ func TestFunctionsDoNotCareWhereMemoryLies(t *testing.T) {
 }
 
 var (
-	// tensorKinds are the types of parameters through which a function reads the elements of a tensor.
+	// tensorKinds are the types of the parameters of functions that take a tensor.
 	tensorKinds = []string{"const DLTensor *", "DLManagedTensorVersioned *", "const DLManagedTensorVersioned *", "DLManagedTensor *",
 		"const dlb_message_tensor *", "const dlb_value *"}
-	// descriptionOnly matches functions that take a tensor and read no element.
-	descriptionOnly = regexp.MustCompile(`^dlb_shm_attach$`)
+	// notPlaced matches functions that take the description of a tensor without memory.
+	notPlaced = regexp.MustCompile(`^dlb_shm_attach$`)
 	// notInCxx are functions that dlbridge.hpp does not call, and why.
 	notInCxx = map[string]string{
 		"dlb_error_name":     "an exception has the text",
@@ -54,8 +54,8 @@ func TestEveryFunctionIsInAllItsPlaces(t *testing.T) {
 		assert.True(t, recorded[f.name], "%s is not in testdata/abi.txt: run make abi-record", f.name)
 		assert.True(t, hostile[f.name], "hostile.c does not call %s: it calls what the header declares, with a maker for each kind of parameter", f.name)
 		if slices.ContainsFunc(f.parameters, func(p parameter) bool { return slices.Contains(tensorKinds, p.kind) }) {
-			assert.Equal(t, !descriptionOnly.MatchString(f.name), placed[f.name], "testdata/placement.c must call %s with memory in every place, unless "+
-				"descriptionOnly has it", f.name)
+			assert.Equal(t, !notPlaced.MatchString(f.name), placed[f.name], "testdata/placement.c must call %s with memory in every place, unless "+
+				"notPlaced has it", f.name)
 		}
 		assert.Equal(t, notInCxx[f.name] == "", tested[f.name], "a member of include/dlbridge.hpp must call %s, and .ci/cpp/dlbridge.cpp that member, unless "+
 			"notInCxx says why not", f.name)
