@@ -32,6 +32,13 @@ const (
 	Trn         DeviceType = 18
 )
 
+// The device types that DLPack has added since its version 1.3.
+const (
+	TPU     DeviceType = 19
+	TPUHost DeviceType = 20 // memory of the host for transfers to a TPU
+	Ascend  DeviceType = 21
+)
+
 var deviceNames = map[DeviceType]string{
 	CPU:         "cpu",
 	CUDA:        "cuda",
@@ -49,6 +56,9 @@ var deviceNames = map[DeviceType]string{
 	Hexagon:     "hexagon",
 	MAIA:        "maia",
 	Trn:         "trn",
+	TPU:         "tpu",
+	TPUHost:     "tpu_host",
+	Ascend:      "ascend",
 }
 
 // String returns the name of the type, or its number if it has no name here.
@@ -79,7 +89,9 @@ func (d Device) String() string {
 
 // HostReadable reports whether the host may read the memory: that of the CPU, including memory that CUDA or ROCm has
 // page-locked. [CUDAManaged] does not count: the host may use such memory only while no kernel does, which a description
-// does not state.
+// does not state. [TPUHost] does not count either, because the DLPack that this package has ([Current]) does not say what it is.
+//
+// C: core_host_readable, which must agree
 func (d Device) HostReadable() bool {
 	return d.Type == CPU || d.Type == CUDAHost || d.Type == ROCMHost
 }

@@ -16,13 +16,14 @@ func TestDeviceTypesAreTheNumbersOfTheStandard(t *testing.T) {
 	for number, name := range map[dlpack.DeviceType]string{
 		1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 11: "rocm_host",
 		12: "ext_dev", 13: "cuda_managed", 14: "oneapi", 15: "webgpu", 16: "hexagon", 17: "maia", 18: "trn",
-		0: "0", 5: "5", 6: "6", 19: "19", 99: "99", -1: "-1",
+		19: "tpu", 20: "tpu_host", 21: "ascend", 0: "0", 5: "5", 6: "6", 22: "22", 99: "99", -1: "-1",
 	} {
 		assert.Equal(t, name, number.String())
 	}
-	assert.Equal(t, []dlpack.DeviceType{1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}, []dlpack.DeviceType{
+	assert.Equal(t, []dlpack.DeviceType{1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21}, []dlpack.DeviceType{
 		dlpack.CPU, dlpack.CUDA, dlpack.CUDAHost, dlpack.OpenCL, dlpack.Vulkan, dlpack.Metal, dlpack.VPI, dlpack.ROCM,
 		dlpack.ROCMHost, dlpack.ExtDev, dlpack.CUDAManaged, dlpack.OneAPI, dlpack.WebGPU, dlpack.Hexagon, dlpack.MAIA, dlpack.Trn,
+		dlpack.TPU, dlpack.TPUHost, dlpack.Ascend,
 	})
 }
 

@@ -305,7 +305,8 @@ DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *er
  * number of bytes, otherwise 0. */
 DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype, dlb_error *error);
 
-/* Reads a device: "cpu", "cuda:1", or a number for a type without a name, "99:0". Without a colon device_id is 0.
+/* Reads a device: "cpu", "cuda:1", or a number for a type without a name, "99:0". The names are those of dlpack.h in lower case
+ * ("cuda_host"), and "tpu", "tpu_host" and "ascend" for the types 19 to 21, which are newer than dlpack.h. Without a colon device_id is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_parse. */
 DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error);
 

@@ -140,11 +140,12 @@ int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error) {
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
+/* The types 19 to 21 are newer than dlpack.h, which has the names of a released DLPack. */
 static const char *const devices[] = {
     [kDLCPU] = "cpu", [kDLCUDA] = "cuda", [kDLCUDAHost] = "cuda_host", [kDLOpenCL] = "opencl", [kDLVulkan] = "vulkan",
     [kDLMetal] = "metal", [kDLVPI] = "vpi", [kDLROCM] = "rocm", [kDLROCMHost] = "rocm_host", [kDLExtDev] = "ext_dev",
     [kDLCUDAManaged] = "cuda_managed", [kDLOneAPI] = "oneapi", [kDLWebGPU] = "webgpu", [kDLHexagon] = "hexagon",
-    [kDLMAIA] = "maia", [kDLTrn] = "trn",
+    [kDLMAIA] = "maia", [kDLTrn] = "trn", [19] = "tpu", [20] = "tpu_host", [21] = "ascend",
 };
 
 void capi_write_device(capi_text *t, DLDevice device) {

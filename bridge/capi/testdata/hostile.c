@@ -672,7 +672,7 @@ static DLDataType *make_DLDataType_p(void) { return output_of(sizeof(DLDataType)
 static DLDevice *make_DLDevice_p(void) { return output_of(sizeof(DLDevice), IN_NUMBERS); }
 static DLDevice make_DLDevice(void) {
   argument++;
-  return (DLDevice){good ? kDLCPU : (DLDeviceType)ONE_OF(1, 2, 3, 5, 18, 19, -1, INT32_MAX), good ? 0 : (int32_t)any()};
+  return (DLDevice){good ? kDLCPU : (DLDeviceType)ONE_OF(1, 2, 3, 5, 18, 20, 22, -1, INT32_MAX), good ? 0 : (int32_t)any()};
 }
 
 static const char *make_const_char_p(void) {

@@ -278,6 +278,9 @@ def test_devices_have_names(c):
     assert dlbridge.from_dlpack(t, device="cuda:1").device == (2, 1)
     with pytest.raises(BufferError, match=r"on device \(2, 1\), not on \(1, 0\)"):
         dlbridge.from_dlpack(t, device="cpu")
+    for name, device in {"tpu": (19, 0), "tpu_host:1": (20, 1), "ascend:7": (21, 7), "22:3": (22, 3)}.items():
+        t = dlbridge.from_address(c.managed((3,), None, device_type=device[0], device_id=device[1]))
+        assert dlbridge.from_dlpack(t, device=name).device == device
     for wrong in ("gpu", "cuda:x", "", "\ud800", "cpux", "cpu\0", "cpu\0x"):
         with pytest.raises(ValueError, match="device .* is not known; the names are such as 'cpu' or 'cuda:0'"):
             dlbridge.from_dlpack(t, device=wrong)

@@ -160,7 +160,7 @@ def test_byte_offset_is_folded_on_the_host(c):
 
 
 def test_device_memory_is_carried_and_never_read(c):
-    for kind, number in [(2, 0), (2, 5), (8, 0), (99, -3)]:
+    for kind, number in [(2, 0), (2, 5), (8, 0), (19, 1), (20, 0), (21, 7), (22, 0), (99, -3)]:
         t = dlbridge.from_dlpack(c.new_capsule(device_type=kind, device_id=number, byte_offset=16))
         assert t.device == t.__dlpack_device__() == (kind, number)
         exported = describe(c, t.__dlpack__(max_version=(1, 0), stream=-1))

@@ -16,6 +16,7 @@ core_status core_fail(core_status status, char *message, size_t size, const char
   return status;
 }
 
+/* 20, host memory of a TPU, is not among them: no released DLPack says that the CPU can read it. */
 int core_host_readable(int32_t device_type) {
   return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
 }
