@@ -23,8 +23,9 @@ enum {
   FFI_RAW_STRING = 8,   /* const char *, the caller's: arguments only */
   FFI_BYTE_ARRAY = 9,   /* ffi_bytes *, the caller's: arguments only */
   FFI_MOVED = 10,       /* ffi_object **, the caller's, from which the callee may take the object: arguments only */
-  FFI_SMALL_STRING = 11, /* up to 7 bytes, in the ffi_any itself */
+  FFI_SMALL_STRING = 11, /* up to FFI_SMALL_MAX bytes, in the ffi_any itself */
   FFI_SMALL_BYTES = 12,
+  FFI_UNCHANGED = 13, /* what a structural mutation returns for what it leaves as it was */
   FFI_OBJECT = 64,
   FFI_STRING = 65,
   FFI_BYTES = 66,
@@ -59,6 +60,8 @@ typedef struct ffi_any {
     uint64_t bits;
   } value;
 } ffi_any;
+
+enum { FFI_SMALL_MAX = 7 };
 
 /* The cell of strings and bytes. */
 typedef struct ffi_bytes {

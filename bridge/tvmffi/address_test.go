@@ -49,7 +49,7 @@ func TestArgumentsLieWhereMemoryCanBe(t *testing.T) {
 				x := a.Tensor(0)
 				assert.Equal(t, row.data, x.Data())
 				return nil, a.Check(1)
-			}, unsafe.Pointer(&ffiAny{kind: 7, bits: uintptr(p.DLTensor(false))}), 1, unsafe.Pointer(result))
+			}, unsafe.Pointer(&ffiAny{kind: constant("FFI_DLTENSOR"), bits: uintptr(p.DLTensor(false))}), 1, unsafe.Pointer(result))
 			assert.Equal(t, row.good, status == 0)
 		})
 	}
@@ -87,22 +87,22 @@ func TestArgumentsBelowTheFirstPageAreRefused(t *testing.T) {
 		escaped = described
 		for _, row := range []struct {
 			name string
-			kind int32
+			kind string
 			bits uintptr
 			uses []string
 		}{
-			{"a DLTensor", 7, at, []string{"shape", "slice", "tensor"}},
-			{"a tensor object", 70, at, []string{"shape", "slice", "tensor", "keep"}},
-			{"the shape of a vector", 7, tensor(dlpacktest.Config{Shape: vector, ShapeAt: at}), []string{"shape", "slice", "tensor"}},
-			{"the shape of a matrix", 7, tensor(dlpacktest.Config{Shape: matrix, ShapeAt: at}), []string{"shape", "slice", "tensor"}},
-			{"the strides of a vector", 7, tensor(dlpacktest.Config{Shape: vector, StridesAt: at}), []string{"slice", "tensor"}},
-			{"the strides of a matrix", 7, tensor(dlpacktest.Config{Shape: matrix, StridesAt: at}), []string{"slice", "tensor"}},
-			{"a C string", 8, at, []string{"string"}},
-			{"a byte array", 9, at, []string{"bytes"}},
-			{"the data of a byte array", 9, uintptr(unsafe.Pointer(described)), []string{"bytes"}},
-			{"a string object", 65, at, []string{"string", "keep"}},
-			{"a bytes object", 66, at, []string{"bytes", "keep"}},
-			{"a function", 68, at, []string{"function", "keep"}},
+			{"a DLTensor", "FFI_DLTENSOR", at, []string{"shape", "slice", "tensor"}},
+			{"a tensor object", "FFI_TENSOR", at, []string{"shape", "slice", "tensor", "keep"}},
+			{"the shape of a vector", "FFI_DLTENSOR", tensor(dlpacktest.Config{Shape: vector, ShapeAt: at}), []string{"shape", "slice", "tensor"}},
+			{"the shape of a matrix", "FFI_DLTENSOR", tensor(dlpacktest.Config{Shape: matrix, ShapeAt: at}), []string{"shape", "slice", "tensor"}},
+			{"the strides of a vector", "FFI_DLTENSOR", tensor(dlpacktest.Config{Shape: vector, StridesAt: at}), []string{"slice", "tensor"}},
+			{"the strides of a matrix", "FFI_DLTENSOR", tensor(dlpacktest.Config{Shape: matrix, StridesAt: at}), []string{"slice", "tensor"}},
+			{"a C string", "FFI_RAW_STRING", at, []string{"string"}},
+			{"a byte array", "FFI_BYTE_ARRAY", at, []string{"bytes"}},
+			{"the data of a byte array", "FFI_BYTE_ARRAY", uintptr(unsafe.Pointer(described)), []string{"bytes"}},
+			{"a string object", "FFI_STRING", at, []string{"string", "keep"}},
+			{"a bytes object", "FFI_BYTES", at, []string{"bytes", "keep"}},
+			{"a function", "FFI_FUNCTION", at, []string{"function", "keep"}},
 		} {
 			for _, use := range row.uses {
 				t.Run(fmt.Sprintf("%s of %s at %d", use, row.name, at), func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestArgumentsBelowTheFirstPageAreRefused(t *testing.T) {
 						runtime.KeepAlive(got)
 						message = a.Check(1)
 						return nil, nil
-					}, unsafe.Pointer(&ffiAny{kind: row.kind, bits: row.bits}), 1, unsafe.Pointer(new(ffiAny)))
+					}, unsafe.Pointer(&ffiAny{kind: constant(row.kind), bits: row.bits}), 1, unsafe.Pointer(new(ffiAny)))
 					if use == "keep" {
 						return // which returns its error
 					}
@@ -136,7 +136,7 @@ func TestShapesOfScalarsAreNotLookedAt(t *testing.T) {
 		runtime.KeepAlive(shape)
 		assert.Len(t, tvmffi.Slice[float32](a, 0), 1)
 		return nil, a.Check(1)
-	}, unsafe.Pointer(&ffiAny{kind: 7, bits: uintptr(p.DLTensor(false))}), 1, unsafe.Pointer(new(ffiAny)))
+	}, unsafe.Pointer(&ffiAny{kind: constant("FFI_DLTENSOR"), bits: uintptr(p.DLTensor(false))}), 1, unsafe.Pointer(new(ffiAny)))
 	assert.Zero(t, status)
 }
 

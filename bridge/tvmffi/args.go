@@ -125,28 +125,33 @@ func (a Args) atEnd(c interface{ Close() error }) {
 var typeNames = map[C.int32_t]string{
 	C.FFI_NONE: "None", C.FFI_INT: "an int", C.FFI_BOOL: "a bool", C.FFI_FLOAT: "a float", C.FFI_POINTER: "a pointer",
 	C.FFI_DTYPE: "a data type", C.FFI_DEVICE: "a device", C.FFI_DLTENSOR: "a tensor", C.FFI_RAW_STRING: "a string",
-	C.FFI_BYTE_ARRAY: "bytes", C.FFI_MOVED: "an object that the caller moves into the call", C.FFI_SMALL_STRING: "a string", C.FFI_SMALL_BYTES: "bytes", C.FFI_STRING: "a string",
+	C.FFI_BYTE_ARRAY: "bytes", C.FFI_MOVED: "an object that the caller moves into the call", C.FFI_SMALL_STRING: "a string", C.FFI_SMALL_BYTES: "bytes", C.FFI_UNCHANGED: "the marker Unchanged", C.FFI_STRING: "a string",
 	C.FFI_BYTES: "bytes", C.FFI_ERROR: "an error", C.FFI_FUNCTION: "a function", C.FFI_TENSOR: "a tensor",
 	C.FFI_ARRAY: "an array", C.FFI_MODULE: "a module",
 }
 
+// typeName returns what a value of a type is, for errors.
+func typeName(kind C.int32_t) string {
+	switch name := typeNames[kind]; {
+	case name != "":
+		return name
+	case kind >= C.FFI_OBJECT:
+		return fmt.Sprintf("an object of type %d", kind)
+	}
+	return fmt.Sprintf("a value of type %d", kind)
+}
+
 // wrong records that argument i is missing or has another type than the wanted one.
 func (a Args) wrong(i int, want string) {
-	_, kind := a.at(i)
-	got := typeNames[kind]
-	switch {
-	case kind == missing:
+	arg, kind := a.at(i)
+	if arg == nil {
 		a.disagree(i, TypeError, "it is missing, want %s", want)
 		return
-	case kind == C.FFI_MOVED:
-		want += "; Keep takes it"
-	case got != "":
-	case kind >= C.FFI_OBJECT:
-		got = fmt.Sprintf("an object of type %d", kind)
-	default:
-		got = fmt.Sprintf("a value of type %d", kind)
 	}
-	a.disagree(i, TypeError, "it is %s, want %s", got, want)
+	if kind == C.FFI_MOVED {
+		want += "; Keep takes it"
+	}
+	a.disagree(i, TypeError, "it is %s, want %s", typeName(kind), want)
 }
 
 // refused records err, an error of package dlpack or of this package, about argument i.
@@ -357,7 +362,7 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 func (a Args) Keep(i int) (any, error) {
 	arg, kind := a.at(i)
 	switch {
-	case kind == missing:
+	case arg == nil:
 		return nil, Errorf(TypeError, "argument %d: it is missing", i)
 	case below(arg):
 		return nil, newError(dlpack.ErrNull, "argument %d: a value of type %d at %#x", i, kind, word(arg))
@@ -370,7 +375,11 @@ func (a Args) Keep(i int) (any, error) {
 	if r.status != 0 {
 		return nil, raised("", r)
 	}
-	return value(r)
+	v, err := value(r)
+	if err != nil {
+		return nil, at(fmt.Sprintf("argument %d", i), err)
+	}
+	return v, nil
 }
 
 // below reports whether an argument refers to an address below the lowest one, directly or through the value it points to.

@@ -198,7 +198,7 @@ func (c *call) text(data *byte, size int, bytes bool) error {
 	if bytes {
 		kind, flag = C.FFI_SMALL_BYTES, 1
 	}
-	if size > 7 {
+	if size > C.FFI_SMALL_MAX {
 		r := C.ffi_string((*C.char)(unsafe.Pointer(data)), C.size_t(size), flag)
 		if r.status != 0 {
 			return raised("", r)

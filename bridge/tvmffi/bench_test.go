@@ -3,6 +3,7 @@
 package tvmffi_test
 
 import (
+	"math"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -124,7 +125,11 @@ func BenchmarkServeWithTwoTensorsAndAFloat(b *testing.B) {
 		tensors[i] = &dlTensor{data: unsafe.Pointer(&data[0]), device: dlpack.Device{Type: dlpack.CPU}, ndim: 1, dtype: dlpack.Float32,
 			shape: &dims[0], strides: &dims[1]}
 	}
-	args := &[3]ffiAny{{7, 0, uintptr(unsafe.Pointer(tensors[0]))}, {7, 0, uintptr(unsafe.Pointer(tensors[1]))}, {3, 0, 0x4000000000000000}}
+	args := &[3]ffiAny{
+		{constant("FFI_DLTENSOR"), 0, uintptr(unsafe.Pointer(tensors[0]))},
+		{constant("FFI_DLTENSOR"), 0, uintptr(unsafe.Pointer(tensors[1]))},
+		{constant("FFI_FLOAT"), 0, uintptr(math.Float64bits(2))},
+	}
 	result := new(ffiAny)
 	h := func(a tvmffi.Args) (any, error) {
 		x, y, k := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), float32(a.Float(2))

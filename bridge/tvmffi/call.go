@@ -96,7 +96,7 @@ func (f *Function) Call(args ...any) (any, error) {
 	if r.status != 0 {
 		return nil, raised(f.name, r)
 	}
-	return value(r)
+	return resultOf(r)
 }
 
 // leave ends a call.

@@ -5,6 +5,7 @@ package tvmffi_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -304,9 +305,9 @@ func TestArgumentsAtNullAreErrors(t *testing.T) {
 			return err
 		},
 	} {
-		kinds := []int32{8, 9, 10} // a raw string, a byte array, an object that may be moved
-		for kind := int32(64); kind < 80; kind++ {
-			kinds = append(kinds, kind)
+		kinds := []int32{constant("FFI_RAW_STRING"), constant("FFI_BYTE_ARRAY"), constant("FFI_MOVED")}
+		for i := range int32(16) {
+			kinds = append(kinds, constant("FFI_OBJECT")+i)
 		}
 		for _, kind := range kinds {
 			arg := &ffiAny{kind: kind}
@@ -320,9 +321,11 @@ func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
 	need(t)
 	object := uintptr(unsafe.Pointer(new(ffiAny)))
 	for kind, text := range map[int32]string{
-		10: "argument 0: it is an object that the caller moves into the call, want a tensor; Keep takes it",
-		13: "argument 0: it is a value of type 13, want a tensor",
-		99: "argument 0: it is an object of type 99, want a tensor",
+		constant("FFI_MOVED"):     "argument 0: it is an object that the caller moves into the call, want a tensor; Keep takes it",
+		constant("FFI_UNCHANGED"): "argument 0: it is the marker Unchanged, want a tensor",
+		-1:                        "argument 0: it is a value of type -1, want a tensor", // which TVM-FFI has for "any type"
+		math.MinInt32:             "argument 0: it is a value of type -2147483648, want a tensor",
+		math.MaxInt32:             "argument 0: it is an object of type 2147483647, want a tensor",
 	} {
 		var err error
 		arg := &ffiAny{kind: kind, bits: uintptr(unsafe.Pointer(&object))}
@@ -336,6 +339,25 @@ func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
 	runtime.KeepAlive(&object)
 }
 
+// Go has nothing for the marker, nor for types that TVM-FFI does not have.
+func TestValuesWithoutAFormInGoAreNotKept(t *testing.T) {
+	need(t)
+	for kind, text := range map[int32]string{
+		constant("FFI_UNCHANGED"): "tvmffi: argument 0: the marker Unchanged, which has no form in Go",
+		-1:                        "tvmffi: argument 0: a value of type -1, which has no form in Go",
+		math.MinInt32:             "tvmffi: argument 0: a value of type -2147483648, which has no form in Go",
+	} {
+		status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+			v, err := a.Keep(0)
+			assert.Nil(t, v)
+			assert.ErrorIs(t, err, tvmffi.ErrArgument)
+			assert.ErrorContains(t, err, text)
+			return nil, nil
+		}, unsafe.Pointer(&ffiAny{kind: kind}), 1, unsafe.Pointer(new(ffiAny)))
+		assert.Zero(t, status)
+	}
+}
+
 func TestArgumentsThatLeadToNullAreNotKept(t *testing.T) {
 	need(t)
 	nothing := uintptr(0)
@@ -344,8 +366,8 @@ func TestArgumentsThatLeadToNullAreNotKept(t *testing.T) {
 		size uint64
 	}{0, 5}
 	for name, arg := range map[string]*ffiAny{
-		"bytes":                    {kind: 9, bits: uintptr(unsafe.Pointer(&bytes))},
-		"an object that was moved": {kind: 10, bits: uintptr(unsafe.Pointer(&nothing))},
+		"bytes":                    {kind: constant("FFI_BYTE_ARRAY"), bits: uintptr(unsafe.Pointer(&bytes))},
+		"an object that was moved": {kind: constant("FFI_MOVED"), bits: uintptr(unsafe.Pointer(&nothing))},
 	} {
 		var err error
 		status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +30,7 @@ var scratch string
 const eventually, tick = 30 * time.Second, 10 * time.Millisecond
 
 func TestMain(m *testing.M) {
-	for _, file := range []string{"abi.h", "testdata/kernels.c", "testdata/kernels.cc"} { // so that `go test` runs again when they change
+	for _, file := range []string{"abi.h", "testdata/abi.c", "testdata/abi.cc", "testdata/kernels.c", "testdata/kernels.cc"} { // so that `go test` runs again when they change
 		if _, err := os.ReadFile(file); err != nil {
 			panic(err)
 		}
@@ -46,11 +48,43 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func need(t testing.TB) {
+// constants are those of abi.h, by name: the code of tests cannot use C.
+var constants = sync.OnceValue(func() map[string]int32 {
+	found := map[string]int32{}
+	text, err := os.ReadFile("abi.h")
+	if err != nil {
+		panic(err)
+	}
+	for _, match := range regexp.MustCompile(`\b(FFI_\w+) = (\d+)`).FindAllStringSubmatch(string(text), -1) {
+		n, err := strconv.ParseInt(match[2], 10, 32)
+		if err != nil {
+			panic(err)
+		}
+		found[match[1]] = int32(n)
+	}
+	return found
+})
+
+// constant returns a constant of abi.h.
+func constant(name string) int32 {
+	n, ok := constants()[name]
+	if !ok {
+		panic("abi.h has no " + name)
+	}
+	return n
+}
+
+func skipWithoutWheel(t testing.TB) {
 	t.Helper()
 	if os.Getenv(tvmffi.LibraryVariable) == "" {
 		t.Skip(tvmffi.LibraryVariable + " does not say where libtvm_ffi is")
 	}
+}
+
+// need loads the library, or skips the test.
+func need(t testing.TB) {
+	t.Helper()
+	skipWithoutWheel(t)
 	require.NoError(t, tvmffi.Load(""))
 }
 

@@ -84,7 +84,7 @@ func (p *Prepared) Call() (any, error) {
 	if r._type == C.FFI_NONE {
 		return nil, nil
 	}
-	return value(r)
+	return resultOf(r)
 }
 
 // leave ends a call. The last one to end after Close releases the resources.

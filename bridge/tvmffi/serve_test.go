@@ -274,7 +274,7 @@ func sliceOf[T dlpack.Element](t *testing.T, from []T) {
 	at := func(h tvmffi.Handler, arg *dlTensor) int32 {
 		result := new(ffiAny)
 		defer runtime.KeepAlive(arg)
-		return tvmffi.Serve(h, unsafe.Pointer(&ffiAny{kind: 7, bits: uintptr(unsafe.Pointer(arg))}), 1, unsafe.Pointer(result))
+		return tvmffi.Serve(h, unsafe.Pointer(&ffiAny{kind: constant("FFI_DLTENSOR"), bits: uintptr(unsafe.Pointer(arg))}), 1, unsafe.Pointer(result))
 	}
 	for _, shape := range [][]int64{{128}, {2, 64}, {2, 1, 64}, {1}, {}} {
 		t.Run(fmt.Sprintf("%T of %v", from, shape), func(t *testing.T) {

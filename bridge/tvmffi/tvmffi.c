@@ -207,7 +207,7 @@ void ffi_incref(uintptr_t object) { ffi.ObjectIncRef((void *)object); }
 
 void ffi_decref(uintptr_t object) { ffi.ObjectDecRef((void *)object); }
 
-/* Returns a string or, if bytes is set, a byte string: up to 7 bytes in the result itself, otherwise a new object. */
+/* Returns a string or, if bytes is set, a byte string: up to FFI_SMALL_MAX bytes in the result itself, otherwise a new object. */
 ffi_result ffi_string(const char *data, size_t size, int bytes) {
   ffi_any out = none;
   ffi_bytes input = {data ? data : "", size};

@@ -51,12 +51,21 @@ func errorOf(r C.ffi_result) *Error {
 	return e
 }
 
-// value converts the result of a call to a Go value. An object in the result goes over to the Go value, or is released,
+// resultOf converts the result of a call to a Go value, as value does. Its errors say that they are about the result.
+func resultOf(r C.ffi_result) (any, error) {
+	v, err := value(r)
+	if err != nil {
+		return nil, at("result", err)
+	}
+	return v, nil
+}
+
+// value converts a value of TVM-FFI to a Go value. An object in it goes over to the Go value, or is released,
 // also on an error.
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
 	if r._type >= C.FFI_OBJECT && object == 0 {
-		return nil, newError(dlpack.ErrNull, "result: an object of type %d at 0", r._type)
+		return nil, newError(dlpack.ErrNull, "an object of type %d at 0", r._type)
 	}
 	switch r._type {
 	case C.FFI_NONE:
@@ -81,7 +90,7 @@ func value(r C.ffi_result) (any, error) {
 		defer giveBack(object)
 		b := (*C.ffi_bytes)(cell(object))
 		if err := dlpack.RequireMemory(int64(b.size)); err != nil {
-			return nil, at("result", err)
+			return nil, err
 		}
 		if r._type == C.FFI_STRING {
 			return textOf(b), nil
@@ -91,7 +100,7 @@ func value(r C.ffi_result) (any, error) {
 		t, err := tensorOf(object)
 		giveBack(object)
 		if err != nil {
-			return nil, at("result", err)
+			return nil, err
 		}
 		return t, nil
 	case C.FFI_FUNCTION:
@@ -103,8 +112,11 @@ func value(r C.ffi_result) (any, error) {
 	case C.FFI_ERROR:
 		return errorOf(r), nil
 	}
-	if r._type < C.FFI_OBJECT {
-		return nil, newError(ErrArgument, "result: a value of type %d, which is valid only as an argument", r._type)
+	switch {
+	case r._type >= C.FFI_DLTENSOR && r._type <= C.FFI_MOVED:
+		return nil, newError(ErrArgument, "a value of type %d, which is valid only as an argument", r._type)
+	case r._type < C.FFI_OBJECT:
+		return nil, newError(ErrArgument, "%s, which has no form in Go", typeName(r._type))
 	}
 	o := new(Object)
 	o.hold(int32(r._type), object)
@@ -114,7 +126,7 @@ func value(r C.ffi_result) (any, error) {
 // small returns a copy of the bytes of a small string, which lie in the value itself.
 func small(value uint64, size C.uint32_t) []byte {
 	bytes := (*[8]byte)(unsafe.Pointer(&value))
-	return append([]byte{}, bytes[:min(size, 7)]...)
+	return append([]byte{}, bytes[:min(size, C.FFI_SMALL_MAX)]...)
 }
 
 // tensorOf returns a tensor that holds a share of a tensor object of TVM-FFI.

@@ -1,4 +1,5 @@
-/* abi.c: what abi.h declares, against upstream's c_api.h. It compiles only where both agree. */
+/* abi.c: what abi.h declares, against upstream's c_api.h. It compiles only where both agree. The test that compiles it also
+ * requires that every constant of abi.h is here. abi.cc compares what c_api.h declares for C++ only. */
 #include <tvm/ffi/c_api.h>
 
 #include "../abi.h"
@@ -19,8 +20,10 @@ SAME_VALUE(FFI_DEVICE, kTVMFFIDevice);
 SAME_VALUE(FFI_DLTENSOR, kTVMFFIDLTensorPtr);
 SAME_VALUE(FFI_RAW_STRING, kTVMFFIRawStr);
 SAME_VALUE(FFI_BYTE_ARRAY, kTVMFFIByteArrayPtr);
+SAME_VALUE(FFI_MOVED, kTVMFFIObjectRValueRef);
 SAME_VALUE(FFI_SMALL_STRING, kTVMFFISmallStr);
 SAME_VALUE(FFI_SMALL_BYTES, kTVMFFISmallBytes);
+SAME_VALUE(FFI_UNCHANGED, kTVMFFIUnchanged);
 SAME_VALUE(FFI_OBJECT, kTVMFFIStaticObjectBegin);
 SAME_VALUE(FFI_STRING, kTVMFFIStr);
 SAME_VALUE(FFI_BYTES, kTVMFFIBytes);
@@ -46,6 +49,7 @@ SAME_PLACE(ffi_any, value.dtype, TVMFFIAny, v_dtype);
 SAME_PLACE(ffi_any, value.device, TVMFFIAny, v_device);
 SAME_PLACE(ffi_any, value.bytes, TVMFFIAny, v_bytes);
 SAME_PLACE(ffi_any, value.bits, TVMFFIAny, v_uint64);
+SAME_VALUE(FFI_SMALL_MAX, sizeof(((TVMFFIAny *)0)->v_bytes) - 1); /* kMaxSmallBytesLen in string.h: one byte stays free */
 SAME_SIZE(ffi_bytes, TVMFFIByteArray);
 SAME_PLACE(ffi_bytes, data, TVMFFIByteArray, data);
 SAME_PLACE(ffi_bytes, size, TVMFFIByteArray, size);
