@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The versions of libtvm_ffi that have this ABI: FFI_MAJOR.FFI_MINOR.x. */
+enum { FFI_MAJOR = 0, FFI_MINOR = 1 };
+
 /* The types of an ffi_any. A value of type FFI_OBJECT or above is a counted reference to an object. */
 enum {
   FFI_NONE = 0,
@@ -83,6 +86,10 @@ typedef struct ffi_version {
 /* The C form of a function. The caller sets *result to FFI_NONE before the call, and owns it afterwards.
  * Returns 0, or -1 with an error left in the thread. */
 typedef int (*ffi_call)(void *self, const ffi_any *args, int32_t count, ffi_any *result);
+
+/* ErrorSetRaisedFromCStr, which leaves an error in the thread. It takes nothing whose form could depend on the version, and
+ * is the only function besides GetVersion that is called in a libtvm_ffi of another version. */
+typedef void (*ffi_raise_text)(const char *kind, const char *message);
 
 /* The functions that are looked up in libtvm_ffi. Their names there begin with TVMFFI. */
 #define FFI_FUNCTIONS(X)                                                                            \

@@ -61,8 +61,8 @@ func init() { C.ffi_note_handler() }
 // SIGSEGV that ends the process; Load restores the previous handler, so that a nil dereference in Go remains a panic.
 //
 // Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also
-// for a path that is not a regular file, and if the process has loaded another file than path; a library that was loaded
-// may stay in the process unused.
+// for a library of another version than 0.1.x, for a path that is not a regular file, and if the process has loaded another
+// file than path; a library that was loaded may stay in the process unused.
 func Load(path string) error {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -197,19 +197,25 @@ func pythonFolder(name string) (string, error) {
 	return folder, nil
 }
 
-// attached reports whether libtvm_ffi is in the process. It does not load the library.
-func attached() bool {
+// attached reports whether libtvm_ffi is in the process and can be used. It does not load the library.
+func attached() bool { return attachPresent() == nil && library.loaded.Load() }
+
+// attachPresent attaches the libtvm_ffi that is in the process, if there is one. It does not load the library.
+func attachPresent() error {
 	if library.loaded.Load() {
-		return true
+		return nil
 	}
 	library.mu.Lock()
 	defer library.mu.Unlock()
-	return attach("", false) == nil && library.loaded.Load()
+	if library.loaded.Load() {
+		return nil
+	}
+	return attach("", false)
 }
 
-// attach looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library
-// from a file, or from the search path of the loader if file is empty. If there is none and load is not set, it returns
-// nil, and library.loaded stays false. The caller holds library.mu.
+// attach looks up the functions of the libtvm_ffi in the process, which must have the version of abi.h. If there is none and
+// load is set, it loads the library from a file, or from the search path of the loader if file is empty. If there is none and
+// load is not set, it returns nil, and library.loaded stays false. The caller holds library.mu.
 func attach(file string, load bool) error {
 	var name, found *C.char
 	if file != "" {
@@ -224,9 +230,6 @@ func attach(file string, load bool) error {
 		return err
 	}
 	defer C.free(unsafe.Pointer(found))
-	if v := C.ffi_loaded_version(); v.major != 0 || v.minor != 1 {
-		return fmt.Errorf("%s has version %d.%d.%d, want 0.1.x", C.GoString(found), v.major, v.minor, v.patch)
-	}
 	library.path = C.GoString(found)
 	library.loaded.Store(true)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,6 +76,29 @@ var children = map[string]func(t *testing.T){
 		require.NoError(t, tvmffi.Load(""))
 		assert.True(t, same(t, filepath.Join(site, "tvm_ffi", "lib", "libtvm_ffi.so"), tvmffi.Path()))
 	},
+	// It may have another ABI, so that none of its functions is called, which would end the process.
+	"load another version": func(t *testing.T) {
+		other := filepath.Join(t.TempDir(), "libtvm_ffi.so")
+		out, err := exec.Command("cc", "-shared", "-fPIC", "-I../../include", "-o", other, "testdata/other.c").CombinedOutput()
+		require.NoError(t, err, string(out))
+		refused := other + " has version 0.2.0, want 0.1.x"
+		err = tvmffi.Load(other)
+		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
+		assert.ErrorContains(t, err, refused)
+		assert.Empty(t, tvmffi.Path())
+		_, err = tvmffi.Global("ffi.String")
+		assert.ErrorContains(t, err, refused, "it stays in the process, and stays refused")
+		status := tvmffi.Serve(func(tvmffi.Args) (any, error) {
+			t.Error("the handler reads arguments of another form")
+			return nil, nil
+		}, nil, 0, unsafe.Pointer(new(ffiAny)))
+		assert.EqualValues(t, -1, status)
+		defer func() {
+			assert.ErrorContains(t, recover().(error), "nil pointer dereference", "Go's handler is back")
+		}()
+		var nothing *struct{ field int }
+		nothing.field++
+	},
 	"load nothing": func(t *testing.T) {
 		file := must.Do(kernels())(t)
 		for name, err := range map[string]error{
@@ -119,7 +143,9 @@ func TestLibraryInAProcessOfItsOwn(t *testing.T) {
 	}
 	for name := range children {
 		t.Run(name, func(t *testing.T) {
-			skipWithoutWheel(t)
+			if name != "load another version" { // which needs none
+				skipWithoutWheel(t)
+			}
 			t.Parallel()
 			command := exec.Command(os.Args[0], "-test.run=^TestLibraryInAProcessOfItsOwn$", "-test.v")
 			command.Env = append(os.Environ(), "TVMFFI_CHILD="+name)

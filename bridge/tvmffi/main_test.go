@@ -30,7 +30,7 @@ var scratch string
 const eventually, tick = 30 * time.Second, 10 * time.Millisecond
 
 func TestMain(m *testing.M) {
-	for _, file := range []string{"abi.h", "testdata/abi.c", "testdata/abi.cc", "testdata/kernels.c", "testdata/kernels.cc"} { // so that `go test` runs again when they change
+	for _, file := range []string{"abi.h", "testdata/abi.c", "testdata/abi.cc", "testdata/kernels.c", "testdata/kernels.cc", "testdata/other.c"} { // so that `go test` runs again when they change
 		if _, err := os.ReadFile(file); err != nil {
 			panic(err)
 		}

@@ -2,6 +2,7 @@
 
 package tvmffi
 
+// #include <stdlib.h>
 // #include "tvmffi.h"
 import "C"
 
@@ -44,12 +45,15 @@ type Handler func(a Args) (any, error)
 // If a handler calls [runtime.Goexit], as testing.T.FailNow does, it never returns to its caller. For a caller in Go, the
 // resources of the call are released; if the caller is C, C++ or Python, Go ends the process.
 //
+// If the process has a libtvm_ffi of another version than [Load] takes, in which arguments may have another form, Serve raises
+// a RuntimeError without calling h.
+//
 // Ownership: args stay the caller's; the caller owns *result. Lifetime: args must be valid until Serve returns. Threads: any;
 // on Linux, in a forked child of a process that has loaded Go, the function raises a RuntimeError without entering Go. On
 // error: returns -1, leaves the error in the thread, and leaves *result unchanged.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
-	if !library.loaded.Load() {
-		attached() // so that Go's signal handler is back in place before h runs
+	if err := attachPresent(); err != nil { // also so that Go's signal handler is back in place before h runs
+		return refuse(err)
 	}
 	if result == nil {
 		return -1
@@ -130,6 +134,13 @@ func raise(err error) {
 	kind, message, backtrace := kindOf(err)
 	kind, message, backtrace = validUTF8(kind), validUTF8(message), validUTF8(backtrace)
 	C.ffi_raise(chars(kind), C.size_t(len(kind)), chars(message), C.size_t(len(message)), chars(backtrace), C.size_t(len(backtrace)))
+}
+
+// refuse leaves the reason why libtvm_ffi cannot be used in this thread, for the caller of the function.
+func refuse(why error) int32 {
+	text := C.CString(newError(ErrLibrary, "serve: %v", why).Error())
+	defer C.free(unsafe.Pointer(text))
+	return int32(C.ffi_refuse(text))
 }
 
 func validUTF8(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +45,11 @@ static struct sigaction noted;
 
 void ffi_note_handler(void) { sigaction(SIGSEGV, NULL, &noted); }
 
-static void put_handler_back(void) {
+static void put_handler_back(const void *library) {
   struct sigaction now;
-  Dl_info handler, library;
+  Dl_info handler;
   if (sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler != noted.sa_handler &&
-      dladdr((void *)(uintptr_t)now.sa_handler, &handler) && dladdr((void *)(uintptr_t)ffi.GetVersion, &library) &&
-      handler.dli_fbase == library.dli_fbase) {
+      dladdr((void *)(uintptr_t)now.sa_handler, &handler) && handler.dli_fbase == library) {
     sigaction(SIGSEGV, &noted, NULL);
   }
 }
@@ -60,9 +60,24 @@ char *ffi_load_global(const char *path) {
   return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : loader_error();
 }
 
+/* Returns NULL if the library at path has the version that abi.h is written for, or else why it must not be used. */
+static char *other_version(const char *path, void *get_version) {
+  ffi_version v;
+  char *why;
+  ((__typeof__(ffi.GetVersion))get_version)(&v);
+  if (v.major == FFI_MAJOR && v.minor == FFI_MINOR) return NULL;
+  return asprintf(&why, "%s has version %u.%u.%u, want %d.%d.x, as in the wheel apache-tvm-ffi of that version", path,
+                  v.major, v.minor, v.patch, FFI_MAJOR, FFI_MINOR) < 0
+             ? loader_error()
+             : why;
+}
+
+static ffi_raise_text raise_text; /* of a libtvm_ffi that cannot be attached, or NULL */
+
 /* Looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library at
- * path (NULL: from the search path of the loader). Returns NULL, or the reason for the failure. *found is the file of
- * the library, or NULL if there is none. The caller frees both texts. */
+ * path (NULL: from the search path of the loader). Returns NULL, or the reason for the failure, and then no functions of
+ * the library are called later, except raise_text. *found is the file of the library, or NULL if there is none. The caller
+ * frees both texts. */
 char *ffi_attach(const char *path, int load, char **found) {
   void *functions[COUNT];
   void *library = NULL;
@@ -74,21 +89,18 @@ char *ffi_attach(const char *path, int load, char **found) {
     ffi_note_handler();
     if ((library = dlopen(path ? path : LIBRARY, RTLD_NOW | RTLD_GLOBAL)) == NULL) return loader_error();
   }
-  for (int i = 0; i < COUNT; i++) {
-    if ((functions[i] = dlsym(library, names[i])) == NULL) return loader_error(); /* it names the function */
+  Dl_info info = {.dli_fname = LIBRARY};
+  if ((functions[0] = dlsym(library, names[0])) == NULL) return loader_error(); /* it names the function */
+  if (dladdr(functions[0], &info)) put_handler_back(info.dli_fbase);
+  __atomic_store_n(&raise_text, (ffi_raise_text)dlsym(library, "TVMFFIErrorSetRaisedFromCStr"), __ATOMIC_RELAXED);
+  char *why = other_version(info.dli_fname, functions[0]);
+  if (why) return why;
+  for (int i = 1; i < COUNT; i++) {
+    if ((functions[i] = dlsym(library, names[i])) == NULL) return loader_error();
   }
-  Dl_info info;
-  *found = strdup(dladdr(functions[0], &info) ? info.dli_fname : LIBRARY);
-  if (*found == NULL) return loader_error();
+  if ((*found = strdup(info.dli_fname)) == NULL) return loader_error();
   memcpy(&ffi, functions, sizeof ffi);
-  put_handler_back();
   return NULL;
-}
-
-ffi_version ffi_loaded_version(void) {
-  ffi_version version;
-  ffi.GetVersion(&version);
-  return version;
 }
 
 /* Returns 1 if a library that has just been loaded lacks libtvm_runtime. Kernels call functions of libtvm_runtime,
@@ -252,10 +264,18 @@ int ffi_raise(const char *kind, size_t kind_size, const char *message, size_t me
   ffi_bytes k = {kind ? kind : "", kind_size}, m = {message ? message : "", message_size};
   ffi_bytes b = {backtrace ? backtrace : "", backtrace_size};
   void *error = NULL;
-  if (ffi.ErrorCreate && ffi.ErrorCreate(&k, &m, &b, &error) == 0) {
+  if (ffi.ErrorCreate(&k, &m, &b, &error) == 0) {
     ffi.ErrorSetRaised(error);
     ffi.ObjectDecRef(error);
   }
+  return -1;
+}
+
+/* Leaves an error in this thread if libtvm_ffi cannot be attached: callers such as Python crash where one is missing. Returns
+ * the status for the caller. */
+int ffi_refuse(const char *message) {
+  ffi_raise_text raise = __atomic_load_n(&raise_text, __ATOMIC_RELAXED);
+  if (raise) raise("RuntimeError", message);
   return -1;
 }
 
@@ -276,6 +296,7 @@ static int raise_forked(void) {
   char *found = NULL;
   if (ffi.ErrorCreate == NULL) free(ffi_attach(NULL, 0, &found)); /* needs no lock: there is no other thread */
   free(found);
+  if (ffi.ErrorCreate == NULL) return ffi_refuse(message);
   return ffi_raise(kind, sizeof kind - 1, message, sizeof message - 1, NULL, 0);
 }
 

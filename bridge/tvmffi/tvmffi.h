@@ -43,7 +43,6 @@ FFI_HIDDEN char *ffi_attach(const char *path, int load, char **found);
 FFI_HIDDEN char *ffi_load_global(const char *path);
 FFI_HIDDEN void ffi_note_handler(void);
 FFI_HIDDEN int ffi_lacks_runtime(const char *path);
-FFI_HIDDEN ffi_version ffi_loaded_version(void);
 
 FFI_HIDDEN ffi_result ffi_invoke(uintptr_t function, const ffi_argument *arguments, int32_t count,
                                  const int64_t *dims, char *d0, char *d1, char *d2, char *d3, char *d4,
@@ -62,6 +61,7 @@ FFI_HIDDEN int ffi_deleted_function(uint64_t *id);
 FFI_HIDDEN ffi_result ffi_tensor(uintptr_t managed);
 FFI_HIDDEN ffi_result ffi_managed(uintptr_t tensor);
 FFI_HIDDEN ffi_result ffi_own(const ffi_any *argument);
+FFI_HIDDEN int ffi_refuse(const char *message);
 FFI_HIDDEN int ffi_raise(const char *kind, size_t kind_size, const char *message, size_t message_size,
                          const char *backtrace, size_t backtrace_size);
 

@@ -10,6 +10,9 @@
   _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field), #ours "." #our_field);        \
   _Static_assert(sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field), #ours "." #our_field)
 
+SAME_VALUE(FFI_MAJOR, TVM_FFI_VERSION_MAJOR);
+SAME_VALUE(FFI_MINOR, TVM_FFI_VERSION_MINOR);
+
 SAME_VALUE(FFI_NONE, kTVMFFINone);
 SAME_VALUE(FFI_INT, kTVMFFIInt);
 SAME_VALUE(FFI_BOOL, kTVMFFIBool);
@@ -69,3 +72,4 @@ SAME_PLACE(ffi_version, patch, TVMFFIVersion, patch);
 #define DECLARE(result, name, parameters) result TVMFFI##name parameters;
 FFI_FUNCTIONS(DECLARE)
 _Static_assert(__builtin_types_compatible_p(TVMFFISafeCallType, int (*)(void *, const ffi_any *, int32_t, ffi_any *)), "ffi_call");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&TVMFFIErrorSetRaisedFromCStr), ffi_raise_text), "ffi_raise_text");

@@ -2,6 +2,7 @@
 
 import builtins
 import gc
+import pathlib
 import subprocess
 import sys
 import threading
@@ -10,6 +11,8 @@ import traceback
 import numpy as np
 import pytest
 import tvm_ffi
+
+HERE = pathlib.Path(__file__).parent
 
 
 def address(array):
@@ -342,6 +345,32 @@ def test_children_that_load_the_library_themselves_are_served(library):
         "    tvm_ffi.load_module(sys.argv[1]).scale(np.ones(3, np.float32), y, 2)\n"
         "    os._exit(0 if (y == 2).all() else 1)\n"
         "assert os.waitpid(pid, 0)[1] == 0\n",
+        library,
+    )
+
+
+# Neither in the process that loaded Go nor in a forked child is a function of it called, which would end the process.
+def test_a_tvm_ffi_of_another_version_is_refused(library, tmp_path):
+    other = tmp_path / "libtvm_ffi.so"
+    include = HERE.parents[2] / "include"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{include}", "-o", other, HERE / "other.c"], check=True)
+    child(
+        """
+import ctypes, os, signal, sys
+other, served = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL), ctypes.CDLL(sys.argv[2])
+def refused(why):
+    result = (ctypes.c_uint64 * 2)()
+    assert getattr(served, "__tvm_ffi_nop")(None, None, 0, result) == -1
+    raised = ctypes.c_char_p.in_dll(other, "other_raised").value.decode()
+    assert raised.startswith("RuntimeError: ") and why in raised, raised
+if (pid := os.fork()) == 0:
+    signal.alarm(20)
+    refused("does not survive a fork")
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+refused(sys.argv[1] + " has version 0.2.0, want 0.1.x")
+""",
+        other,
         library,
     )
 
