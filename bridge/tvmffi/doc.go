@@ -1,6 +1,6 @@
 // Package tvmffi connects Go with TVM-FFI, the ABI of TVM and of kernel libraries that are built for it. It calls their
-// functions with Go slices and tensors, and makes Go functions available to them. It is written against version 0.1 of
-// that ABI, as in the wheel apache-tvm-ffi 0.1.15, and needs no part of TVM-FFI to build.
+// functions with Go slices and tensors, and makes Go functions available to them. It takes version 0.1.x of libtvm_ffi, is
+// tested with 0.1.16 (the wheel apache-tvm-ffi 0.1.15.post2), and needs no part of TVM-FFI to build.
 //
 // # Calling
 //

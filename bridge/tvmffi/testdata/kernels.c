@@ -153,8 +153,8 @@ KERNEL(make) {
   int64_t *dims = (int64_t *)(m + 1);
   dims[0] = count;
   dims[1] = 1;
-  m->version.major = 1;
-  m->version.minor = 3;
+  m->version.major = DLPACK_MAJOR_VERSION;
+  m->version.minor = DLPACK_MINOR_VERSION;
   m->manager_ctx = data;
   m->deleter = delete_made;
   m->dl_tensor.data = data;
