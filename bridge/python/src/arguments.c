@@ -65,10 +65,14 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
                      object);
 }
 
-int check_device(const char *place, DLDevice is, DLDevice wanted) {
-  if (is.device_type == wanted.device_type && (is.device_id == wanted.device_id || is.device_type == kDLCPU)) return 0;
+int check_device(const char *place, DLDevice *is, DLDevice wanted) {
+  if (is->device_type == wanted.device_type && (is->device_id == wanted.device_id || is->device_type == kDLCPU)) return 0;
+  if (wanted.device_type == kDLCPU && core_host_readable(is->device_type)) {
+    *is = (DLDevice){kDLCPU, 0};
+    return 0;
+  }
   return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is on device (%d, %d), not on (%d, %d)", place,
-                     (int)is.device_type, (int)is.device_id, (int)wanted.device_type, (int)wanted.device_id);
+                     (int)is->device_type, (int)is->device_id, (int)wanted.device_type, (int)wanted.device_id);
 }
 
 int parse_copy(PyObject *object, int *out) {

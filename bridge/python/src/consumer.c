@@ -423,8 +423,19 @@ static void explain_conjugate(module_state *state, PyObject *producer) {
                     "dlbridge: from_dlpack: the tensor has the conjugate bit set, use tensor.resolve_conj()");
 }
 
+/* Reports whether the memory of a device that an exchange API has exported may be used on the default stream of the device, as that
+ * of every Tensor. The API waits for nothing, so this is so if the producer works on that stream itself. */
+static int is_on_default_stream(const DLPackExchangeAPI *api, DLDevice device) {
+  void *stream = NULL;
+  if (core_host_readable(device.device_type)) return 1;
+  if (api->current_work_stream == NULL) return 0;
+  int failed = api->current_work_stream(device.device_type, device.device_id, &stream) != 0;
+  if (failed) PyErr_Clear();
+  return !failed && stream == NULL;
+}
+
 /* Returns a Tensor by the C exchange API of a type. NULL without an exception means that __dlpack__ must be called: it
- * raises the reason of a refusal, for gradients and conjugate views for example, and synchronises with devices. */
+ * raises the reason of a refusal, for gradients and conjugate views for example, and waits for the streams of devices. */
 static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject *producer) {
   if (kind.lazy && answer(PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD])) != FALSE_) return NULL;
   DLManagedTensorVersioned *managed = NULL;
@@ -433,7 +444,7 @@ static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject 
     return NULL;
   }
   if (managed->version.major == DLPACK_MAJOR_VERSION &&
-      (!core_host_readable(managed->dl_tensor.device.device_type) ||
+      (!is_on_default_stream(kind.api, managed->dl_tensor.device) ||
        (kind.lazy && managed->dl_tensor.dtype.code == kDLComplex &&
         answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL)) != FALSE_))) {
     release_quietly(managed);
@@ -479,6 +490,62 @@ typedef struct {
   DLManagedTensorVersioned *managed;
 } exact_import;
 
+/* Reports whether two Tensors have a byte of memory in common, by their addresses. */
+static int overlap(const Tensor *a, const Tensor *b) {
+  uint64_t at = (uint64_t)(uintptr_t)a->view.data + a->view.byte_offset, bt = (uint64_t)(uintptr_t)b->view.data + b->view.byte_offset;
+  if (a->extent.count == 0 || b->extent.count == 0) return 0;
+  return at + (uint64_t)a->extent.low < bt + (uint64_t)b->extent.high && bt + (uint64_t)b->extent.low < at + (uint64_t)a->extent.high;
+}
+
+/* Returns a copy of the memory of a producer that `self` was taken from; NULL with an exception. What the producer says about a
+ * copy, by IS_COPIED for example, proves nothing. So memory of the host is copied here. Memory of a device only the producer can
+ * copy: what it returns for copy=True must lie apart from `self`. */
+static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, const DLDevice *device) {
+  if (core_host_readable(self->view.device.device_type) || tensor_check(producer) || PyCapsule_CheckExact(producer))
+    return tensor_copy(self);
+  int asked;
+  uint64_t flags;
+  PyObject *capsule = ask(state, producer, NULL, device, 1, &asked);
+  if (capsule == NULL) return NULL;
+  Tensor *copy = asked ? take_capsule(state->tensor_type, capsule, &flags) : tensor_copy(self);
+  KEEPING_EXCEPTION(Py_DECREF(capsule));
+  if (copy != NULL && device != NULL && check_device("from_dlpack", &copy->view.device, *device) < 0) Py_CLEAR(copy);
+  if (copy != NULL && overlap(copy, self)) {
+    PyErr_Format(PyExc_BufferError,
+                 "dlbridge: from_dlpack: the producer has returned its own memory although copy=True was passed, and only it can copy "
+                 "memory of device (%d, %d); make the copy with its own library",
+                 (int)self->view.device.device_type, (int)self->view.device.device_id);
+    Py_CLEAR(copy);
+  }
+  return copy;
+}
+
+/* Reports whether a producer says that its memory is page-locked memory of the host. The pending exception stays as it is. */
+COLD static int is_page_locked(PyObject *producer) {
+  int locked;
+  KEEPING_EXCEPTION({
+    DLDevice device;
+    PyObject *said = PyObject_CallMethod(producer, "__dlpack_device__", NULL);
+    locked = said != NULL && parse_device(said, "__dlpack_device__", &device) == 0 && device.device_type != kDLCPU &&
+             core_host_readable(device.device_type);
+    PyErr_Clear();
+    Py_XDECREF(said);
+  });
+  return locked;
+}
+
+/* Calls __dlpack__ as ask does. A producer of page-locked memory that refuses to export it as memory of the CPU is asked again
+ * without a device: both are memory of the host. */
+static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, const DLDevice *device, int copy) {
+  int asked;
+  PyObject *capsule = ask(state, producer, lasting, device, copy, &asked);
+  if (capsule != NULL || device == NULL || device->device_type != kDLCPU || !PyErr_ExceptionMatches(PyExc_BufferError) ||
+      !is_page_locked(producer))
+    return capsule;
+  PyErr_Clear();
+  return ask(state, producer, lasting, NULL, copy, &asked);
+}
+
 /* Returns a Tensor of any producer, capsule or number. Any other object raises an exception of the type `no_producer`. `device`
  * may be NULL; `copy` is as parse_copy sets it. If `exact` is not NULL, exact->share must be NULL. The managed tensor may then be
  * put into *exact instead (see take_exact), and NULL is returned without an exception. */
@@ -486,7 +553,6 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
                              PyObject *no_producer, exact_import *exact) {
   Tensor *self;
   uint64_t flags = 0;
-  int asked = 0;
   if (tensor_check(producer)) {
     self = tensor_share((Tensor *)producer);
   } else if (PyCapsule_CheckExact(producer)) {
@@ -503,11 +569,11 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
       self = take_exchanged(state, kind, producer);
       if (self != NULL || PyErr_Occurred()) return self;
     }
-    PyObject *capsule = ask(state, producer, kind.dlpack, device, copy, &asked);
+    PyObject *capsule = ask_for_memory(state, producer, kind.dlpack, device, copy > 0 ? -1 : copy);
     if (capsule == NULL && has_no_method(state, producer)) {
       self = number_or_error(state, producer, no_producer);
-      asked = 1; /* the number was copied */
       flags = DLPACK_FLAG_BITMASK_IS_COPIED;
+      if (copy > 0) copy = -1; /* which this is */
     } else if (capsule == NULL) {
       if (kind.lazy) explain_conjugate(state, producer);
       self = PyErr_ExceptionMatches(PyExc_BufferError) ? tensor_of_ml_dtypes(state, producer) : NULL;
@@ -519,16 +585,14 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
   }
   if (self == NULL) return NULL;
   Tensor *result = self;
-  if (device != NULL && check_device("from_dlpack", self->view.device, *device) < 0) {
+  if (device != NULL && check_device("from_dlpack", &self->view.device, *device) < 0) {
     result = NULL;
   } else if (copy == 0 && !PyCapsule_CheckExact(producer) && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
     PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed; "
                                         "copy=None allows it");
     result = NULL;
-  } else if (copy > 0 && !(asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED)) {
-    /* Not every producer supports copy, or sets the flag. Then the copy is made here. If the host cannot read the memory, a
-     * producer that has accepted copy=True is trusted to have made one. */
-    if (core_host_readable(self->view.device.device_type) || !asked) result = tensor_copy(self);
+  } else if (copy > 0) {
+    result = copy_of(state, producer, self, device);
   }
   if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
   if (result != self) Py_DECREF((PyObject *)self);

@@ -96,6 +96,7 @@ static int exchange_view(void *object, DLTensor *out) {
   return 0;
 }
 
+/* A Tensor is ready on the default stream of its device, which NULL stands for, and dlbridge itself works on no stream. */
 static int exchange_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id),
                            void **out) {
   *out = NULL;

@@ -172,9 +172,9 @@ int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t narg
                     Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values);
 /* Parses the argument `copy`, NULL if it was not passed. Sets *out to -1 for None, else to 0 or 1. -1 with an exception. */
 int parse_copy(PyObject *object, int *out);
-/* Returns 0 if memory on device `is` is on the device `wanted`, where all ids of the CPU are one device. Otherwise raises
- * BufferError, and returns -1. */
-int check_device(const char *place, DLDevice is, DLDevice wanted);
+/* Returns 0 if memory on device *is is on the device `wanted`, where all ids of the CPU are one device. Page-locked memory of the
+ * host is on the CPU too: *is becomes the CPU if that is wanted. Otherwise raises BufferError, and returns -1. */
+int check_device(const char *place, DLDevice *is, DLDevice wanted);
 /* Parses a device: a tuple (type, id), or a name such as "cuda:0". -1 with an exception, whose text begins with `name`. */
 int parse_device(PyObject *object, const char *name, DLDevice *out);
 

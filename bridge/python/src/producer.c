@@ -53,6 +53,7 @@ static int check_stream(PyObject *object, DLDevice device) {
 /* The arguments of __dlpack__ that select the form of the export. */
 typedef struct {
   int versioned, copy;
+  int cpu; /* page-locked memory is to be exported as memory of the CPU */
 } request;
 
 #ifndef Py_GIL_DISABLED
@@ -117,27 +118,30 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
   if (parse_arguments("__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
   out->versioned = parse_max_version(values[1]);
   if (out->versioned < 0 || parse_copy(values[3], &out->copy) < 0) return -1;
-  DLDevice device = self->view.device;
+  DLDevice device = self->view.device, is = device;
   int any_device = values[2] == NULL || values[2] == Py_None;
   /* The device is checked before the stream, because `stream` is a stream of that device. */
   if ((!any_device && parse_device(values[2], "dl_device", &device) < 0) ||
-      check_device("__dlpack__", self->view.device, device) < 0 || check_stream(values[0], self->view.device) < 0)
+      check_device("__dlpack__", &is, device) < 0 || check_stream(values[0], is) < 0)
     return -1;
+  out->cpu = is.device_type != self->view.device.device_type;
   Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
   if (count > 0 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);
   return 0;
 }
 
-/* Returns a managed tensor in the versioned or the legacy form; NULL with an exception. */
-static void *export_form(Tensor *self, int versioned) {
+/* Returns a managed tensor in the versioned or the legacy form, on the CPU if `cpu` is set; NULL with an exception. */
+static void *export_form(Tensor *self, int versioned, int cpu) {
   void *managed = NULL;
+  DLTensor view = self->view;
   int open;
+  if (cpu) view.device = (DLDevice){kDLCPU, 0};
   LOCK(self);
   open = self->share != NULL;
   if (open) {
     TURN_BEGIN();
-    if (versioned) managed = core_export_versioned_unlocked(self->share, &self->view, export_flags(self));
-    else managed = core_export_legacy_unlocked(self->share, &self->view);
+    if (versioned) managed = core_export_versioned_unlocked(self->share, &view, export_flags(self));
+    else managed = core_export_legacy_unlocked(self->share, &view);
     TURN_END();
   }
   UNLOCK();
@@ -146,11 +150,11 @@ static void *export_form(Tensor *self, int versioned) {
   return managed;
 }
 
-DLManagedTensorVersioned *tensor_export(Tensor *self) { return export_form(self, 1); }
+DLManagedTensorVersioned *tensor_export(Tensor *self) { return export_form(self, 1, 0); }
 
-static PyObject *capsule_of(Tensor *self, int versioned) {
+static PyObject *capsule_of(Tensor *self, int versioned, int cpu) {
   if (!versioned && self->share != NULL && refuse_legacy(self) < 0) return NULL;
-  void *managed = export_form(self, versioned);
+  void *managed = export_form(self, versioned, cpu);
   return managed == NULL ? NULL : capsule_new(managed, versioned);
 }
 
@@ -158,11 +162,11 @@ PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, P
   Tensor *self = (Tensor *)op;
   request asks;
   if (!recall(args, nargs, kwnames, &asks) && parse_request(self, args, nargs, kwnames, &asks) < 0) return NULL;
-  if (asks.copy <= 0) return capsule_of(self, asks.versioned);
+  if (asks.copy <= 0) return capsule_of(self, asks.versioned, asks.cpu);
   Tensor *copy = tensor_copy(self);
   if (copy == NULL) return NULL;
   copy->flags |= DLPACK_FLAG_BITMASK_IS_COPIED; /* nobody else has this Tensor */
-  PyObject *capsule = capsule_of(copy, asks.versioned);
+  PyObject *capsule = capsule_of(copy, asks.versioned, 0);
   Py_DECREF(copy);
   return capsule;
 }

@@ -266,7 +266,11 @@ PyDoc_STRVAR(dlpack_doc,
              "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy, with\n"
              "IS_COPIED set in the versioned form. No other export has this flag, not even one of t.copy(), since its\n"
              "memory is that of the tensor.\n"
-             "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.\n\n"
+             "dl_device must be the tensor's own device, or the CPU for page-locked memory, which is then exported as\n"
+             "memory of the CPU. The memory is ready on the default stream of its device, and dlbridge cannot wait for\n"
+             "another: stream may be None, -1 (the consumer waits itself), 1 for CUDA and 0 for ROCm, and on the CPU None\n"
+             "or -1. Errors: BufferError for another device or another stream; ValueError for a stream that the standard\n"
+             "does not allow.\n\n"
              "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
              "    (2, 3)");
 PyDoc_STRVAR(array_doc,

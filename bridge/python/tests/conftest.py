@@ -88,6 +88,7 @@ class Fixture:
             ("buffer", obj, [obj, ctypes.c_int]),
             ("table", obj, [ctypes.POINTER(Description), text, ctypes.c_int, ctypes.c_int]),
             ("table_calls", ctypes.c_int, []),
+            ("table_works_on", None, [number]),
             ("open", None, []),
             ("exchange_error", text, []),
             ("exchange_alloc", pointer, [pointer, ctypes.POINTER(Description)]),

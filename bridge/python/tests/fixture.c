@@ -431,7 +431,9 @@ void fixture_delete_elsewhere(DLManagedTensorVersioned *x, DLManagedTensorVersio
 /* ---- a type with a C exchange API of its own ----------------------------------------------------- */
 
 static description table_makes;
+static DLPackExchangeAPI table_api;
 static int table_calls, table_fails;
+static int64_t table_stream;
 
 static int table_from_object(void *object, DLManagedTensorVersioned **out) {
   (void)object;
@@ -444,18 +446,33 @@ static int table_from_object(void *object, DLManagedTensorVersioned **out) {
   return 0;
 }
 
+/* A producer that works on table_stream. It fails if that is negative. */
+static int table_work_stream(DLDeviceType device_type, int32_t device_id, void **out) {
+  if (table_stream < 0 || (int32_t)device_type != table_makes.device_type || device_id != table_makes.device_id) {
+    PyErr_SetString(PyExc_RuntimeError, "the table knows no stream");
+    return -1;
+  }
+  *out = (void *)(intptr_t)table_stream;
+  return 0;
+}
+
+/* Lets the last table have a function for the stream. */
+void fixture_table_works_on(int64_t stream) {
+  table_stream = stream;
+  table_api.current_work_stream = table_work_stream;
+}
+
 /* A capsule of a table whose tensors are as described; `major` is that of the newest, which a table of
  * version 1.3 stands behind. */
 PyObject *fixture_table(const description *d, const char *name, int fails, int major) {
-  static DLPackExchangeAPI api, newer;
+  static DLPackExchangeAPI newer;
   table_makes = *d;
   table_fails = fails;
   table_calls = 0;
-  api.header.version = (DLPackVersion){1, 3};
-  api.managed_tensor_from_py_object_no_sync = table_from_object;
+  table_api = (DLPackExchangeAPI){.header = {{1, 3}, NULL}, .managed_tensor_from_py_object_no_sync = table_from_object};
   newer.header.version = (DLPackVersion){(uint32_t)major, 0};
-  newer.header.prev_api = &api.header;
-  return PyCapsule_New(major == 1 ? &api : &newer, name, NULL);
+  newer.header.prev_api = &table_api.header;
+  return PyCapsule_New(major == 1 ? &table_api : &newer, name, NULL);
 }
 
 int fixture_table_calls(void) { return table_calls; }

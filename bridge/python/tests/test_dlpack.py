@@ -172,10 +172,76 @@ def test_device_memory_is_carried_and_never_read(c):
             t.__dlpack__(max_version=(1, 0), copy=True)
 
 
-def test_page_locked_host_memory_is_host_memory(c):
-    t = dlbridge.from_dlpack(c.new_capsule(device_type=3))
-    assert t.device == (3, 0)
+@pytest.mark.parametrize("kind", [3, 11])
+def test_page_locked_host_memory_is_host_memory(c, kind):
+    t = dlbridge.from_dlpack(c.new_capsule(device_type=kind))
+    assert t.device == (kind, 0)
     assert memoryview(t).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("kind", [3, 11])
+def test_page_locked_memory_that_is_asked_for_on_the_cpu_is_there(c, kind):
+    """Without a copy, whether the producer changes the device, does not know the keyword, or refuses."""
+
+    def obliging(**keywords):
+        return c.new_capsule(device_type=keywords.get("dl_device", (kind, 0))[0], data_at=memory.ctypes.data)
+
+    def unknowing(*, max_version=None):
+        return c.new_capsule(device_type=kind, data_at=memory.ctypes.data)
+
+    def refusing(**keywords):
+        calls.append(keywords)
+        if "dl_device" in keywords:
+            raise BufferError("not there")
+        return unknowing()
+
+    memory, calls = np.arange(4, dtype=np.float32), []
+    for answer in (obliging, unknowing, refusing):
+        methods = {"__dlpack__": lambda self, **keywords: answer(**keywords), "__dlpack_device__": lambda self: (kind, 0)}
+        producer = type("PageLocked", (), methods)()
+        if answer is unknowing:
+            producer = type("PageLocked", (), methods | {"__dlpack__": staticmethod(unknowing)})()
+        for copy in (None, False):
+            t = dlbridge.from_dlpack(producer, device="cpu", copy=copy)
+            assert (t.device, t.data_ptr, t.readonly) == ((1, 0), memory.ctypes.data, False)
+        assert dlbridge.from_dlpack(producer, device="cpu", copy=True).data_ptr != memory.ctypes.data
+        assert dlbridge.from_dlpack(producer).device == (kind, 0)
+    assert calls[:2] == [{"max_version": (1, 3), "dl_device": (1, 0)}, {"max_version": (1, 3)}]
+    t = dlbridge.from_dlpack(unknowing())
+    for given in (t, unknowing()):
+        assert dlbridge.from_dlpack(given, device=(1, 0)).device == (1, 0)
+    assert t.device == (kind, 0)
+    for copy in (None, False):
+        there = describe(c, t.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=copy))
+        assert (there["device"], there["data"]) == ((1, 0), t.data_ptr)
+        assert describe(c, t.__dlpack__(max_version=(1, 0)))["device"] == (kind, 0)
+    for other in ((2, 0), (10, 0), (14 - kind, 0), (13, 0)):
+        with pytest.raises(BufferError, match="not on"):
+            t.__dlpack__(dl_device=other)
+
+
+@pytest.mark.parametrize("kind", [2, 13, 20])
+def test_other_memory_of_a_device_is_not_on_the_cpu(c, kind):
+    t = dlbridge.from_dlpack(c.new_capsule(device_type=kind))
+    for ask in (lambda: t.__dlpack__(dl_device=(1, 0)), lambda: dlbridge.from_dlpack(t, device="cpu")):
+        with pytest.raises(BufferError, match=rf"on device \({kind}, 0\), not on \(1, 0\)"):
+            ask()
+    t.close()  # the exception below is in a cycle with this frame
+    refused = BufferError("not there")
+
+    class Refusing:
+        calls = 0
+
+        def __dlpack__(self, **keywords):
+            Refusing.calls += 1
+            raise refused
+
+        def __dlpack_device__(self):
+            return (kind, 0)
+
+    with pytest.raises(BufferError) as raised:
+        dlbridge.from_dlpack(Refusing(), device="cpu")
+    assert raised.value is refused and Refusing.calls == 1
 
 
 def test_later_minors_and_unknown_flags_are_taken_and_not_passed_on(c):
@@ -578,7 +644,7 @@ def test_from_dlpack_asks_with_the_version_and_only_what_was_given(c):
         {"max_version": (1, 3)},
         {"max_version": (1, 3), "copy": False},
         {"max_version": (1, 3), "dl_device": (1, 0)},
-        {"max_version": (1, 3), "dl_device": (1, 0), "copy": True},
+        {"max_version": (1, 3), "dl_device": (1, 0)},  # the copy is made here
     ]
 
 
@@ -657,14 +723,49 @@ def test_a_producer_that_returns_no_capsule_is_a_type_error():
 def test_copy_true_is_a_copy_whatever_the_producer_does(c):
     shared = np.arange(4, dtype=np.float32)
     heedless = Producer(lambda: shared.__dlpack__(max_version=(1, 0)))
-    t = dlbridge.from_dlpack(heedless, copy=True)
-    assert t.data_ptr != shared.ctypes.data
+    liar = Producer(lambda: c.new_capsule(flags=IS_COPIED, data_at=shared.ctypes.data))
+    for producer in (heedless, liar, liar.make(), shared, dlbridge.from_dlpack(liar)):
+        t = dlbridge.from_dlpack(producer, copy=True)
+        again = dlbridge.from_dlpack(t, copy=True), t.copy(), dlbridge.from_dlpack(t.__dlpack__(max_version=(1, 0)), copy=True)
+        shared += 1
+        assert all((x - shared == -1).all() for x in (t.numpy(), *(u.numpy() for u in again)))
+        t.numpy()[:] = 7
+        assert all((x.numpy() == shared - 1).all() for x in again)
+
+
+def on_device(c, **answers):
+    """Returns a producer on (2, 1) that exports what `answers` describes: `memory` is asked for, or `copy`."""
+
+    class Device(Producer):
+        def __dlpack__(self, **keywords):
+            self.calls.append(keywords)
+            answer = {"device_type": 2, "device_id": 1} | answers["copy" if keywords.get("copy") else "memory"]
+            return c.new_capsule((4,), (1,), **answer)
+
+    return Device(None, (2, 1))
+
+
+@pytest.mark.parametrize("flags", [0, IS_COPIED])
+@pytest.mark.parametrize(("at", "offset"), [(0x5000, 0), (0x500C, 0), (0x4FF4, 0), (0x4000, 0x1000)])
+def test_a_copy_on_a_device_is_one_only_if_it_lies_apart(c, flags, at, offset):
+    asked = [{"max_version": (1, 3)}, {"max_version": (1, 3), "copy": True}]
     before = c.deletes()
-    managed = c.managed(flags=IS_COPIED)
-    honest = dlbridge.from_dlpack(Producer(lambda: c.capsule(managed, 0)), copy=True)
-    assert honest.data_ptr == c.describe(managed)["data"]
-    del honest
-    assert c.deletes() == before + 1
+    p = on_device(c, memory={"data_at": 0x5000}, copy={"data_at": at, "byte_offset": offset, "flags": flags})
+    with pytest.raises(BufferError, match=r"own memory although copy=True was passed.*device \(2, 1\); make the copy with its own"):
+        dlbridge.from_dlpack(p, copy=True)
+    assert (p.calls, c.deletes()) == (asked, before + 2)
+    apart = on_device(c, memory={"data_at": 0x5000}, copy={"data_at": 0x5010, "flags": flags})
+    with dlbridge.from_dlpack(apart, copy=True) as t:
+        assert (t.data_ptr, t.device, apart.calls, c.deletes()) == (0x5010, (2, 1), asked, before + 3)
+    assert c.deletes() == before + 4
+
+
+def test_a_copy_that_a_device_puts_elsewhere_is_refused(c):
+    p = on_device(c, memory={"data_at": 0x5000}, copy={"data_at": 0x6000, "device_id": 3})
+    with pytest.raises(BufferError, match=r"on device \(2, 3\), not on \(2, 1\)"):
+        dlbridge.from_dlpack(p, device="cuda:1", copy=True)
+    with pytest.raises(BufferError, match="device"):  # which has no keyword copy: nobody can copy it
+        dlbridge.from_dlpack(type("Old", (), {"__dlpack__": lambda self, *, max_version=None: c.new_capsule(device_type=2)})(), copy=True)
 
 
 def test_copy_false_refuses_what_was_copied(c):

@@ -1018,6 +1018,24 @@ def test_a_types_table_is_used(c, major):
     assert dlbridge.from_dlpack(read_only).readonly
 
 
+@pytest.mark.parametrize(("stream", "asked"), [(0, []), (2, ["__dlpack__"]), (0x7F00, ["__dlpack__"]), (-1, ["__dlpack__"])])
+def test_the_table_is_used_for_a_device_if_its_producer_works_on_the_default_stream(c, stream, asked):
+    """The table waits for no stream, and __dlpack__ does."""
+    calls = []
+
+    def make():
+        calls.append("__dlpack__")
+        return c.new_capsule(device_type=2, device_id=1)
+
+    producer = exchanging(c, make, device_type=2, device_id=1)
+    c.table_works_on(stream)
+    before = c.deletes()
+    with dlbridge.from_dlpack(producer) as t:
+        assert (t.device, calls, c.table_calls()) == ((2, 1), asked, 1)
+    assert c.deletes() == before + 1 + len(asked)
+    assert producer.calls == [{"max_version": (1, 3)} for _ in asked]  # without a stream: the default one is meant
+
+
 @pytest.mark.parametrize(
     "how",
     [
