@@ -127,6 +127,34 @@ void destroy(void *owner) {
   delete static_cast<Owner *>(owner);
 }
 
+// The owner of an object of C, which `end` gives back: what tensor, message and elements have in common.
+template <class Owner, class Raw, void (*end)(Raw *)>
+class owner {
+ public:
+  // Takes over an object. NULL makes an empty owner.
+  static Owner adopt(Raw *raw) noexcept { return Owner(raw); }
+
+  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
+  Raw *get() const noexcept { return raw_; }
+
+  // Gives the object to the caller, who must give it back; this owner is then empty.
+  Raw *release() noexcept { return std::exchange(raw_, nullptr); }
+
+  explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+ protected:
+  owner() noexcept = default;
+  explicit owner(Raw *raw) noexcept : raw_(raw) {}
+  owner(owner &&other) noexcept : raw_(other.release()) {}
+  owner &operator=(owner &&other) noexcept {
+    end(std::exchange(raw_, other.release()));
+    return *this;
+  }
+  ~owner() { end(raw_); }
+
+  Raw *raw_ = nullptr;
+};
+
 template <class T>
 inline constexpr bool never = false;
 template <class T>
@@ -337,30 +365,16 @@ constexpr subscript from(std::int64_t start) noexcept { return dlb_index DLB_FRO
 constexpr subscript until(std::int64_t stop) noexcept { return dlb_index DLB_UNTIL(stop); }
 constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STEP(step); }
 
-// The owner of a DLManagedTensorVersioned, of this library or another one.
-class [[nodiscard]] tensor {
+// The owner of a DLManagedTensorVersioned, of this library or another one, whose deleter it calls once. Who takes the tensor by
+// release() must call its deleter.
+class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
  public:
   tensor() noexcept = default;
-  tensor(tensor &&other) noexcept : raw_(other.release()) {}
-  tensor &operator=(tensor &&other) noexcept {
-    reset(other.release());
-    return *this;
-  }
-  ~tensor() { dlb_tensor_release(raw_); }
-
-  // Takes over a tensor, whose deleter is called once. NULL makes an empty owner.
-  static tensor adopt(DLManagedTensorVersioned *raw) noexcept { return tensor(raw); }
 
   // Takes over a legacy tensor; `flags` adds the flags that this form lacks. Throws error; the caller then still owns `raw`.
   static tensor from_legacy(DLManagedTensor *raw, std::uint64_t flags = 0) {
     return adopt(detail::call(dlb_tensor_from_legacy, raw, flags));
   }
-
-  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
-  DLManagedTensorVersioned *get() const noexcept { return raw_; }
-
-  // Gives the tensor to the caller, who must call its deleter; this owner is then empty.
-  DLManagedTensorVersioned *release() noexcept { return std::exchange(raw_, nullptr); }
 
   // Gives the tensor to the caller in the legacy form; this owner is then empty. Throws error (DLB_ERROR_READONLY, or
   // DLB_ERROR_DTYPE for elements that are padded to whole bytes).
@@ -372,8 +386,6 @@ class [[nodiscard]] tensor {
 
   // Releases the tensor, and takes over another one unless `raw` is NULL.
   void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
-
-  explicit operator bool() const noexcept { return raw_ != nullptr; }
 
   // Turns a tensor of another library into one of this library on the same memory, of which views can be made. Throws error.
   tensor imported() && {
@@ -577,7 +589,8 @@ class [[nodiscard]] tensor {
   }
 
  private:
-  explicit tensor(DLManagedTensorVersioned *raw) noexcept : raw_(raw) {}
+  friend owner;
+  explicit tensor(DLManagedTensorVersioned *raw) noexcept : owner(raw) {}
 
   // Returns the number of elements of a shape, or -1 if, before the first size of 0, a size is negative or the product overflows.
   static std::int64_t count_of(sizes shape) noexcept {
@@ -647,8 +660,6 @@ class [[nodiscard]] tensor {
     }
   }
 #endif
-
-  DLManagedTensorVersioned *raw_ = nullptr;
 };
 
 // Returns the type, shape and elements of a tensor, as dlb_tensor_format. Throws error.
@@ -840,18 +851,9 @@ struct message_fields {
 };
 
 // The owner of a message. Tensors and frames made from it stay valid after it.
-class [[nodiscard]] message {
+class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_message_free> {
  public:
   message() noexcept = default;
-  message(message &&other) noexcept : raw_(other.release()) {}
-  message &operator=(message &&other) noexcept {
-    dlb_message_free(std::exchange(raw_, other.release()));
-    return *this;
-  }
-  ~message() { dlb_message_free(raw_); }
-
-  // Takes over a message.
-  static message adopt(dlb_message *raw) noexcept { return message(raw); }
 
   // Decodes frames, or one packed frame, which the message takes over; `options` as for dlb_message_decode, such as DLB_LIMIT.
   // Payloads are not copied. Throw error; the frames are then unchanged.
@@ -916,14 +918,6 @@ class [[nodiscard]] message {
     parts.clear();
     return out;
   }
-
-  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
-  dlb_message *get() const noexcept { return raw_; }
-
-  // Gives the message to the caller, who must free it; this owner is then empty.
-  dlb_message *release() noexcept { return std::exchange(raw_, nullptr); }
-
-  explicit operator bool() const noexcept { return raw_ != nullptr; }
 
   // Return the fields of the message. The texts are valid as long as the message. Metadata are JSON texts, or std::nullopt if
   // there are none. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
@@ -997,7 +991,8 @@ class [[nodiscard]] message {
   iterator end() const noexcept { return {this, size()}; }
 
  private:
-  explicit message(dlb_message *raw) noexcept : raw_(raw) {}
+  friend owner;
+  explicit message(dlb_message *raw) noexcept : owner(raw) {}
   const dlb_message *constant() const noexcept { return raw_; }
 
   static std::vector<dlb_frame> lent(const std::vector<frame> &frames) {
@@ -1011,36 +1006,34 @@ class [[nodiscard]] message {
     if (b.data == nullptr) return std::nullopt;
     return detail::view(b);
   }
-
-  dlb_message *raw_ = nullptr;
 };
 
-// Reads the messages of a frame, which it takes over, each in the packed form, as in
-// `for (auto m = in.next(); m; m = in.next())`; `options` as for dlb_message_decode_next. Payloads are not copied.
-class message_reader {
- public:
-  explicit message_reader(frame &&packed, std::uint64_t options = 0)
-      : frame_(std::make_shared<frame>(std::move(packed))), options_(options) {}
+namespace detail {
 
-  // Returns the next message, or an empty owner at the end of the frame. The message keeps the frame alive. The limit applies to
-  // each call separately. Throws error; the next call then throws it again.
-  message next() {
-    if (offset_ == frame_->size()) return {};
+// A frame that several calls read one after another, and that what they return keeps alive.
+class shared_frame {
+ public:
+  // Returns the offset in bytes at which the next message or tensor begins in the frame.
+  std::size_t offset() const noexcept { return offset_; }
+
+ protected:
+  shared_frame(frame &&f, std::uint64_t options) : frame_(std::make_shared<frame>(std::move(f))), options_(options) {}
+
+  bool at_end() const noexcept { return offset_ == frame_->size(); }
+
+  // Calls a function of C that reads from the offset on, with its arguments after the outputs. Throws its error.
+  template <class Read>
+  void advance(Read read) {
     dlb_frame raw = frame_->get();
     auto share = std::make_unique<std::shared_ptr<frame>>(frame_);
-    raw.release = detail::destroy<std::shared_ptr<frame>>;
+    raw.release = destroy<std::shared_ptr<frame>>;
     raw.ctx = share.get();
-    dlb_message *out = nullptr;
-    dlb_error e;
     std::size_t next = 0;
-    detail::check(dlb_message_decode_next(&out, &next, &raw, offset_, options_, &e), e);
+    dlb_error e;
+    check(read(&next, &raw, offset_, options_, &e), e);
     share.release();
     offset_ = next;
-    return message::adopt(out);
   }
-
-  // Returns the offset in bytes at which the next message begins in the frame.
-  std::size_t offset() const noexcept { return offset_; }
 
  private:
   std::shared_ptr<frame> frame_;
@@ -1048,29 +1041,29 @@ class message_reader {
   std::size_t offset_ = 0;
 };
 
+}  // namespace detail
+
+// Reads the messages of a frame, which it takes over, each in the packed form, as in
+// `for (auto m = in.next(); m; m = in.next())`; `options` as for dlb_message_decode_next. Payloads are not copied.
+class message_reader : public detail::shared_frame {
+ public:
+  explicit message_reader(frame &&packed, std::uint64_t options = 0) : shared_frame(std::move(packed), options) {}
+
+  // Returns the next message, or an empty owner at the end of the frame. The message keeps the frame alive. The limit applies to
+  // each call separately. Throws error; the next call then throws it again.
+  message next() {
+    dlb_message *out = nullptr;
+    if (!at_end()) advance([&](auto... rest) { return dlb_message_decode_next(&out, rest...); });
+    return message::adopt(out);
+  }
+};
+
 // ---- values: the tensors of Decthings and TensorFlow ----
 
 // The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.
-class [[nodiscard]] elements {
+class [[nodiscard]] elements : public detail::owner<elements, dlb_elements, dlb_elements_free> {
  public:
   elements() noexcept = default;
-  elements(elements &&other) noexcept : raw_(other.release()) {}
-  elements &operator=(elements &&other) noexcept {
-    dlb_elements_free(std::exchange(raw_, other.release()));
-    return *this;
-  }
-  ~elements() { dlb_elements_free(raw_); }
-
-  // Takes over decoded elements. NULL makes an empty owner.
-  static elements adopt(dlb_elements *raw) noexcept { return elements(raw); }
-
-  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
-  dlb_elements *get() const noexcept { return raw_; }
-
-  // Gives the elements to the caller, who must free them; this owner is then empty.
-  dlb_elements *release() noexcept { return std::exchange(raw_, nullptr); }
-
-  explicit operator bool() const noexcept { return raw_ != nullptr; }
 
   // Return the type, the shape and the number of the elements, and the bytes and the format of element `index` in row-major
   // order. The format of images, audio and video is a text such as "png", that of all others is empty. The views are valid as
@@ -1085,7 +1078,8 @@ class [[nodiscard]] elements {
   }
 
  private:
-  explicit elements(dlb_elements *raw) noexcept : raw_(raw) {}
+  friend owner;
+  explicit elements(dlb_elements *raw) noexcept : owner(raw) {}
 
   const dlb_elements &checked(const std::size_t *index) const {
     if (raw_ == nullptr)
@@ -1095,8 +1089,6 @@ class [[nodiscard]] elements {
                   "dlbridge::elements: element " + std::to_string(*index) + " of " + std::to_string(raw_->count));
     return *raw_;
   }
-
-  dlb_elements *raw_ = nullptr;
 };
 
 // Elements to be encoded, which the program makes. All texts are borrowed: they must outlive the call that encodes them.
@@ -1162,6 +1154,14 @@ class borrowed_value {
   std::vector<dlb_bytes> values_, formats_;
 };
 
+// Decodes a frame, which the value takes over. Throws error; the frame is then unchanged.
+template <class Decode>
+value decode(Decode function, frame &&f, std::uint64_t options) {
+  value out = adopt(call(function, &f.get(), options));
+  f.release();
+  return out;
+}
+
 template <class Encode, class Option>
 std::vector<std::byte> encode(Encode function, const borrowed_value &v, Option option) {
   std::vector<std::byte> out(call(function, static_cast<void *>(nullptr), std::size_t{0}, v.get(), option));
@@ -1178,46 +1178,28 @@ enum class dialect : std::uint64_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHI
 // Decodes a frame that holds one tensor; the value takes the frame over. A limit other than 0 is that of DLB_LIMIT, in bytes.
 // Throws error; the frame is then unchanged.
 inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
-  value out = detail::adopt(detail::call(dlb_decthings_decode, &f.get(), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)));
-  f.release();
-  return out;
+  return detail::decode(dlb_decthings_decode, std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit));
 }
 
 // Reads the consecutive tensors of a frame, which it takes over, a batch at a time, as in
 // `for (auto batch = in.next(); !batch.empty(); batch = in.next())`.
-class reader {
+class reader : public detail::shared_frame {
  public:
   explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)
-      : frame_(std::make_shared<frame>(std::move(f))), options_(static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
+      : shared_frame(std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
 
   // Returns the next values, or none at the end of the frame. They keep the frame alive. The limit applies to each call
   // separately. Throws error; the next call then throws it again.
   std::vector<value> next() {
     constexpr std::size_t count = 64;  // the most values of one call
-    if (offset_ == frame_->size()) return {};
-    dlb_frame raw = frame_->get();
-    auto share = std::make_unique<std::shared_ptr<frame>>(frame_);
-    raw.release = detail::destroy<std::shared_ptr<frame>>;
-    raw.ctx = share.get();
+    if (at_end()) return {};
     std::vector<value> out;
     out.reserve(count);  // so that nothing throws between the call and the owners
     dlb_value values[count] = {};
-    dlb_error e;
-    std::size_t next = 0;
-    detail::check(dlb_decthings_decode_batch(values, count, &next, &raw, offset_, options_, &e), e);
-    share.release();
+    advance([&](auto... rest) { return dlb_decthings_decode_batch(values, count, rest...); });
     for (std::size_t i = 0; i < count && values[i].size > 0; i++) out.push_back(detail::adopt(values[i]));
-    offset_ = next;
     return out;
   }
-
-  // Returns the offset in bytes at which the next tensor begins in the frame.
-  std::size_t offset() const noexcept { return offset_; }
-
- private:
-  std::shared_ptr<frame> frame_;
-  std::uint64_t options_;
-  std::size_t offset_ = 0;
 };
 
 // Decodes all consecutive tensors of a frame; the values take the frame over. Throws error; the frame is then released.
@@ -1253,9 +1235,7 @@ namespace tensorflow {
 // Decodes a frame that holds a TensorProto, with the options of dlb_tensorflow_decode; the value takes the frame over. Throws
 // error; the frame is then unchanged.
 inline value decode(frame &&f, std::uint64_t options = 0) {
-  value out = detail::adopt(detail::call(dlb_tensorflow_decode, &f.get(), options));
-  f.release();
-  return out;
+  return detail::decode(dlb_tensorflow_decode, std::move(f), options);
 }
 
 // Encodes a tensor in any layout, elements, elements_view or value, which are borrowed, with the options of
