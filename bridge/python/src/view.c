@@ -70,22 +70,34 @@ PyObject *tensor_reversed_axes(PyObject *op, void *Py_UNUSED(closure)) {
   return self->share == NULL ? raise_closed(self) : transposed(self, 0, NULL);
 }
 
-PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+typedef core_status axes_rule(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes, char *message, size_t size);
+
+/* The method `name`, whose only argument is `axis`: dimensions, or None for all. `rule` computes the layout of the view. */
+static PyObject *view_by_axes(const char *name, axes_rule *rule, PyObject *op, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames) {
   static const char *const names[] = {"axis"};
   Tensor *self = (Tensor *)op;
   char message[MESSAGE_SIZE] = "";
   PyObject *axis;
   int32_t axes[CORE_RANK_MAX], count = 0;
   core_viewing v;
-  if (parse_arguments("flip", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
+  if (parse_arguments(name, args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
   int all = axis == NULL || axis == Py_None;
-  if (!all && parse_axes(axis, axes, &count, "flip") < 0) return NULL;
+  if (!all && parse_axes(axis, axes, &count, name) < 0) return NULL;
   if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
   core_status status;
-  if (!all && count == 0) status = core_view_slice(&v.view, &v.base, 0, NULL, message, sizeof message); /* core_view_flip would flip all */
-  else status = core_view_flip(&v.view, &v.base, count, axes, message, sizeof message);
-  return end(self, &v, 0, status, "flip", message);
+  if (!all && count == 0) status = core_view_slice(&v.view, &v.base, 0, NULL, message, sizeof message); /* `rule` would take all */
+  else status = rule(&v.view, &v.base, count, axes, message, sizeof message);
+  return end(self, &v, 0, status, name, message);
+}
+
+PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  return view_by_axes("flip", core_view_flip, op, args, nargs, kwnames);
+}
+
+PyObject *tensor_squeeze(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  return view_by_axes("squeeze", core_view_squeeze, op, args, nargs, kwnames);
 }
 
 PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -151,33 +163,6 @@ PyObject *tensor_ravel(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   PyObject *result = size == NULL ? NULL : tensor_reshape(op, &size, 1, NULL);
   Py_XDECREF(size);
   return result;
-}
-
-PyObject *tensor_squeeze(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const char *const names[] = {"axis"};
-  Tensor *self = (Tensor *)op;
-  PyObject *axis;
-  int32_t axes[CORE_RANK_MAX], count = 0, ndim = 0, rank = self->view.ndim;
-  int64_t sizes[CORE_RANK_MAX];
-  char dropped[CORE_RANK_MAX] = {0};
-  int needs_copy;
-  if (parse_arguments("squeeze", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
-  if (self->share == NULL) return raise_closed(self);
-  int all = axis == NULL || axis == Py_None;
-  if (!all && parse_axes(axis, axes, &count, "squeeze") < 0) return NULL;
-  for (int32_t k = 0; k < count; k++) {
-    int32_t d = axes[k] < 0 ? axes[k] + rank : axes[k];
-    if (d < 0 || d >= rank)
-      return PyErr_Format(PyExc_ValueError, "dlbridge: squeeze: axis %d is out of bounds for %d dimensions", (int)axes[k], (int)rank);
-    if (dropped[d]) return PyErr_Format(PyExc_ValueError, "dlbridge: squeeze: axis %d is repeated", (int)d);
-    if (self->view.shape[d] != 1)
-      return PyErr_Format(PyExc_ValueError, "dlbridge: squeeze: axis %d has size %lld, not 1", (int)d,
-                          (long long)self->view.shape[d]);
-    dropped[d] = 1;
-  }
-  for (int32_t d = 0; d < rank; d++)
-    if (!dropped[d] && !(all && self->view.shape[d] == 1)) sizes[ndim++] = self->view.shape[d];
-  return reshaped(self, ndim, sizes, &needs_copy); /* which never needs a copy to drop dimensions of size 1 */
 }
 
 PyObject *tensor_contiguous(PyObject *op, PyObject *Py_UNUSED(ignored)) {
