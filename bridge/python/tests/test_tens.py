@@ -1045,42 +1045,41 @@ NOT_READ = [
 
 
 @pytest.mark.parametrize("text", READ + NOT_READ)
-def test_what_is_read_without_recursion_is_what_json_reads(text):
-    def strictly():
-        return json.loads(text, object_pairs_hook=_json._no_duplicates, parse_constant=_json._no_constant)
+def test_what_is_read_near_the_recursion_limit_is_what_json_reads(text):
+    deep = '{"a":' * 200 + text + "}" * 200
 
-    if text in READ:
-        assert repr(_json._read_value(text)) == repr(strictly())
-    else:
-        for read in (strictly, lambda: _json._read_value(text)):
-            with pytest.raises(ValueError):
-                read()
+    def label(left):
+        message = tens.decode(tens.Message(form="FLOW", label=deep).frames(), message_only=True)
+        return with_frames_left(left, lambda: message.label)
+
+    assert repr(label(20)) == repr(label(390))
+    assert (label(20) is None) == (text in NOT_READ or "ud800" in text)
+    if text in READ and "ud800" not in text:
+        assert repr(label(20)) == repr(json.loads(deep))
 
 
-def test_random_json_is_read_alike_without_recursion():
+def test_random_labels_are_too_deep_where_the_library_says_so():
     chance = random.Random(7)
+    outcomes = set()
+    for _ in range(1000):
+        pieces = chance.choices(["[", '{"a":', '{"[":[[],{"]":"\\"["}],"b":', '[1,"[[",'], k=chance.choice([150, 254, 256, 257, 300]))
+        if chance.random() < 0.5:
+            pieces[chance.randrange(len(pieces))] = chance.choice(["]", "}", ",", '"', "1", "[]", '"\\', "{1:"])
+        text = '{"a":' + "".join(pieces)
+        frames = tens.Message(form="FLOW", label=text).frames()
 
-    def value(depth):
-        kind = chance.randrange(8 if depth < 6 else 5)
-        if kind < 5:
-            return [None, True, chance.randrange(-(10**20), 10**20), chance.uniform(-1e9, 1e9), chance.choice(["", "é\n", '"\\'])][kind]
-        if kind == 5:
-            return [value(depth + 1) for _ in range(chance.randrange(4))]
-        return {f"{chance.randrange(99)}": value(depth + 1) for _ in range(chance.randrange(4))}
+        def is_too_deep(read):
+            try:
+                read()
+            except ValueError as error:
+                assert "deep" in str(error)
+                return True
+            return False
 
-    for _ in range(300):
-        text = json.dumps(value(0), ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 1]))
-        assert repr(_json._read_value(text)) == repr(json.loads(text))
-        cut = text[: chance.randrange(len(text))] + chance.choice(["", "]", "}", ",", '"', "1"])
-        try:
-            want = repr(json.loads(cut, object_pairs_hook=_json._no_duplicates, parse_constant=_json._no_constant))
-        except ValueError:
-            want = None
-        try:
-            got = repr(_json._read_value(cut))
-        except ValueError:
-            got = None
-        assert got == want, cut
+        too_deep = is_too_deep(lambda: tens.decode(frames))
+        assert is_too_deep(lambda: tens.decode(frames, message_only=True).label) == too_deep, text
+        outcomes.add(too_deep)
+    assert outcomes == {False, True}
 
 
 def test_a_part_of_4_gib_has_no_single_part_form():
