@@ -185,16 +185,7 @@ func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Val
 	}
 	v.Copied = payload.IsMisaligned(view.Data, align)
 	s.Copied = v.Copied
-	switch {
-	case source != nil:
-		s.ByteOffset = int64(n - len(view.Data))
-		v.Tensor, err = payload.View(source, s, v.Copied)
-	case v.Copied:
-		v.Tensor, err = dlpack.FromBytes(payload.AlignedCopy(view.Data, align), s)
-	default:
-		v.Tensor, err = dlpack.FromBytes(view.Data, s)
-	}
-	if err != nil {
+	if v.Tensor, err = payload.Place(source, data, view.Data, s, align); err != nil {
 		return Value{}, 0, err
 	}
 	return v, n, nil

@@ -135,13 +135,8 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 		if err = p.put(own, d); err == nil {
 			v.Tensor, err = dlpack.FromBytes(own, s)
 		}
-	case source != nil:
-		s.ByteOffset = int64(payload.Address(view.Data) - payload.Address(data))
-		v.Tensor, err = payload.View(source, s, v.Copied)
-	case v.Copied:
-		v.Tensor, err = dlpack.FromBytes(payload.AlignedCopy(view.Data, max(align, alignment)), s)
 	default:
-		v.Tensor, err = dlpack.FromBytes(view.Data, s)
+		v.Tensor, err = payload.Place(source, data, view.Data, s, max(align, alignment))
 	}
 	if err != nil {
 		return Value{}, err

@@ -119,14 +119,22 @@ func IsMisaligned(elements []byte, align int) bool {
 	return len(elements) > 0 && Address(elements)%uintptr(align) != 0
 }
 
-// View returns a view of source as s describes it. If copied is set, it returns a copy of that view in C memory, as
-// [OwnTensor] makes it.
+// Place returns the tensor that s describes, whose elements are a part of data: the memory of source, or Go memory if source is nil.
+// If s.Copied is set, it is a copy of its own: of a source in C memory, as [OwnTensor] makes it, otherwise in Go memory aligned to
+// align bytes.
 //
 // Ownership: the result is the caller's, source stays the caller's. Lifetime: a view keeps the memory of source alive.
-// Threads: any. On error: as [dlpack.Tensor.View] and [dlpack.Tensor.Copy]; no tensor is made.
-func View(source *dlpack.Tensor, s dlpack.Spec, copied bool) (*dlpack.Tensor, error) {
+// Threads: any. On error: as [dlpack.Tensor.View], [dlpack.Tensor.Copy] and [dlpack.FromBytes]; no tensor is made.
+func Place(source *dlpack.Tensor, data, elements []byte, s dlpack.Spec, align int) (*dlpack.Tensor, error) {
+	if source == nil {
+		if s.Copied {
+			elements = AlignedCopy(elements, align)
+		}
+		return dlpack.FromBytes(elements, s)
+	}
+	s.ByteOffset = int64(Address(elements) - Address(data))
 	t, err := source.View(s)
-	if err != nil || !copied {
+	if err != nil || !s.Copied {
 		return t, err
 	}
 	return ownCopy(t, s, func([]byte) error { return nil })
