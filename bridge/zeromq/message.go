@@ -331,9 +331,7 @@ func (r *receiving) tensors(msg *tens.Message, frames [][]byte, owners []*dlpack
 	parts := make([]*dlpack.Tensor, len(frames))
 	defer func() {
 		for _, part := range parts {
-			if part != nil {
-				part.Close()
-			}
+			part.Close()
 		}
 	}()
 	for i, frame := range frames {

@@ -37,12 +37,7 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 		return nil, r.err
 	}
 	r.router = r.router || s.kind == Router
-	var frames [][]byte
-	var owners []*dlpack.Tensor
-	err := s.do(ctx, "receive", pollIn, func() (done bool, err error) {
-		frames, owners, err = s.take(r)
-		return frames != nil, err
-	})
+	frames, owners, err := s.receive(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +54,7 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 //
 // Errors: that of ctx; [ErrClosed]; [Errno].
 func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
-	r := receivingOf(nil)
-	var frames [][]byte
-	var owners []*dlpack.Tensor
-	err := s.do(ctx, "receive", pollIn, func() (done bool, err error) {
-		frames, owners, err = s.take(r)
-		return frames != nil, err
-	})
+	frames, owners, err := s.receive(ctx, receivingOf(nil))
 	for i, owner := range owners {
 		if owner != nil {
 			frames[i] = slices.Clone(frames[i])
@@ -73,6 +62,15 @@ func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 		}
 	}
 	return frames, err
+}
+
+// receive waits for a message and returns its frames and their owners.
+func (s *Socket) receive(ctx context.Context, r *receiving) (frames [][]byte, owners []*dlpack.Tensor, err error) {
+	err = s.do(ctx, "receive", pollIn, func() (done bool, err error) {
+		frames, owners, err = s.take(r)
+		return frames != nil, err
+	})
+	return frames, owners, err
 }
 
 // refuse remembers that a REP has received a request that the program does not get. The caller holds s.mu.
@@ -157,9 +155,7 @@ func (s *Socket) unload(r *receiving) (frames [][]byte, owners []*dlpack.Tensor,
 		return frames, owners, nil
 	}
 	for _, owner := range owners {
-		if owner != nil {
-			owner.Close()
-		}
+		owner.Close()
 	}
 	return nil, nil, fmt.Errorf("zeromq: receive: %w", err)
 }
