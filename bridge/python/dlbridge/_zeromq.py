@@ -115,7 +115,7 @@ class Tracker:
         return f"<dlbridge.tens.Tracker: {'done' if self.done else f'{len(self._parts)} parts are in use'}>"
 
 
-class _Options(TypedDict, total=False):
+class _SendOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     tensor_metadata: Iterable[Mapping[str, Any] | None] | None
     form: bytes | str
@@ -132,16 +132,16 @@ class _Options(TypedDict, total=False):
 
 @overload
 def send(
-    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_Options]
+    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_SendOptions]
 ) -> Awaitable[None]: ...
 @overload
 def send(
-    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_Options]
+    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_SendOptions]
 ) -> Awaitable[Tracker]: ...
 @overload
-def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_Options]) -> None: ...
+def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_SendOptions]) -> None: ...
 @overload
-def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_Options]) -> Tracker: ...
+def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_SendOptions]) -> Tracker: ...
 def send(
     socket: Any,
     tensors: Iterable[Any],
@@ -234,28 +234,19 @@ def send(
     return _in_turn(socket, state, step, flags, _POLLOUT, _SNDTIMEO, peer)
 
 
+class _RecvOptions(TypedDict, total=False):
+    aligned: bool
+    writable: bool
+    message_only: bool
+    join: bool
+    limit: int
+    flags: int
+
+
 @overload
-def recv(
-    socket: AsyncSocket,
-    *,
-    aligned: bool = ...,
-    writable: bool = ...,
-    message_only: bool = ...,
-    join: bool = ...,
-    limit: int = ...,
-    flags: int = ...,
-) -> Awaitable[Message]: ...
+def recv(socket: AsyncSocket, **options: Unpack[_RecvOptions]) -> Awaitable[Message]: ...
 @overload
-def recv(
-    socket: Socket,
-    *,
-    aligned: bool = ...,
-    writable: bool = ...,
-    message_only: bool = ...,
-    join: bool = ...,
-    limit: int = ...,
-    flags: int = ...,
-) -> Message: ...
+def recv(socket: Socket, **options: Unpack[_RecvOptions]) -> Message: ...
 def recv(
     socket: Any,
     *,
