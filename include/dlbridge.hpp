@@ -664,8 +664,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
 
 // Returns the type, shape and elements of a tensor, as dlb_tensor_format. Throws error.
 inline std::string to_string(const tensor &t) {
-  const DLManagedTensorVersioned *raw = t.get();
-  return detail::text(dlb_tensor_format, raw);
+  return detail::text(dlb_tensor_format, t.get());
 }
 
 // Writes the text of to_string.
@@ -694,21 +693,18 @@ tensor zeros(sizes shape) {
 
 // Copies a tensor in any layout into a new segment, row-major. Throws error.
 inline tensor copy(const tensor &t) {
-  const DLManagedTensorVersioned *raw = t.get();
-  return tensor::adopt(detail::call(dlb_shm_copy, raw));
+  return tensor::adopt(detail::call(dlb_shm_copy, t.get()));
 }
 
 // Reports whether all elements lie in a segment, as dlb_shm_is_shared. Throws error.
 inline bool is_shared(const tensor &t) {
-  const DLManagedTensorVersioned *raw = t.get();
-  return detail::call(dlb_shm_is_shared, raw) != 0;
+  return detail::call(dlb_shm_is_shared, t.get()) != 0;
 }
 
 // Returns a read-only tensor on the same memory, mapped once more without write permission: code that writes to this mapping all
 // the same ends the process. Throws error (DLB_ERROR_ARGUMENT for private memory; copy() makes a copy in a segment).
 inline tensor read_only(const tensor &t) {
-  const DLManagedTensorVersioned *raw = t.get();
-  return tensor::adopt(detail::call(dlb_shm_readonly, raw));
+  return tensor::adopt(detail::call(dlb_shm_readonly, t.get()));
 }
 
 // As a timeout of send() and recv(): they wait without a limit.
@@ -748,8 +744,7 @@ using handle = dlb_shm_handle;
 // Offers the segment of a tensor, which stays the caller's, to one other process of the same user, which calls fetch(), until the
 // time is over. `flags` is 0 or DLB_SHM_WRITABLE. A thread answers as long as something is offered. Throws error.
 inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
-  const DLManagedTensorVersioned *raw = t.get();
-  return detail::call(dlb_shm_offer, raw, static_cast<std::int64_t>(timeout.count()), flags);
+  return detail::call(dlb_shm_offer, t.get(), static_cast<std::int64_t>(timeout.count()), flags);
 }
 
 // Returns a row-major tensor in the segment of a handle, in the process that has made it or another one. `flags` is 0 or
@@ -877,7 +872,6 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
       throw error(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: metadata of " + std::to_string(fields.tensor_metadata.size()) +
                                           " tensors, of which there are " + std::to_string(tensors.size()));
     std::vector<dlb_message_tensor> raw(tensors.size());
-    const dlb_message_tensor *all_tensors = raw.data();
     for (std::size_t i = 0; i < raw.size(); i++) {
       raw[i].tensor = tensors[i].get();
       if (i < fields.tensor_metadata.size()) raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
@@ -887,7 +881,7 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
     plain.label = detail::bytes(fields.label);
     plain.metadata = detail::bytes(fields.metadata);
     plain.spread = fields.spread;
-    message out(detail::call(dlb_message_encode, &plain, all_tensors, raw.size()));
+    message out(detail::call(dlb_message_encode, &plain, raw.data(), raw.size()));
     for (tensor &t : tensors) t.release();
     tensors.clear();
     return out;
@@ -921,11 +915,11 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
 
   // Return the fields of the message. The texts are valid as long as the message. Metadata are JSON texts, or std::nullopt if
   // there are none. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
-  dlb_header header() const { return detail::call(dlb_message_header, constant()); }
-  std::string_view label() const { return detail::view(detail::call(dlb_message_label, constant())); }
-  std::optional<std::string_view> metadata() const { return optional(detail::call(dlb_message_metadata, constant())); }
+  dlb_header header() const { return detail::call(dlb_message_header, raw_); }
+  std::string_view label() const { return detail::view(detail::call(dlb_message_label, raw_)); }
+  std::optional<std::string_view> metadata() const { return optional(detail::call(dlb_message_metadata, raw_)); }
   std::optional<std::string_view> tensor_metadata(std::size_t index) const {
-    return optional(detail::call(dlb_message_tensor_metadata, constant(), index));
+    return optional(detail::call(dlb_message_tensor_metadata, raw_, index));
   }
 
   // Return the numbers of tensors, payload parts and frames; 0 if this owner is empty.
@@ -936,11 +930,11 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   // Returns tensor `index`, which shares the memory of its part unless DLB_DECODE_JOIN has copied it. Throws error
   // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor whose
   // packing is not "dense").
-  tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, constant(), index)); }
+  tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
 
   // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
   // empty, DLB_ERROR_ARGUMENT for an index out of range).
-  tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, constant(), index)); }
+  tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, raw_, index)); }
 
   // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN has copied this tensor; 0 and
   // false for an index out of range.
@@ -948,7 +942,7 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
   // Return one frame or all of them, ready to be sent; payloads are not copied. Throw error.
-  frame frame_at(std::size_t index) const { return frame::adopt(detail::call(dlb_message_frame, constant(), index)); }
+  frame frame_at(std::size_t index) const { return frame::adopt(detail::call(dlb_message_frame, raw_, index)); }
   std::vector<frame> frames() const {
     std::vector<dlb_frame> raw(frame_count());
     std::vector<frame> out(raw.size());
@@ -959,7 +953,7 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   }
 
   // Returns all frames in one block of new memory. Throws error.
-  frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, constant())); }
+  frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, raw_)); }
 
   // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.
   // begin() throws error (DLB_ERROR_NULL) if the owner of the message is empty.
@@ -993,7 +987,6 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
  private:
   friend owner;
   explicit message(dlb_message *raw) noexcept : owner(raw) {}
-  const dlb_message *constant() const noexcept { return raw_; }
 
   static std::vector<dlb_frame> lent(const std::vector<frame> &frames) {
     std::vector<dlb_frame> raw;
