@@ -175,19 +175,11 @@ int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_
     code = capi_check(__func__, name, tensors[i], NULL, error);
   }
   if (code != DLB_OK) return code;
-  const DLTensor **views = malloc((count + 1) * sizeof *views);
-  uint64_t *of = malloc((count + 1) * sizeof *of);
-  segment_outbox box = {0};
-  int64_t failed = -1;
-  char text[256] = "no memory";
-  core_status status = views == NULL || of == NULL ? CORE_ERR_MEMORY : CORE_OK;
-  for (size_t i = 0; status == CORE_OK && i < count; i++) {
-    views[i] = &tensors[i]->dl_tensor;
-    of[i] = tensors[i]->flags;
-  }
-  if (status == CORE_OK) status = segment_pack(&box, views, of, count, flags & DLB_SHM_WRITABLE ? 1 : 0, &failed, text, sizeof text);
-  free(views);
-  free(of);
+  const DLManagedTensorVersioned *const *all = (const DLManagedTensorVersioned *const *)tensors;
+  segment_outbox box;
+  int64_t failed;
+  char text[256];
+  core_status status = segment_pack(&box, all, count, flags & DLB_SHM_WRITABLE ? 1 : 0, &failed, text, sizeof text);
   if (status != CORE_OK) return fail_status(__func__, status, failed, text, error);
   const int64_t end = segment_after(timeout_ms);
   size_t sent = 0;
@@ -353,20 +345,24 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }
 #else
+/* The parameters beside `out` and `error` have no use here. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static int32_t unsupported(const char *op, dlb_error *error) {
   return capi_fail(error, DLB_ERROR_SYSTEM, "%s: shared memory needs Linux", op);
 }
 
+static int32_t cleared(const char *op, void *out, size_t size, dlb_error *error) {
+  int32_t code = capi_clear(op, out, size, error);
+  return code == DLB_OK ? unsupported(op, error) : code;
+}
+
 int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape, dlb_error *error) {
-  (void)dtype, (void)ndim, (void)shape;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 
 int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  (void)tensor;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 
 int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
@@ -376,41 +372,30 @@ int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, 
 }
 
 int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  (void)tensor;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 
 int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
                      dlb_error *error) {
-  (void)fd, (void)tensors, (void)count, (void)timeout_ms, (void)flags;
   return unsupported(__func__, error);
 }
 
 int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copy_unsealed,
                      int64_t timeout_ms, dlb_error *error) {
-  (void)tensors, (void)room, (void)fd, (void)copy_unsealed, (void)timeout_ms;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 
 int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags, dlb_error *error) {
-  (void)tensor, (void)timeout_ms, (void)flags;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 
 int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                       int64_t timeout_ms, dlb_error *error) {
-  (void)handle, (void)view, (void)flags, (void)copy_unsealed, (void)timeout_ms;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 
 int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view, uint64_t flags,
                        uint64_t options, dlb_error *error) {
-  (void)directory, (void)name, (void)view, (void)flags, (void)options;
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? unsupported(__func__, error) : code;
+  return cleared(__func__, out, sizeof *out, error);
 }
 #endif

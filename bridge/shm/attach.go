@@ -57,13 +57,7 @@ func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
 // [dlpack.ErrOverflow] for a tensor that the object is too small for; [dlpack.ErrLayout], also for a tensor without
 // elements.
 func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpack.Tensor, error) {
-	var a attaching
-	for _, option := range options {
-		if option != nil {
-			option(&a)
-		}
-	}
-	t, err := a.attach(dir, name, spec)
+	t, err := settingsOf(options).attach(dir, name, spec)
 	if err != nil {
 		return nil, fmt.Errorf("shm: attach: %w", err)
 	}

@@ -5,27 +5,9 @@ package shm
 /*
 #include "transfer.h"
 
-#include <stdlib.h>
-
 static inline void end_export(void *managed) {
   DLManagedTensorVersioned *m = managed;
   m->deleter(m);
-}
-
-static inline core_status pack(segment_outbox *out, void **managed, size_t count, int writable, int64_t *failed, char *text, size_t text_size) {
-  const DLTensor **views = malloc((count + 1) * sizeof *views);
-  uint64_t *flags = malloc((count + 1) * sizeof *flags);
-  core_status status = CORE_ERR_MEMORY;
-  for (size_t i = 0; i < count && views != NULL && flags != NULL; i++) {
-    const DLManagedTensorVersioned *m = managed[i];
-    views[i] = &m->dl_tensor;
-    flags[i] = m->flags;
-  }
-  *failed = -1;
-  if (views != NULL && flags != NULL) status = segment_pack(out, views, flags, count, writable, failed, text, text_size);
-  free(views);
-  free(flags);
-  return status;
 }
 */
 import "C"
@@ -52,22 +34,14 @@ type sending struct{ writable bool }
 // Writable lets the receiver write to the segments, too. All processes that map them write to the same memory.
 func Writable() SendOption { return func(s *sending) { s.writable = true } }
 
-func sendingWith(options []SendOption) (s sending) {
-	for _, option := range options {
-		if option != nil { // a nil option changes nothing
-			option(&s)
-		}
-	}
-	return s
-}
-
-func receivingWith(options []RecvOption) (r receiving) {
+// settingsOf returns what options say. A nil option changes nothing.
+func settingsOf[Option ~func(*T), T any](options []Option) (settings T) {
 	for _, option := range options {
 		if option != nil {
-			option(&r)
+			option(&settings)
 		}
 	}
-	return r
+	return settings
 }
 
 // Send sends tensors, which lie in segments, to another process, which calls Recv. The elements are not copied, so the time
@@ -88,7 +62,7 @@ func receivingWith(options []RecvOption) (r receiving) {
 // the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may
 // be under way: close conn. If ctx ends during the call, conn has no write deadline afterwards, even if the program had set one.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
-	if err := sendingWith(options).send(ctx, conn, ts); err != nil {
+	if err := settingsOf(options).send(ctx, conn, ts); err != nil {
 		return fmt.Errorf("shm: send: %w", err)
 	}
 	return nil
@@ -117,7 +91,8 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 	var out C.segment_outbox
 	var failed C.int64_t
 	text := make(textOfC, 256)
-	status, errno := C.pack(&out, (*unsafe.Pointer)(unsafe.SliceData(managed)), C.size_t(len(ts)), flag(s.writable), &failed, text.c(), C.size_t(len(text)))
+	status, errno := C.segment_pack(&out, (**C.DLManagedTensorVersioned)(unsafe.Pointer(unsafe.SliceData(managed))), C.size_t(len(ts)),
+		flag(s.writable), &failed, text.c(), C.size_t(len(text)))
 	if status != C.CORE_OK {
 		return text.failure(status, failed, errno)
 	}
@@ -161,7 +136,7 @@ func CopyUnsealed(bytes int64) RecvOption {
 // socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no descriptor is open; close conn, because
 // a part of the message may be unread. If ctx ends during the call, conn has no read deadline afterwards, even if the program had set one.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
-	ts, err := receivingWith(options).recv(ctx, conn)
+	ts, err := settingsOf(options).recv(ctx, conn)
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("shm: recv: %w", err)
 	}

@@ -61,7 +61,7 @@ func notFetched(call string, code syscall.Errno) error {
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
 // [Send]; [dlpack.ErrLayout] for a tensor without elements; [dlpack.ErrValue] for a timeout that is not more than 0.
 func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Handle, error) {
-	s := sendingWith(options)
+	s := settingsOf(options)
 	h, err := s.offer(t, timeout)
 	if err != nil {
 		return Handle{}, fmt.Errorf("shm: offer: %w", err)
@@ -116,7 +116,7 @@ func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOptio
 	err := checkHandle(h, &spec)
 	if err == nil {
 		var t *dlpack.Tensor
-		if t, err = receivingWith(options).fetchChecked(ctx, h, spec); err == nil {
+		if t, err = settingsOf(options).fetchChecked(ctx, h, spec); err == nil {
 			return t, nil
 		}
 	}

@@ -33,7 +33,7 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 		if len(ts) != len(l.Tensors) {
 			return fmt.Errorf("shm: Offers: %d tensors for a message of %d: %w", len(ts), len(l.Tensors), dlpack.ErrValue)
 		}
-		s := sendingWith(options)
+		s := settingsOf(options)
 		befores := make(map[int]int64) // of the tensors to offer: the bytes before element (0, ..., 0)
 		for i, t := range ts {
 			if _, _, packed := layout.Packed(t.Shape(), t.Strides()); !packed || !IsShared(t) {
@@ -78,7 +78,7 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 // an attribute that is not a [Handle]. All tensors are checked before any is fetched. After an error the tensors that it has
 // fetched are closed, and nil again.
 func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, options ...RecvOption) error {
-	r := receivingWith(options)
+	r := settingsOf(options)
 	var found []described
 	next := 0
 	for i := range label.Tensors {

@@ -151,8 +151,8 @@ core_status segment_place_of(segment_place *place, const DLTensor *t, const core
   return status;
 }
 
-core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count, int writable,
-                         int64_t *failed, char *text, size_t text_size) {
+core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *const *tensors, size_t count, int writable, int64_t *failed,
+                         char *text, size_t text_size) {
   size_t size = HEADER;
   out->data = NULL;
   out->file_count = 0;
@@ -160,9 +160,9 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
   for (size_t i = 0; i < count && size <= SEGMENT_LARGEST; i++) {
     core_extent extent;
     *failed = (int64_t)i;
-    core_status status = core_check_tensor(tensors[i], flags[i], &extent, text, text_size);
+    core_status status = core_check_tensor(&tensors[i]->dl_tensor, tensors[i]->flags, &extent, text, text_size);
     if (status != CORE_OK) return status;
-    size += RECORD + 16 * (size_t)tensors[i]->ndim;
+    size += RECORD + 16 * (size_t)tensors[i]->dl_tensor.ndim;
   }
   *failed = -1;
   if (size > SEGMENT_LARGEST)
@@ -178,14 +178,15 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
   char *at = out->data + HEADER;
   core_status status = CORE_OK;
   for (size_t i = 0; i < count && status == CORE_OK; i++) {
-    const DLTensor *t = tensors[i];
+    const DLTensor *t = &tensors[i]->dl_tensor;
+    const uint64_t flags = tensors[i]->flags;
     core_extent extent;
     segment_place place = {.file = -1};
     uint32_t number = no_segment;
     *failed = (int64_t)i;
-    status = core_check_tensor(t, flags[i], &extent, text, text_size);
+    status = core_check_tensor(t, flags, &extent, text, text_size);
     if (status == CORE_OK && extent.count > 0) {
-      status = segment_place_of(&place, t, &extent, flags[i], writable, text, text_size);
+      status = segment_place_of(&place, t, &extent, flags, writable, text, text_size);
       if (status != CORE_OK) break;
       int found = number_of(out, known, place.file);
       if (found < 0) {
@@ -204,7 +205,7 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
     if (status != CORE_OK) break;
     at = put32(at, number);
     at = put(at, &t->dtype, 4);
-    at = put32(at, (writable ? 0 : READ_ONLY) | (flags[i] & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0));
+    at = put32(at, (writable ? 0 : READ_ONLY) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0));
     at = put32(at, (uint32_t)t->ndim);
     at = put(at, &place.offset, 8);
     at = put(at, t->shape, 8 * (size_t)t->ndim);

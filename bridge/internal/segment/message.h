@@ -36,8 +36,8 @@ typedef struct {
  * them (segment_hand_over) cannot be changed: that is CORE_ERR_READONLY. *failed is set to the index of the tensor that an error
  * is about, or -1. CORE_NEEDS_COPY: that tensor is not in a segment. A status that is not CORE_OK comes with a text.
  * segment_outbox_end frees the message and closes its descriptors; after an error there is nothing to free. */
-CORE_API core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count,
-                                  int writable, int64_t *failed, char *text, size_t text_size);
+CORE_API core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *const *tensors, size_t count, int writable,
+                                  int64_t *failed, char *text, size_t text_size);
 CORE_API void segment_outbox_end(segment_outbox *out);
 
 /* Calls segment_hand_over for the segments of a message, and returns its errno, with a text; EROFS stands for EPERM and EACCES. After

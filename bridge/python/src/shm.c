@@ -142,14 +142,19 @@ static PyObject *only_tensor(module_state *state, segment_inbox *in) {
   return only;
 }
 
+/* Describes a Tensor for segment_pack, which reads no more of it. */
+static DLManagedTensorVersioned described(const Tensor *t) {
+  return (DLManagedTensorVersioned){.flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0), .dl_tensor = t->view};
+}
+
 /* Describes a tuple of Tensors as a message. Returns -1 with an exception. */
 static int pack(segment_outbox *out, PyObject *tuple, int writable) {
   size_t count = (size_t)PyTuple_Size(tuple), held = 0;
-  const DLTensor **views = PyMem_Calloc(count + 1, sizeof *views);
-  uint64_t *flags = PyMem_Calloc(count + 1, sizeof *flags);
+  DLManagedTensorVersioned *each = PyMem_Calloc(count + 1, sizeof *each);
+  const DLManagedTensorVersioned **all = PyMem_Calloc(count + 1, sizeof *all);
   core_share **shares = PyMem_Calloc(count + 1, sizeof *shares);
-  if (views == NULL || flags == NULL || shares == NULL) PyErr_NoMemory();
-  for (; shares != NULL && flags != NULL && views != NULL && held < count; held++) {
+  if (each == NULL || all == NULL || shares == NULL) PyErr_NoMemory();
+  for (; shares != NULL && all != NULL && each != NULL && held < count; held++) {
     PyObject *item = PyTuple_GetItem(tuple, (Py_ssize_t)held);
     Tensor *t = (Tensor *)item;
     if (!tensor_check(item)) {
@@ -159,20 +164,20 @@ static int pack(segment_outbox *out, PyObject *tuple, int writable) {
     }
     shares[held] = tensor_hold(t);
     if (shares[held] == NULL) break;
-    views[held] = &t->view;
-    flags[held] = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+    each[held] = described(t);
+    all[held] = &each[held];
   }
   int failed = PyErr_Occurred() != NULL;
   if (!failed) {
     int64_t tensor;
     char text[MESSAGE_SIZE];
-    core_status status = segment_pack(out, views, flags, count, writable, &tensor, text, sizeof text);
+    core_status status = segment_pack(out, all, count, writable, &tensor, text, sizeof text);
     failed = status != CORE_OK;
     if (failed) raise_shm(status, tensor, text);
   }
   for (size_t i = 0; i < held; i++) share_end(shares[i]);
-  PyMem_Free(views);
-  PyMem_Free(flags);
+  PyMem_Free(each);
+  PyMem_Free(all);
   PyMem_Free(shares);
   return failed ? -1 : 0;
 }
@@ -214,13 +219,12 @@ PyObject *shm_pickle(PyObject *module, PyObject *args) {
   if (t->missing != NULL) return Py_NewRef(t->missing);
   core_share *held = tensor_hold(t);
   if (held == NULL) return NULL;
-  const DLTensor *view = &t->view;
+  const DLManagedTensorVersioned managed = described(t), *all = &managed;
   const int writable = !tensor_read_only(t);
-  const uint64_t flags = t->flags | (writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY);
   PyObject *result = NULL, *data = NULL;
   if (!in_segment(t, held)) {
     result = Py_NewRef(Py_None);
-  } else if ((status = segment_pack(&out, &view, &flags, 1, writable, &failed, text, sizeof text)) != CORE_OK) {
+  } else if ((status = segment_pack(&out, &all, 1, writable, &failed, text, sizeof text)) != CORE_OK) {
     raise_not_pickled(status, t, text);
   } else if ((data = PyBytes_FromStringAndSize(out.data, (Py_ssize_t)out.size)) != NULL) {
     WITHOUT_GIL(status = segment_offer_file(&h, out.files[0], writable, milliseconds, text, sizeof text));
@@ -361,8 +365,8 @@ static int place_of(segment_place *place, Tensor *t, int writable) {
   char text[MESSAGE_SIZE];
   core_share *held = tensor_hold(t);
   if (held == NULL) return -1;
-  uint64_t flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-  core_status status = segment_place_of(place, &t->view, &t->extent, flags, writable, text, sizeof text);
+  const DLManagedTensorVersioned m = described(t);
+  core_status status = segment_place_of(place, &m.dl_tensor, &t->extent, m.flags, writable, text, sizeof text);
   if (status != CORE_OK) raise_shm(status, -1, text);
   share_end(held);
   return status == CORE_OK ? 0 : -1;
