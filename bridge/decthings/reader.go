@@ -18,7 +18,6 @@ type Reader struct {
 	in      *bufio.Reader
 	dialect Dialect
 	err     error
-	late    error  // an error that the io.Reader returned together with bytes; it is reported when more bytes are needed
 	start   int64  // offset of the tensor in the stream
 	view    View   // the type and shape of the tensor
 	tensor  []byte // the bytes of the tensor that have arrived
@@ -31,18 +30,34 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 	if r == nil {
 		return &Reader{}
 	}
-	return &Reader{in: bufio.NewReader(checked{r}), dialect: d, err: d.check()}
+	return &Reader{in: bufio.NewReader(&checked{in: r}), dialect: d, err: d.check()}
 }
 
-// checked rejects counts that an io.Reader must not return, on which package bufio would panic.
-type checked struct{ io.Reader }
+// checked reads from an io.Reader. It rejects counts that an io.Reader must not return, on which package bufio would panic, and readers
+// that return nothing again and again. An error that comes together with bytes is returned by the next Read.
+type checked struct {
+	in   io.Reader
+	late error
+	idle int // how many times in a row nothing came
+}
 
-func (c checked) Read(data []byte) (int, error) {
-	n, err := c.Reader.Read(data)
+func (c *checked) Read(data []byte) (int, error) {
+	const tries = 100 // as in package bufio
+	if c.late != nil {
+		return 0, c.late
+	}
+	n, err := c.in.Read(data)
 	if n < 0 || n > len(data) {
 		return 0, fmt.Errorf("the io.Reader returned %d for %d bytes", n, len(data))
 	}
-	return n, err
+	if n > 0 {
+		c.idle, c.late = 0, err
+		return n, nil
+	}
+	if c.idle++; err == nil && c.idle > tries {
+		err = io.ErrNoProgress
+	}
+	return 0, err
 }
 
 // errPanicked reports that an earlier Next has read a part of a tensor and not returned, so that the next byte of the stream is not
@@ -62,10 +77,6 @@ func (r *Reader) Next() ([]byte, error) {
 		return nil, fmt.Errorf("decthings: the io.Reader is %w", elements.ErrNil)
 	}
 	if r.err != nil {
-		return nil, r.err
-	}
-	if r.late != nil {
-		r.err = r.failed(r.late)
 		return nil, r.err
 	}
 	r.err = errPanicked // which stays if next panics
@@ -170,30 +181,15 @@ func (r *Reader) readMore(n uint64) error {
 	return nil
 }
 
-// fill reads until data is full or there is an error. [io.ReadFull] is not suitable: it loops for ever if the io.Reader returns
-// neither bytes nor an error, and it replaces [io.EOF] by an error that an io.Reader may return itself.
+// fill reads until data is full or there is an error. [io.ReadFull] is not suitable: it replaces [io.EOF] by an error that an
+// io.Reader may return itself.
 func (r *Reader) fill(data []byte) (got int, err error) {
-	const tries = 100 // as in package bufio
-	for idle := 0; got < len(data); idle++ {
-		if r.late != nil {
-			return got, r.late
-		}
-		n, err := r.in.Read(data[got:])
+	for got < len(data) && err == nil {
+		var n int
+		n, err = r.in.Read(data[got:])
 		got += n
-		if err != nil && err != io.EOF {
-			r.late = err
-		}
-		if err != nil && got < len(data) {
-			return got, err
-		}
-		if n > 0 {
-			idle = 0
-		}
-		if idle == tries {
-			return got, io.ErrNoProgress
-		}
 	}
-	return got, nil
+	return got, err
 }
 
 // failed returns an error of the io.Reader, or of memory, with its place.
