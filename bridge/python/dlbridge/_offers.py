@@ -89,15 +89,6 @@ def checked(tensor: Any, what: str) -> Tensor:
     return tensor
 
 
-def _is_row_major(tensor: Tensor) -> bool:
-    step = 1
-    for n, stride in zip(reversed(tensor.shape), reversed(tensor.strides)):
-        if n != 1 and stride != step:
-            return False
-        step *= n
-    return True
-
-
 def _seconds(timeout: float, what: str) -> float:
     value = float(timeout)
     if not value > 0:
@@ -129,9 +120,7 @@ def offer(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) ->
         <dlbridge.Tensor, int64(3,), read-only: [0, 1, 2]>
     """
     milliseconds = milliseconds_of(timeout, "offer")
-    if not _is_row_major(checked(tensor, "offer")):
-        raise BufferError("dlbridge: shm: offer: the tensor is not row-major; shm.copy makes a copy that is")
-    name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
+    name, token, offset, size = _core.shm_offer(checked(tensor, "offer"), not readonly, milliseconds)
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
 

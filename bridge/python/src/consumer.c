@@ -399,13 +399,12 @@ static int is_negative(module_state *state, PyObject *producer) {
   PyObject *context = negative == RAISED ? plain_tensors(producer) : NULL;
   if (context == NULL) return negative;
   negative = says_negative(state, producer);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject *left = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
-  if (left == NULL) PyErr_Clear();
-  Py_XDECREF(left);
-  Py_DECREF(context);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION({
+    PyObject *left = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
+    if (left == NULL) PyErr_Clear();
+    Py_XDECREF(left);
+    Py_DECREF(context);
+  });
   return negative;
 }
 

@@ -388,17 +388,20 @@ PyObject *shm_check(PyObject *module, PyObject *args) {
  * the offset is the number of bytes from the beginning of the segment to the element with all indices 0. */
 PyObject *shm_offer(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
-  PyObject *tensor;
+  Tensor *t;
   int writable;
   long long milliseconds;
-  if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
-  if (((Tensor *)tensor)->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+  if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &t, &writable, &milliseconds)) return NULL;
+  if (t->share == NULL) return raise_closed(t);
+  if (!t->extent.row_major)
+    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: offer: the tensor is not row-major; shm.copy makes a copy that is");
+  if (t->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
     return PyErr_Format(PyExc_BufferError, "dlbridge: shm: offer: each element has a byte of its own, and fetch would read them as packed; "
                                            "send them, or offer shm.copy(t.convert(\"int8\")) or a copy in another type of whole bytes");
   char text[MESSAGE_SIZE];
   segment_place place;
   segment_handle h;
-  if (place_of(&place, (Tensor *)tensor, writable) < 0) return NULL;
+  if (place_of(&place, t, writable) < 0) return NULL;
   core_status status;
   WITHOUT_GIL(status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text)); /* may free segments that are over */
   if (status != CORE_OK) return raise_shm(status, -1, text);
