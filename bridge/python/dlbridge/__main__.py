@@ -21,7 +21,7 @@ from dlbridge._frameworks import COLUMNS, FRAMEWORKS
 EXPLANATION = """\
 shares      the framework takes a float32 tensor of dlbridge: yes (on the same memory), copies, or no (an exception)
 read-only   the same with read-only memory; ignored: the framework can write to it
-copy=True   from_dlpack(copy=True) copies; ignored: it returns an array on the same memory
+copy=True   from_dlpack(copy=True) copies; alias: a write to the tensor shows in what it returns; refused: an exception
 bfloat16, float8, negative, gaps: as shares, for a tensor of bfloat16 or of float8_e4m3fn, with negative
             strides, or with gaps between the elements
 capsule     the version of DLPack that the framework asks for; legacy: it asks for none

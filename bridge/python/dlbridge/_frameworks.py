@@ -161,10 +161,17 @@ class _Measurement:
         return "yes" if readonly else "ignored"
 
     def copy(self) -> str:
-        """Returns "ignored" if the framework takes the option and yet does not copy."""
+        """Returns "alias" if a write to the tensor shows in what from_dlpack(copy=True) returns, "refused" for an exception."""
         if not self.framework.by_dlpack:
             return "-"
-        return {"yes": "ignored", "copies": "yes", "no": "no"}[self.outcome(_float32(), copy=True)]
+        tensor = _float32()
+        try:
+            array = self.framework.take(self.module, tensor, copy=True)
+        except Exception:  # of any type: each framework has its own
+            return "refused"
+        dlbridge.from_dlpack(array).item(0, 0)  # waits for a copy that has only begun
+        tensor.numpy()[:] = 1
+        return "alias" if dlbridge.from_dlpack(array).item(0, 0) == 1 else "yes"
 
     def bfloat16(self) -> str:
         return self.outcome(dlbridge.empty((4, 16), "bfloat16"))

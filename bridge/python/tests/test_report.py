@@ -10,11 +10,13 @@ import subprocess
 import sys
 from importlib import metadata
 
+import numpy as np
 import pytest
 from conftest import run_python
 from formats import FORMATS
 
 import dlbridge
+from dlbridge._frameworks import COLUMNS, Framework, _Measurement
 
 PACKAGE = pathlib.Path(dlbridge.__file__).parent
 
@@ -72,13 +74,27 @@ def test_the_report_says_what_the_light_peers_accept(here):
     assert (tvm_ffi["shares"], tvm_ffi["read-only"], tvm_ffi["negative"], tvm_ffi["gives"]) == ("yes", "ignored", "yes", "yes")
 
 
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [
+        (lambda x, copy: np.from_dlpack(x, copy=copy), "yes"),
+        (lambda x, copy: np.from_dlpack(x).copy(), "yes"),
+        (lambda x, copy: np.from_dlpack(x), "alias"),
+        (lambda x: np.from_dlpack(x), "refused"),
+    ],
+)
+def test_a_copy_of_a_framework_is_told_from_an_alias_by_a_write(take, said):
+    framework = Framework(lambda module, x, **options: take(x, **options), lambda module, x: x.ctypes.data, lambda module: np.ones(4))
+    assert COLUMNS["copy=True"](_Measurement(framework, None)) == said
+
+
 @pytest.mark.peers
 @pytest.mark.parametrize(
     "name, expected",
     {
         "torch": {"shares": "yes", "read-only": "ignored", "copy=True": "yes", "bfloat16": "yes", "negative": "no", "exchange": "yes"},
-        "jax": {"shares": "yes", "read-only": "no", "copy=True": "ignored", "bfloat16": "yes", "negative": "no", "capsule": "legacy"},
-        "tensorflow": {"shares": "yes", "read-only": "no", "copy=True": "no", "bfloat16": "yes", "gaps": "no", "gives": "read-only"},
+        "jax": {"shares": "yes", "read-only": "no", "copy=True": "alias", "bfloat16": "yes", "negative": "no", "capsule": "legacy"},
+        "tensorflow": {"shares": "yes", "read-only": "no", "copy=True": "refused", "bfloat16": "yes", "gaps": "no", "gives": "read-only"},
         "pyarrow": {"shares": "yes", "read-only": "yes", "copy=True": "-", "bfloat16": "no", "gaps": "no", "gives": "read-only"},
     }.items(),
 )
