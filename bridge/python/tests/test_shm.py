@@ -8,6 +8,7 @@ import ctypes
 import errno
 import fcntl
 import gc
+import importlib.util
 import itertools
 import json
 import math
@@ -414,6 +415,34 @@ def test_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
         pass_fds=[pair[1].fileno()], env=os.environ | {"ASAN_OPTIONS": options}, check=False,
     )  # fmt: skip
     assert done.returncode == -11 and x.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("consumer", ["tvm_ffi", pytest.param("torch", marks=pytest.mark.peers)])
+def test_a_consumer_that_drops_the_flag_cannot_write_to_what_readonly_returns(pair, consumer):
+    if importlib.util.find_spec(consumer) is None:
+        if os.environ.get("DLBRIDGE_PEERS") == "1":
+            pytest.fail(f"{consumer} is not installed")
+        pytest.skip(f"{consumer} is not installed")
+    x = shm.copy(np.zeros(4, np.float32))
+    script = f"""
+        import socket, sys
+        import {consumer}, dlbridge
+        (t,) = dlbridge.shm.recv(socket.socket(fileno=int(sys.argv[1])))
+        taken = dlbridge.from_dlpack({consumer}.from_dlpack(t))
+        taken.numpy()[0] = 1
+        taken = dlbridge.from_dlpack({consumer}.from_dlpack(dlbridge.shm.readonly(t)))
+        print(taken.readonly, taken.item(0), flush=True)
+        taken.numpy()[0] = 2
+        print("written", flush=True)
+    """
+    shm.send(pair[0], x, readonly=False)
+    options = f"{os.environ.get('ASAN_OPTIONS', '')}:handle_segv=0"  # with ASan the signal must end the child as well
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(pair[1].fileno())],
+        pass_fds=[pair[1].fileno()], env=os.environ | {"ASAN_OPTIONS": options}, stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (-signal.SIGSEGV, "False 1.0\n")
+    assert x.tolist() == [1, 0, 0, 0]
 
 
 AT_EXIT = """
