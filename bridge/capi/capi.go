@@ -44,7 +44,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
-	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // message.h
+	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // handover.h
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	_ "github.com/dlbridge/dlbridge/include"        // dlbridge.h

@@ -24,7 +24,7 @@ static int32_t fail_errno(const char *op, const char *what, int number, dlb_erro
   return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
 }
 
-/* Returns the error for a status and a text of message.h. `tensor` is the index of the tensor that the error is about, or -1. */
+/* Returns the error for a status and a text of handover.h. `tensor` is the index of the tensor that the error is about, or -1. */
 static int32_t fail_status(const char *op, core_status status, int64_t tensor, const char *text, dlb_error *error) {
   int32_t code = status == CORE_NEEDS_COPY ? DLB_ERROR_ARGUMENT : (int32_t)status;
   if (tensor < 0) return capi_fail(error, code, "%s: %s", op, text);

@@ -14,7 +14,7 @@ for file in "$root"/dlpack/internal/core/*.c "$root"/bridge/capi/*.c; do
   case ${1:-}:$file in
   :* | core:*/core/*.c | capi:*/capi/*.c | extension:*/core/*.c) ;;
   extension:*/capi/argument.c | extension:*/capi/dtype.c | extension:*/capi/error.c) ;;
-  extension:*/capi/format.c | extension:*/capi/hold.c | extension:*/capi/tensor.c) ;;
+  extension:*/capi/print.c | extension:*/capi/hold.c | extension:*/capi/tensor.c) ;;
   *) continue ;;
   esac
   case $file in

@@ -3,7 +3,7 @@
 package shm
 
 /*
-#include "message.h"
+#include "handover.h"
 
 #include <stdlib.h>
 

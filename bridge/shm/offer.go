@@ -4,7 +4,7 @@ package shm
 
 /*
 #include "discard.h"
-#include "message.h"
+#include "handover.h"
 #include "offer.h"
 
 static inline const char *handle_set(segment_handle *out, _GoString_ socket, _GoString_ token) {

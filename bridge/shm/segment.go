@@ -38,7 +38,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // message.h
+	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // handover.h
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h

@@ -1,9 +1,9 @@
-/* The messages of message.h on a connected Unix socket of the type SOCK_STREAM, for Go, C and Python. No call of this file waits for
+/* The messages of handover.h on a connected Unix socket of the type SOCK_STREAM, for Go, C and Python. No call of this file waits for
  * the other side, whether the socket is in blocking mode or not, except segment_wait. */
 #ifndef DLBRIDGE_SEGMENT_TRANSFER_H
 #define DLBRIDGE_SEGMENT_TRANSFER_H
 
-#include "message.h"
+#include "handover.h"
 
 /* The functions that return an int return 0 or an errno. An errno other than EAGAIN comes with a text; segment_status says what kind of
  * error it is. */

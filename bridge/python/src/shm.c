@@ -42,7 +42,7 @@ static PyObject *raise_errno(int code, const char *what) {
   return raise_os(code, "dlbridge: shm: %s: %s", what, strerror(code));
 }
 
-/* Raises the exception for a status of message.h, which has just been returned: errno is its cause after CORE_ERR_SYSTEM. `tensor` is
+/* Raises the exception for a status of handover.h, which has just been returned: errno is its cause after CORE_ERR_SYSTEM. `tensor` is
  * the index of the tensor that it is about, or -1. */
 static PyObject *raise_shm(core_status status, int64_t tensor, const char *text) {
   const int code = errno;

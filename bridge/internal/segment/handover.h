@@ -1,6 +1,6 @@
-/* Messages that pass tensors in segments to another process: encoding and decoding. Plain C, for Go, C and Python. */
-#ifndef DLBRIDGE_SEGMENT_MESSAGE_H
-#define DLBRIDGE_SEGMENT_MESSAGE_H
+/* Messages that hand tensors in segments over to another process: encoding and decoding. Plain C, for Go, C and Python. */
+#ifndef DLBRIDGE_SEGMENT_HANDOVER_H
+#define DLBRIDGE_SEGMENT_HANDOVER_H
 
 #include "core.h"
 #include "rights.h"

@@ -1,4 +1,4 @@
-/* message.c: messages that pass tensors in segments to another process. All numbers are in the byte order of the machine, since
+/* handover.c: messages that hand tensors in segments over to another process. All numbers are in the byte order of the machine, since
  * both processes run on it. A message has a header:
  *
  *   8 bytes   "dlb-shm" and a byte with the version, 1
@@ -19,7 +19,7 @@
  * and zeros up to byte SEGMENT_FIRST, if the message would be shorter. */
 #ifdef __linux__
 #include "discard.h"
-#include "message.h"
+#include "handover.h"
 
 #include <errno.h>
 #include <fcntl.h>
