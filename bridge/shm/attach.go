@@ -52,10 +52,10 @@ func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
 //
 // The object is neither removed nor registered: that stays with the program that has made it, which may remove the name at once.
 //
-// Ownership: the tensor is the caller's. Errors: [dlpack.ErrValue] for a name that is empty or contains a slash, for
-// something other than a regular file, and for a negative offset; those of package os, such as [os.ErrNotExist];
-// [dlpack.ErrOverflow] for a tensor that the object is too small for; [dlpack.ErrLayout], also for a tensor without
-// elements.
+// Ownership: the tensor is the caller's. Lifetime: until its Close; removing the name changes nothing. Threads: any. On error:
+// [dlpack.ErrValue] for a name that is empty or contains a slash, for something other than a regular file, and for a negative
+// offset; those of package os, such as [os.ErrNotExist]; [dlpack.ErrOverflow] for a tensor that the object is too small for;
+// [dlpack.ErrLayout], also for a tensor without elements.
 func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpack.Tensor, error) {
 	t, err := settingsOf(options).attach(dir, name, spec)
 	if err != nil {

@@ -52,9 +52,10 @@ func settingsOf[Option ~func(*T), T any](options []Option) (settings T) {
 // ones must say the same (see the package documentation).
 //
 // Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
-// segments. Lifetime: a segment exists until all processes have closed it.
+// segments. Lifetime: a segment exists until all processes have closed it. Threads: any, one at a time for a connection; a Recv may run
+// beside a Send.
 //
-// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over in the other way before, and
+// On error: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over in the other way before, and
 // with [Writable] for one that is read-only. Nothing was sent then, and nothing was decided, unless another goroutine or process has
 // decided for one of several segments during the call. Further errors: [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for
 // such a broadcast; [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
@@ -128,9 +129,10 @@ func CopyUnsealed(bytes int64) RecvOption {
 // Recv receives the tensors of one Send. They are read-only unless the sender has said [Writable]. A peer can send 253 descriptors with
 // one byte, which stay open until the message has come or ctx ends: give Recv a ctx with a deadline if the peer is not trusted.
 //
-// Ownership: the tensors are the caller's, who closes them. A mapping ends with the last of its tensors.
+// Ownership: the tensors are the caller's, who closes them. Lifetime: a mapping ends with the last of its tensors. Threads: any, one at
+// a time for a connection; a Send may run beside a Recv.
 //
-// Errors: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
+// On error: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
 // [dlpack.ErrValue], as soon as the first bytes are not those of a message, [dlpack.ErrLayout], [dlpack.ErrOverflow] and
 // [dlpack.ErrReadOnly] for a message that is not as Send writes it; [dlpack.ErrMemory] if the process may not map so much; those of the
 // socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no descriptor is open; close conn, because

@@ -58,8 +58,8 @@ func notFetched(call string, code syscall.Errno) error {
 // forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The data type, the shape
 // and the strides of the tensor travel by other means, such as the label of a message.
 //
-// Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
-// [Send]; [dlpack.ErrLayout] for a tensor without elements; [dlpack.ErrValue] for a timeout that is not more than 0.
+// Ownership: t stays the caller's, who may close it. Lifetime: the offer holds the segment until it was fetched or its time is over.
+// Threads: any. On error: those of [Send]; [dlpack.ErrLayout] for a tensor without elements; [dlpack.ErrValue] for a timeout that is not more than 0.
 func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Handle, error) {
 	s := settingsOf(options)
 	h, err := s.offer(t, timeout)
@@ -109,7 +109,7 @@ func Offered() int { return int(C.segment_offer_count(C.UINT64_MAX)) }
 // ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not
 // [Writable]. After an error for a spec that does not fit h.Size, the handle can be used again.
 //
-// Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; [syscall.EPERM] for the socket of another user, and if the
+// Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: that of ctx; [ErrNotOffered]; [syscall.EPERM] for the socket of another user, and if the
 // process that has made the handle has changed its user since; [syscall.ETOOMANYREFS] if that process may send no descriptor, because too
 // many of its user are under way, after which the handle can be used again; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {

@@ -49,9 +49,10 @@ var ErrNotShared = errors.New("not in a segment")
 
 // New returns a tensor in a new segment. Its elements are 0.
 //
-// Ownership: the tensor is the caller's, and holds the segment. Errors: [dlpack.ErrDType]; those of [layout.Layout.Count]
-// for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory], also for a segment that is larger than the memory of the machine; a
-// [syscall.Errno], such as EMFILE if the process has too many descriptors, and EFBIG for more bytes than RLIMIT_FSIZE allows.
+// Ownership: the tensor is the caller's. Lifetime: the segment exists until all processes have closed it. Threads: any. On error:
+// [dlpack.ErrDType]; those of [layout.Layout.Count] for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory], also for a segment that is
+// larger than the memory of the machine; a [syscall.Errno], such as EMFILE if the process has too many descriptors, and EFBIG for more
+// bytes than RLIMIT_FSIZE allows.
 func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
 	t, err := create(dlpack.Spec{DType: dtype, Shape: shape})
 	if err != nil {
@@ -62,7 +63,8 @@ func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
 
 // Copy returns a row-major copy of a tensor in a new segment, with the flag [dlpack.IsCopied].
 //
-// Ownership: t stays the caller's; the copy holds the segment. Errors: those of [New] and of [dlpack.Tensor.CopyTo].
+// Ownership: t stays the caller's, and the copy is the caller's too. Lifetime: as [New]. Threads: any, as long as no goroutine writes
+// to t. On error: those of [New] and of [dlpack.Tensor.CopyTo].
 func Copy(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if err := t.RequireOpen(); err != nil {
 		return nil, fmt.Errorf("shm: copy: %w", err)
@@ -119,7 +121,7 @@ func lend(s *C.segment) (*dlpack.Tensor, error) {
 // and the first access to each page of 4 KiB by the new mapping a third of a microsecond (BenchmarkReadOnly).
 //
 // Ownership: t stays the caller's and may be closed before the new tensor, which keeps its memory. Lifetime: a mapping that
-// this package has not made must not shrink. Errors: [ErrNotShared] for private memory, of which [Copy] makes a copy in a
+// this package has not made must not shrink. Threads: any. On error: [ErrNotShared] for private memory, of which [Copy] makes a copy in a
 // segment; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
 func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	managed, err := t.Export()

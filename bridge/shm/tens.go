@@ -24,8 +24,8 @@ const Packing = "shm"
 // without gaps and without shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
 // [Offer]; so the message must be sent to a single receiver on the same machine.
 //
-// Ownership: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a payload
-// part must stay open. Errors: those of [Offer]. All tensors are checked before any is offered. After an error of a later option, or of
+// Ownership, Lifetime, Threads: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a
+// payload part must stay open. On error: those of [Offer]. All tensors are checked before any is offered. After an error of a later option, or of
 // the system, the offers that were made end with the timeout. [bridge.Spread] may come before or after this option: it cuts the
 // tensors that get parts.
 func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
@@ -74,7 +74,7 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 // FetchTensors fetches the tensors of a message whose elements are in segments, as by [Fetch]. label is that of the message, and ts what
 // [bridge.Decode] has made of it: nil stands for each tensor of another packing than "dense", and those of [Packing] are replaced.
 //
-// Ownership: the tensors are the caller's. Errors: those of [Fetch], with the number of the tensor in the label; [dlpack.ErrValue] for
+// Ownership: the tensors are the caller's. Lifetime: until their Close. Threads: any. On error: those of [Fetch], with the number of the tensor in the label; [dlpack.ErrValue] for
 // an attribute that is not a [Handle]. All tensors are checked before any is fetched. After an error the tensors that it has
 // fetched are closed, and nil again.
 func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, options ...RecvOption) error {

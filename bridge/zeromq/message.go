@@ -37,8 +37,8 @@ type Message struct {
 // Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors, except those that bridge.Encode
 // copies.
 //
-// Ownership: the tensors stay the caller's. Lifetime: they must stay open until the message has been sent. Errors: those of
-// bridge.Encode.
+// Ownership: the tensors stay the caller's. Lifetime: they must stay open until the message has been sent. Threads: any. On error:
+// those of bridge.Encode.
 func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, error) {
 	msg, report, err := bridge.Encode(ts, options...)
 	if err != nil {
@@ -217,7 +217,7 @@ const frameOverhead = 64
 // Decode returns the message of frames in Go memory, in either form, with its tensors, which alias the frames.
 //
 // Ownership: the caller closes the message. Lifetime: the tensors, and everything exported from them, keep the frames alive.
-// Errors: [ErrLimit], and those of [tens.Decode], [tens.DecodeFrames] and [bridge.Decode]; nothing is held then.
+// Threads: any. On error: [ErrLimit], and those of [tens.Decode], [tens.DecodeFrames] and [bridge.Decode]; nothing is held then.
 func Decode(frames [][]byte, options ...Option) (*Message, error) {
 	r := receivingOf(options)
 	if r.err != nil {

@@ -28,7 +28,7 @@ const (
 // copied.
 //
 // Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive, also after the
-// socket and the context are closed. Threads: any. Errors: that of ctx; [ErrClosed]; [Errno]; and those of [Decode] for a message
+// socket and the context are closed. Threads: any. On error: that of ctx; [ErrClosed]; [Errno]; and those of [Decode] for a message
 // that is not valid, which is dropped whole, so that the next Recv returns the next message. A REP may [Socket.Send] an answer to it before
 // that; otherwise the next Recv or [Poll] sends an empty frame, with which the client's Recv fails.
 func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) {

@@ -32,7 +32,7 @@ const sendThreshold = 32 << 10
 // Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has
 // a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter of exports
 // ([dlpack.ReadStats]) falls when libzmq releases a share; the package documentation names cases in which libzmq does not. Threads: any.
-// Errors: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as [dlpack.ErrClosed] for a closed tensor, and
+// On error: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as [dlpack.ErrClosed] for a closed tensor, and
 // [dlpack.Tensor.Export]. After an error nothing of the message is sent.
 func (s *Socket) Send(ctx context.Context, m *Message) error {
 	frames, err := m.Frames()
@@ -44,7 +44,8 @@ func (s *Socket) Send(ctx context.Context, m *Message) error {
 
 // SendTensors sends the message that [Encode] makes of tensors.
 //
-// Ownership: the tensors stay the caller's, who may close them when SendTensors has returned. Errors: those of [Encode] and [Socket.Send].
+// Ownership: the tensors stay the caller's, who may close them when SendTensors has returned. Lifetime, Threads: as [Socket.Send]. On
+// error: those of [Encode] and [Socket.Send].
 func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options ...bridge.EncodeOption) error {
 	m, err := Encode(ts, options...)
 	if err != nil {
