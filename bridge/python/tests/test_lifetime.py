@@ -24,7 +24,7 @@ from formats import VALUES
 import dlbridge
 from dlbridge import _core
 
-# Managed tensors that consumers refuse (the reasons are in section 0 of the guarantees): fields, error, its text.
+# Managed tensors that consumers refuse: fields, error, its text.
 REJECTED = {
     "ndim -1": ({"ndim": -1}, ValueError, r"ndim = -1"),
     "ndim 257": ({"ndim": 257}, ValueError, r"ndim = 257"),
