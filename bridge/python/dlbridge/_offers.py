@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import multiprocessing.util
-import os
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import ceil, prod
 from typing import Any
@@ -18,68 +13,6 @@ from ._core import Tensor, from_buffer
 from ._elements import Buffer
 
 _PACKING = "shm"  # Go: shm.Packing
-
-exit_timeout: Callable[[], float] = lambda: 0.0
-"""Returns `shm.exit_timeout`: `shm` puts its own function here, because modules do not import each other in a circle."""
-
-
-def _register(_: object = None) -> None:
-    """Makes this process wait at its end until what it offers was fetched."""
-    # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
-    # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers. It is too late
-    # to register when the first tensor is offered: that can be while the finalizers are called.
-    multiprocessing.util.Finalize(None, _end, exitpriority=-100)
-
-
-def _end() -> None:
-    # A child of multiprocessing calls this before it waits for its threads, which can still offer tensors.
-    if threading.main_thread().is_alive() and _other_threads():
-        with contextlib.suppress(RuntimeError):  # there can be no further thread
-            _EndAfterThreads(name="dlbridge.shm").start()
-            return
-    _wait(time.monotonic() + exit_timeout())
-
-
-def _wait(until: float) -> None:
-    """Waits until what was offered so far was fetched, or until that time. Daemon threads may go on offering, for ever."""
-    made = _core.shm_offers_made()
-    while _core.shm_offer_count(made) > 0 and time.monotonic() < until:
-        time.sleep(0.002)
-    _core.shm_offers_end()
-
-
-def _other_threads() -> list[threading.Thread]:
-    """Returns the threads, besides the main one, for which an interpreter waits at its end."""
-    main = threading.main_thread()
-    return [thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon and thread is not main]
-
-
-class _EndAfterThreads(threading.Thread):
-    """Waits until the other threads have ended, and then for what they have offered. The interpreter waits for this thread, but to the
-    other threads it counts as ended: one that waits for all others would otherwise wait for ever.
-    """
-
-    def run(self) -> None:
-        while threads := _other_threads():
-            threads[0].join()
-        # Queues that the threads have used first are flushed now. One that nobody reads would take for ever.
-        flush = threading.Thread(target=multiprocessing.util._run_finalizers, daemon=True)  # type: ignore[attr-defined] # not in the hints
-        until = time.monotonic() + exit_timeout()
-        with contextlib.suppress(RuntimeError):  # there can be no further thread
-            flush.start()
-            flush.join(min(exit_timeout(), threading.TIMEOUT_MAX))
-        _wait(until)
-
-    def join(self, timeout: float | None = None) -> None:
-        pass
-
-    def is_alive(self) -> bool:
-        return False
-
-
-_register()
-os.register_at_fork(after_in_child=_register)
-multiprocessing.util.register_after_fork(_register, _register)  # its children have dropped what was registered before
 
 
 def checked(tensor: Any, what: str) -> Tensor:

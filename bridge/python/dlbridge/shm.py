@@ -35,8 +35,13 @@ The module needs Linux 5.1 or later. Only `offer_parts` and `fetch_parts` need t
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing.reduction
+import multiprocessing.util
+import os
 import socket as sockets
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +51,6 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_zeros"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-from . import _offers
 from ._offers import checked, fetch, fetch_parts, milliseconds_of, offer, offer_parts
 
 __all__ = ["attach", "copy", "exit_timeout", "fetch", "fetch_parts", "is_shared", "offer", "offer_parts", "pickle_timeout", "readonly", "recv", "send", "zeros"]
@@ -55,7 +59,6 @@ exit_timeout: float = 5.0
 """For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
 delayed. A process that is killed does not wait, and neither does one that calls os._exit itself. What a function of atexit offers is
 waited for if the function was registered after this module was imported: those registered before are called after the wait."""
-_offers.exit_timeout = lambda: exit_timeout
 
 pickle_timeout: float = 3600.0
 """For how many seconds a tensor that multiprocessing has pickled can be received: so long this process holds its segment and a
@@ -234,3 +237,62 @@ def _rebuild(data: bytes, name: str, token: str) -> Tensor:
 
 
 multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)
+
+
+def _register(_: object = None) -> None:
+    """Makes this process wait at its end until what it offers was fetched."""
+    # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
+    # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers. It is too late
+    # to register when the first tensor is offered: that can be while the finalizers are called.
+    multiprocessing.util.Finalize(None, _end, exitpriority=-100)
+
+
+def _end() -> None:
+    # A child of multiprocessing calls this before it waits for its threads, which can still offer tensors.
+    if threading.main_thread().is_alive() and _other_threads():
+        with contextlib.suppress(RuntimeError):  # there can be no further thread
+            _EndAfterThreads(name="dlbridge.shm").start()
+            return
+    _wait(time.monotonic() + exit_timeout)
+
+
+def _wait(until: float) -> None:
+    """Waits until what was offered so far was fetched, or until that time. Daemon threads may go on offering, for ever."""
+    made = _core.shm_offers_made()
+    while _core.shm_offer_count(made) > 0 and time.monotonic() < until:
+        time.sleep(0.002)
+    _core.shm_offers_end()
+
+
+def _other_threads() -> list[threading.Thread]:
+    """Returns the threads, besides the main one, for which an interpreter waits at its end."""
+    main = threading.main_thread()
+    return [thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon and thread is not main]
+
+
+class _EndAfterThreads(threading.Thread):
+    """Waits until the other threads have ended, and then for what they have offered. The interpreter waits for this thread, but to the
+    other threads it counts as ended: one that waits for all others would otherwise wait for ever.
+    """
+
+    def run(self) -> None:
+        while threads := _other_threads():
+            threads[0].join()
+        # Queues that the threads have used first are flushed now. One that nobody reads would take for ever.
+        flush = threading.Thread(target=multiprocessing.util._run_finalizers, daemon=True)  # type: ignore[attr-defined] # not in the hints
+        until = time.monotonic() + exit_timeout
+        with contextlib.suppress(RuntimeError):  # there can be no further thread
+            flush.start()
+            flush.join(min(exit_timeout, threading.TIMEOUT_MAX))
+        _wait(until)
+
+    def join(self, timeout: float | None = None) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        return False
+
+
+_register()
+os.register_at_fork(after_in_child=_register)
+multiprocessing.util.register_after_fork(_register, _register)  # its children have dropped what was registered before
