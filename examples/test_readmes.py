@@ -2,6 +2,7 @@
 
 import ctypes
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -22,6 +23,12 @@ def test_the_package_does_what_its_readme_says(follow):
 
 def test_bridge_readme_shows_no_code():
     assert "```" not in (ROOT / "bridge" / "README.md").read_text()
+
+
+def test_the_list_of_examples_has_each_folder():
+    folders = {path.parent.name for path in ROOT.glob("examples/[a-z]*/*") if path.is_file()}
+    listed = re.findall(r"^\| \[(.+)\]\(\1\) \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(folders)
 
 
 @pytest.mark.parametrize("readme", EXAMPLES, ids=lambda readme: readme.parent.name)
