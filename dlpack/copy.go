@@ -84,7 +84,8 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // goroutines as GOMAXPROCS allows.
 //
 // The elements of dst must not overlap each other, nor those of the source, unless both are the same elements. If the
-// memory overlaps, copy from [Tensor.Copy] of the source. To fill a tensor with one element, copy from its
+// memory overlaps, copy from [Tensor.Copy] of the source: CopyTo makes no temporary copy, as NumPy does, because that would take as much
+// memory again without being asked for. To fill a tensor with one element, copy from its
 // [Tensor.BroadcastTo].
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses

@@ -14,7 +14,7 @@ var (
 	// ErrLayout reports a rank, shape or strides that are invalid, or that the operation does not accept.
 	ErrLayout = errors.New("unsupported layout")
 	// ErrOverflow reports a size, span, offset or count above its limit, for example one that does not fit in 63 bits. It also
-	// reports host memory that does not lie between the addresses 4096 and 2^63.
+	// reports host memory that does not lie between the addresses 4096 and 2^63; a tensor without elements may have any address.
 	ErrOverflow = errors.New("overflow")
 	// ErrReadOnly reports memory that must not be written.
 	ErrReadOnly = errors.New("read-only")

@@ -510,7 +510,7 @@ func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 }
 
 // FromSlice makes a row-major tensor of a Go slice. Without a shape the tensor is one-dimensional; Reshape() makes a
-// tensor of one element a scalar. The slice is pinned while it has exports; the package documentation says when it is
+// tensor of one element a scalar. The slice is pinned while it has exports; [WakeAt] says when it is
 // unpinned. [ExportSlice] exports a slice once, without a Tensor.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.

@@ -15,7 +15,8 @@ import (
 
 // View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's
 // element (0, ..., 0). The view must lie inside the memory, as the producer described it. For memory that the host cannot
-// address, the view has the same data field and another byte_offset.
+// address, the view has the same data field and another byte_offset. The view is writable if this tensor is, even if several
+// indices lead to one element; broadcasts and overlapping windows are read-only, because one write would change several elements.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
