@@ -61,7 +61,7 @@ test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, un
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $$($(WITHOUT_CGO))
 
 race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter or leaves out, in full, under the race detector and without cgo
-	$(PYTHON) .ci/long.py > $(BUILD)/long.txt
+	$(PYTHON) .ci/marked.py long > $(BUILD)/long.txt
 	while read -r package tests; do $(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/long.txt
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) -run "$$(cut -d ' ' -f 2 $(BUILD)/long.txt | paste -s -d '|')" $$($(WITHOUT_CGO))
 
@@ -126,27 +126,25 @@ asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakS
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short $(GOTESTFLAGS) ./...
 
 # libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own. Leaks are not
-# looked for, because Python has some at its end. Tests that measure or limit memory are left out: the sanitizer takes more.
+# looked for, because Python has some at its end. Tests with the mark memory are left out: the sanitizer takes more.
 asan-python: $(BUILD)/asan/dlbridge.done ## the Python tests with the extension under AddressSanitizer and UndefinedBehaviorSanitizer
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(abspath $(BUILD)/asan/site) \
-	  $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" -k "not leak and not limited_environments" \
-	  --ignore bridge/python/tests/test_amplification.py bridge/python/tests
+	  $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long and not memory" bridge/python/tests
 
-# ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it. THREADS selects the tests of dlpack that
-# use several threads.
-THREADS := -run 'Meet|Race|Thread|TakenOver|Model|Chains'
+# Runs the tests in which threads meet: those that call testmode.MeetsThreads.
+MEET_THREADS = mkdir -p $(BUILD) && $(PYTHON) .ci/marked.py threads > $(BUILD)/threads.txt && while read -r package tests; do \
+	  $(GO) test -count=1 $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/threads.txt
+
+# ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it.
 TSAN := TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread
 tsan: ## the C core and the C functions under ThreadSanitizer
 	$(TSAN) $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
-	$(TSAN) $(GO) test $(GOTESTFLAGS) $(THREADS) ./dlpack
+	export $(TSAN); $(MEET_THREADS)
 	$(GO) test $(GOTESTFLAGS) -run ThreadSanitizer ./bridge/capi
 
-processors: ## the tests that use several threads, with GOMAXPROCS=1, 2 and 8
-	for n in 1 2 8; do \
-	  GOMAXPROCS=$$n $(GO) test -count=1 $(GOTESTFLAGS) ./dlpack/internal/core && \
-	  GOMAXPROCS=$$n $(GO) test -count=1 $(GOTESTFLAGS) $(THREADS) ./dlpack || exit 1; \
-	done
+processors: ## the core, and the tests in which threads meet, with GOMAXPROCS=1, 2 and 8
+	for n in 1 2 8; do export GOMAXPROCS=$$n; $(GO) test -count=1 $(GOTESTFLAGS) ./dlpack/internal/core && $(MEET_THREADS) || exit 1; done
 
 # Needs the Debian packages gcc-aarch64-linux-gnu and qemu-user.
 arm64: ## the tests of the core under emulation of arm64
@@ -160,7 +158,7 @@ zeromq: ## the sockets of bridge/zeromq, under the race detector, AddressSanitiz
 	@if pkg-config --exists libzmq libczmq; then \
 	  $(GO) vet -tags zmq ./bridge/zeromq && \
 	  $(GO) test -tags zmq -race $(GOTESTFLAGS) ./bridge/zeromq && \
-	  ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -tags zmq -asan -short -skip HoldsItsHighWaterMark $(GOTESTFLAGS) ./bridge/zeromq && \
+	  ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -tags zmq -asan -short $(GOTESTFLAGS) ./bridge/zeromq && \
 	  $(GO) test -tags zmq -exec '$(GOGC1)' -short $(GOTESTFLAGS) ./bridge/zeromq && \
 	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet -tags zmq ./... && $(GO) test -tags zmq -race $(GOTESTFLAGS) ./...; \
 	else echo 'SKIP: libzmq or libczmq is not installed'; fi

@@ -15,10 +15,12 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // A managed tensor has one owner: one that was taken over or released cannot be taken over again.
 func TestExportsAreTakenOverOnce(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for _, legacy := range []bool{false, true} {
 		take, give, size := dlpack.Import, dlpack.Release, uintptr(80)
@@ -69,6 +71,7 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 
 // Several goroutines export an import for the first time. Each may find that the memory has no slot, but it gets only one.
 func TestFirstExportsOfOneImportMeet(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for range 3000 {
 		tensor, p := takeOver(t)

@@ -21,6 +21,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // runSelf runs tests of this program in another process. A shell runs script first and then becomes that process. environment
@@ -91,6 +92,7 @@ func TestExportsWorkWithoutDescriptors(t *testing.T) {
 
 // Goroutines that are locked to a thread make tensors and end together with the thread. Other goroutines close the tensors.
 func TestTensorsOutliveLockedThreads(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	loan := dlpacktest.Lend(t, 64)
 	made := make(chan unsafe.Pointer, 64)

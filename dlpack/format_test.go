@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -60,6 +61,7 @@ func TestFormatOfTensorsThatAreNotOpen(t *testing.T) {
 }
 
 func TestUseKeepsTheMemoryWhileTheTensorIsClosed(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for range fewer(1000) {
 		m := must.Do(fromSlice(t, []int64{1, 2, 3}).Export())(t)

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // model keeps track of who owns which memory. The tests call the library's functions in long random sequences and compare
@@ -72,6 +73,7 @@ func choicesOf(seed uint64, n int) []byte {
 }
 
 func TestOwnershipFollowsTheModel(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, choicesOf(seed, fewer(12000)), true) })
@@ -79,6 +81,7 @@ func TestOwnershipFollowsTheModel(t *testing.T) {
 }
 
 func TestOwnershipFollowsTheModelOnManyGoroutines(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	t.Run("at once", func(t *testing.T) {
 		for seed := range uint64(8) {

@@ -24,6 +24,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // notified makes a tensor whose OnRelease counts its calls.
@@ -242,6 +243,7 @@ func neverComesWhileASliceMayBeInUse(t *testing.T) {
 
 // Close, OnRelease, exports and deleters of C meet; a slice is in a pool only while nobody holds it.
 func TestOnReleaseOfAPoolThatManyUse(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	pool := make(chan []float32, 8)
 	for range cap(pool) {
@@ -293,6 +295,7 @@ func TestOnReleaseOfAPoolThatManyUse(t *testing.T) {
 
 // OnRelease either is refused or leads to a call, however Close meets it.
 func TestOnReleaseMeetsClose(t *testing.T) {
+	testmode.MeetsThreads(t)
 	for range rounds(fewer(500), 5000) {
 		tensor := fromSlice(t, []float32{1})
 		var calls atomic.Int32

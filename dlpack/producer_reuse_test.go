@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // warm exports a tensor so often that blocks are used again.
@@ -69,6 +70,7 @@ func TestBlocksThatAreUsedAgainSayWhatTheTensorSays(t *testing.T) {
 }
 
 func TestASecondDeleteIsIgnoredForThe64ExportsAfterIt(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1})
 	warm(t, tensor)
@@ -132,6 +134,7 @@ func TestForgottenMemoryIsNotKeptByItsFormerExports(t *testing.T) {
 }
 
 func TestManyExportsOfOneTensor(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2})
 	for range 3 {
@@ -155,6 +158,7 @@ func TestManyExportsOfOneTensor(t *testing.T) {
 // Everything that can happen to a tensor at the same time: exports on several goroutines, deleters on Go's and on foreign
 // threads, calls of Reap that unpin it, and the Close.
 func TestExportsOfOneTensorMeetItsClose(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for round := range 50 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}})

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack.Tensor {
@@ -148,6 +149,7 @@ func TestManyExportsLeaveNothing(t *testing.T) {
 }
 
 func TestSixtyFourThreadsDeleteAtOnce(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats()
 	slice := fromSlice(t, make([]float32, 256))
@@ -165,6 +167,7 @@ func TestSixtyFourThreadsDeleteAtOnce(t *testing.T) {
 
 // The deleter needs no lock that a goroutine can hold, whatever memory it ends.
 func TestDeleterRunsWhileEveryLockIsHeld(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	imported := must.Do(dlpack.Import(p.Managed()))(t)
@@ -307,6 +310,7 @@ func TestHighRanksAreCarried(t *testing.T) {
 
 // Pinned memory does not move and is not collected while only C refers to it.
 func TestOnlyTheConsumerHoldsTheSlice(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	var batch []unsafe.Pointer
@@ -347,6 +351,7 @@ func TestCopiesOfMoreThanThereCanBeAreRefused(t *testing.T) {
 
 // Export and Close race: each export either holds the memory or is refused.
 func TestExportRacesClose(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for range 2000 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Bytes: 16})
@@ -428,6 +433,7 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 
 // A chain of owners, each of which holds the next, is released without a stack that grows with the chain.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	links := map[string]func(*dlpacktest.Loan, *dlpack.Tensor) (*dlpack.Tensor, error){
 		"imports of exports": func(_ *dlpacktest.Loan, tensor *dlpack.Tensor) (*dlpack.Tensor, error) {

@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // The first exports, which make the block caches, run at the same time as each other and as calls that look for the caches: in a process of
 // its own, for the race detector.
 func TestFirstExportsAndReapsMeet(t *testing.T) {
+	testmode.MeetsThreads(t)
 	const child = "DLPACK_TEST_FIRST_EXPORT"
 	if os.Getenv(child) == "" {
 		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // takeOver imports the managed tensor of a new producer in C.
@@ -37,6 +38,7 @@ func collectUntil(t *testing.T, happened func() bool) {
 
 // Read-only memory is not exported in the legacy form even while another goroutine closes the tensor.
 func TestReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for range rounds(fewer(2000), 100_000) {
 		tensor := must.Do(dlpack.FromReadOnly([]float32{1}))(t)
@@ -161,6 +163,7 @@ func TestManyTensorsNeedFewBlocks(t *testing.T) {
 // A tensor that is exported and imported again many times is a chain of owners, each of which is ended by the deleter of the
 // one before. Only a limited number of these deleters run inside each other, so the stack does not grow with the chain.
 func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	length := 100_000
 	if asan { // which makes calls of tail calls
@@ -183,6 +186,7 @@ func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 
 // A Close ends the memory even if another goroutine's Reap has just unpinned it.
 func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	stop := make(chan struct{})
 	var reapers sync.WaitGroup
@@ -274,6 +278,7 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 
 // After Reap, no slot that was returned before is left, even if another goroutine has begun to handle it.
 func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	var tensors []*dlpack.Tensor
 	for range 50 {

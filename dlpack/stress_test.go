@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
 // rounds returns the number of rounds of a stress test: all of them if DLBRIDGE_STRESS is set, which takes minutes.
@@ -37,6 +38,7 @@ func fewer(n int) int {
 // Four foreign threads read and delete Go's exports of memory of every kind, while other goroutines import
 // and close tensors and run the garbage collector.
 func TestForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	const batch = 500
 	tensors := rounds(fewer(100_000), 1_000_000)

@@ -20,6 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -737,6 +738,7 @@ func TestViewsKeepTheMemory(t *testing.T) {
 }
 
 func TestViewsAreMadeWhileOthersClose(t *testing.T) {
+	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for range 200 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4, 8}})

@@ -590,9 +590,12 @@ func TestLongSubscriptionsAreRefused(t *testing.T) {
 	}
 }
 
+// otherVariable is set in the environment of a test that runs as the other process of another one.
+const otherVariable = "DLBRIDGE_TEST_OTHER"
+
 // TestPrintRoutingID is the other process of TestRoutingIDsAreNotThoseOfAnotherProcess: it prints the id that a ROUTER gives its first peer.
 func TestPrintRoutingID(t *testing.T) {
-	if os.Getenv(senderVariable) == "" {
+	if os.Getenv(otherVariable) == "" {
 		return
 	}
 	router, dealer := pair(t, "inproc://id", zeromq.Router, zeromq.Dealer)
@@ -606,7 +609,7 @@ func TestRoutingIDsAreNotThoseOfAnotherProcess(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {
 		other := exec.Command(os.Args[0], "-test.run=^TestPrintRoutingID$")
-		other.Env = append(os.Environ(), senderVariable+"=x")
+		other.Env = append(os.Environ(), otherVariable+"=x")
 		out := must.Do(other.Output())(t)
 		id, _, found := strings.Cut(string(out), "\n")
 		require.True(t, found && strings.HasPrefix(id, "id 00"), "%s", out)
@@ -896,62 +899,6 @@ func TestVectorsArriveAsTheyAre(t *testing.T) {
 			}
 		})
 	}
-}
-
-// senderVariable names the endpoint to which TestSender sends.
-const senderVariable = "DLBRIDGE_TEST_SENDER"
-
-const sentBytes = 4 << 20 // of each message
-
-// TestSender is the other process of TestAReceiverHoldsItsHighWaterMark: it sends until it is killed.
-func TestSender(t *testing.T) {
-	endpoint := os.Getenv(senderVariable)
-	if endpoint == "" {
-		return
-	}
-	c := newContext(t)
-	push := newSocket(t, c, zeromq.Push, zeromq.SendHighWater(1))
-	require.NoError(t, push.Connect(endpoint))
-	x := numbers(t, sentBytes/4)
-	for {
-		require.NoError(t, push.SendTensors(context.Background(), []*dlpack.Tensor{x}))
-	}
-}
-
-// resident returns the memory of this process that is in use.
-func resident(t *testing.T) int {
-	text := must.Do(os.ReadFile("/proc/self/statm"))(t)
-	var size, pages int
-	must.Do(fmt.Sscan(string(text), &size, &pages))(t)
-	return pages * os.Getpagesize()
-}
-
-// A receiver that is slower than its sender holds no more than the messages that the high-water mark allows, and one more.
-func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	const mark = 4
-	c := newContext(t)
-	pull := newSocket(t, c, zeromq.Pull, zeromq.ReceiveHighWater(mark))
-	endpoint := must.Do(pull.Bind("tcp://127.0.0.1:*"))(t)
-	before := resident(t)
-	sender := exec.Command(os.Args[0], "-test.run=^TestSender$")
-	sender.Env = append(os.Environ(), senderVariable+"="+endpoint)
-	require.NoError(t, sender.Start())
-	defer sender.Wait()
-	defer sender.Process.Kill()
-	most := 0
-	for range 20 {
-		time.Sleep(20 * time.Millisecond) // the sender is ahead
-		got := must.Do(pull.Recv(deadline(t)))(t)
-		data, _, err := got.Tensors[0].UnsafeBytes() // without a copy
-		require.NoError(t, err)
-		require.Len(t, data, sentBytes)
-		most = max(most, resident(t))
-		got.Close()
-	}
-	t.Logf("%.1f messages of %d", float64(most-before)/sentBytes, mark)
-	// Half a message is room for all else that the process has begun to use meanwhile.
-	assert.Less(t, most-before, (mark+2)*sentBytes+sentBytes/2, "the high-water mark, one message that arrives, and the one that is in use")
 }
 
 // connected returns a socket that receives, and n peers it is connected to, with their addresses.

@@ -21,6 +21,8 @@ from formats import READERS, VALUES, Format
 import dlbridge
 from dlbridge import _core, tens
 
+pytestmark = pytest.mark.memory
+
 MEASURE = """
 import ctypes, gc, json, pathlib, sys, dlbridge, zmq
 from dlbridge import shm, tens

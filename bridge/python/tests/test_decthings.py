@@ -572,6 +572,7 @@ def test_threads_read_and_write():
     on_threads(8, work)
 
 
+@pytest.mark.memory
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
 def test_values_and_refusals_do_not_leak():
     a = np.arange(500.0)

@@ -108,7 +108,7 @@ def run_script(script: str, before: str = "", **environment: str) -> str:
         ("", {"GOMAXPROCS": "1"}),
         ("", {"GODEBUG": "asyncpreemptoff=1"}),
         ("ulimit -s 256 &&", {}),
-        ("ulimit -v 4194304 &&", {"OPENBLAS_NUM_THREADS": "1"}),
+        pytest.param("ulimit -v 4194304 &&", {"OPENBLAS_NUM_THREADS": "1"}, marks=pytest.mark.memory),
     ],
     ids=["one processor", "no preemption by signals", "stacks of 256 KiB", "4 GiB of addresses"],
 )

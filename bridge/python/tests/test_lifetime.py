@@ -491,6 +491,7 @@ def test_a_deleter_that_raises_is_not_heard(c):
         dlbridge.from_dlpack(Producer(lambda: c.new_capsule(raising_deleter=1, ndim=-1)))
 
 
+@pytest.mark.memory
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_unconsumed_capsules_do_not_leak(version):
@@ -505,6 +506,7 @@ def test_unconsumed_capsules_do_not_leak(version):
     assert dlbridge.counters()["exports"] == 0
 
 
+@pytest.mark.memory
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
 def test_import_and_errors_do_not_leak(c):
     def work(times):
@@ -1281,6 +1283,7 @@ ROUNDS = {
 }
 
 
+@pytest.mark.memory
 @pytest.mark.long
 @pytest.mark.parametrize("how", ROUNDS)
 def test_a_million_rounds_take_no_memory(c, how):

@@ -580,6 +580,7 @@ def test_threads_read_and_write_messages():
     on_threads(8, work)
 
 
+@pytest.mark.memory
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
 def test_messages_and_refusals_do_not_leak():
     a = np.arange(64.0)

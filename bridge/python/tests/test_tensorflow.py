@@ -265,6 +265,7 @@ def test_wrong_arguments_raise_the_right_error(call, error):
         call()
 
 
+@pytest.mark.memory
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
 def test_values_and_refusals_do_not_leak():
     a = np.arange(500.0)

@@ -4,10 +4,15 @@ package testmode
 import "testing"
 
 // SkipLong skips a test that takes seconds: with -short, as make test runs the tests, but not under AddressSanitizer. The
-// target race runs the tests that it skips; .ci/long.py finds them by the name of this function.
+// target race runs the tests that it skips; .ci/marked.py finds them by the name of this function.
 func SkipLong(t testing.TB) {
 	t.Helper()
 	if testing.Short() && Sanitizer != "-asan" {
 		t.Skip("long; make race runs it")
 	}
 }
+
+// MeetsThreads marks a test in which threads use the same memory, blocks or slots at the same time. It does nothing: the targets tsan and
+// processors run the tests that call it, which .ci/marked.py finds by the name of this function. A test with a goroutine that only
+// computes must not call it, because ThreadSanitizer delays the signals by which Go interrupts such a goroutine.
+func MeetsThreads(testing.TB) {}
