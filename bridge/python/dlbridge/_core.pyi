@@ -118,6 +118,7 @@ def function(
     direct: bool,
     takes_error: bool,
     returns: int,
+    device: tuple[int, int] | str | None,
     /,
 ) -> Callable[..., Any]: ...
 def dtype_of(object: Any, /) -> str: ...

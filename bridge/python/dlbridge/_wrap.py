@@ -119,6 +119,7 @@ def wrap(
     *,
     args: Sequence[Any] | None = None,
     returns: Any = ...,
+    device: tuple[int, int] | str | None = "cpu",
 ) -> Callable[..., Any]:
     """Makes a Python function of a C function whose arguments or result are managed tensors.
 
@@ -138,6 +139,11 @@ def wrap(
 
     to: a function that converts the `Tensor` that is returned, such as `torch.from_dlpack`.
 
+    device: where the C function needs the memory of all its tensors, as in `from_dlpack`: "cpu", which is any memory that the host can
+        read, "cuda:1", or a tuple (type, id). It is checked before each call. With None the function must check it itself. Memory of a
+        device is ready on the default stream of the device, on which the function must work, or for which it must wait. A tensor
+        that the function returns may be on any device.
+
     Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
     end the process; see the README for the case in which it reads NULL.
 
@@ -151,9 +157,10 @@ def wrap(
     Ownership: the memory of each tensor is shared with the C function, which must call its deleter once; what it returns
     belongs to the caller. If an error occurs before the call, nothing is shared.
 
-    Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass; ValueError if `cfunc` is NULL.
+    Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass; ValueError if `cfunc` is NULL, or for an unknown
+    name of a device.
 
-    Errors of the new function, before the call: those of `from_dlpack` for a tensor; TypeError for another argument or a wrong
+    Errors of the new function, before the call: those of `from_dlpack` for a tensor; BufferError if it is on another device; TypeError for another argument or a wrong
     number of them; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a function of a Go library in a forked
     child of the process that loaded it. After the call: the error that the C function reports, with its text; RuntimeError if
     it returns NULL for a tensor; ValueError if it returns an address that cannot be that of a managed tensor, or a tensor that
@@ -227,7 +234,7 @@ def wrap(
     kinds = tuple(None if tensor else kind for tensor, kind in zip(tensors, args))
     raises = type(cfunc)._flags_ & _PYTHON_API or hasattr(call.restype, "_check_retval_")
     refusal = None if raises else ctypes.ArgumentError
-    made = _core.function(name, call, converters, kinds, to, _OF_CTYPES, refusal, address, direct, takes_error, result)
+    made = _core.function(name, call, converters, kinds, to, _OF_CTYPES, refusal, address, direct, takes_error, result, device)
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc  # type: ignore[attr-defined]
     made.__doc__, made.__signature__ = _help(name, args, returns, to, takes_error)  # type: ignore[attr-defined]

@@ -30,6 +30,8 @@ typedef struct {
   c_function address;   /* of the C function */
   int direct;           /* whether it can be called without ctypes: at most DIRECT pointers, all to tensors or the error */
   int takes_error;      /* whether the C function takes a dlb_error * as its last argument */
+  int any_device;       /* whether it takes memory of every device */
+  DLDevice device;      /* otherwise, that on which the memory of its tensors must be */
   int returns;
   PyObject *next; /* the next function in the list of those to be freed */
 } Function;
@@ -148,6 +150,20 @@ static void end_all(core_share **kept, Py_ssize_t count) {
   }
 }
 
+/* Returns an export of an argument, whose memory is on the device that the function takes; NULL with an exception. `keep` is as in
+ * export_producer. */
+static managed export_argument(Function *self, module_state *state, PyObject *arg, core_share **keep) {
+  managed made = export_producer(state, arg, keep);
+  if (made == NULL || self->any_device || check_device("wrap", &made->dl_tensor.device, self->device) == 0) return made;
+  DLDevice is = made->dl_tensor.device;
+  PyErr_Format(PyExc_BufferError,
+               "the memory is on device (%d, %d), and the function takes that of (%d, %d); the argument device of wrap says which",
+               (int)is.device_type, (int)is.device_id, (int)self->device.device_type, (int)self->device.device_id);
+  release_quietly(made);
+  if (keep != NULL && *keep != NULL) share_end(*keep);
+  return NULL;
+}
+
 /* Calls the C function without ctypes and without the GIL. Most functions call the deleters of their arguments. Shares of the
  * arguments are kept until the function has returned, so that the producers' own deleters, which acquire the GIL, run when the
  * GIL is held again. */
@@ -155,7 +171,7 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
   managed shared[DIRECT] = {NULL}, result;
   core_share *kept[DIRECT];
   for (Py_ssize_t i = 0; i < takes; i++) {
-    shared[i] = export_producer(state, PyTuple_GetItem(args, i), &kept[i]);
+    shared[i] = export_argument(self, state, PyTuple_GetItem(args, i), &kept[i]);
     if (shared[i] == NULL) {
       note_argument(self, args, i);
       release_all(shared, i);
@@ -241,7 +257,7 @@ static PyObject *pass(void *ctx, size_t index) {
   PyObject *arg = PyTuple_GetItem(p->args, (Py_ssize_t)index), *value = NULL;
   PyObject *from_param = PyTuple_GetItem(p->self->arguments, (Py_ssize_t)index);
   if (from_param == Py_None) {
-    p->shared[index] = export_producer(p->state, arg, NULL);
+    p->shared[index] = export_argument(p->self, p->state, arg, NULL);
     if (p->shared[index] != NULL) value = pass_address(p->self, p->shared[index]);
   } else {
     value = convert(p->self, from_param, arg);
@@ -294,19 +310,23 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
   return result;
 }
 
-/* (name, call, arguments, kinds, to, (pointer, data, reference, by_value, probe), refusal, address, direct, takes_error, returns) ->
- * a Function with these fields */
+/* (name, call, arguments, kinds, to, (pointer, data, reference, by_value, probe), refusal, address, direct, takes_error, returns,
+ * device) -> a Function with these fields; device is None for any device */
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   Function *self = PyObject_GC_New(Function, state->function_type);
   if (self == NULL) return NULL;
   unsigned long long address;
+  PyObject *device = Py_None;
   self->dict = self->weak = self->name = NULL;
   self->held = Py_NewRef(args);
   int parsed =
-      PyArg_ParseTuple(args, "UOO!O!O(OO!O!O!O)OKppi:function", &self->name, &self->call, &PyTuple_Type, &self->arguments,
+      PyArg_ParseTuple(args, "UOO!O!O(OO!O!O!O)OKppiO:function", &self->name, &self->call, &PyTuple_Type, &self->arguments,
                        &PyTuple_Type, &self->kinds, &self->to, &self->pointer, &PyType_Type, &self->data, &PyType_Type, &self->reference,
-                       &PyTuple_Type, &self->by_value, &self->probe, &self->refusal, &address, &self->direct, &self->takes_error, &self->returns);
+                       &PyTuple_Type, &self->by_value, &self->probe, &self->refusal, &address, &self->direct, &self->takes_error, &self->returns,
+                       &device);
+  self->any_device = device == Py_None;
+  parsed = parsed && (self->any_device || parse_device(device, "wrap: device", &self->device) == 0);
   Py_XINCREF(self->name);
   if (!parsed) {
     Py_DECREF((PyObject *)self);

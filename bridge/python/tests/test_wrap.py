@@ -767,6 +767,16 @@ SERVED = {
     ),
     "no tensor, and none declared": ("one(go.nothing, None)(x)", "None"),
     "its argument": ("np.from_dlpack(one(go.same)(x)).ctypes.data == x.ctypes.data", "True"),
+    "memory of a device that it does not take": (
+        "one(go.same)(on_cuda())",
+        "BufferError: dlbridge: same: argument 1: the memory is on device (2, 3), and the function takes that of (1, 0); the argument "
+        "device of wrap says which",
+    ),
+    "memory of the device that it takes": ("one(go.same, device='cuda:3')(on_cuda()).device", "(2, 3)"),
+    "memory of any device, which it does not read": (
+        "dlbridge.wrap(go.add_scaled, args=['tensor', ctypes.c_double, 'tensor', 'error'], returns=None, device=None)(on_cuda(), 1, y)",
+        "BufferError: dlpack: values: memory on cuda:3 cannot be read; its producer can copy it to the CPU",
+    ),
     "its read-only argument": ("memoryview(one(go.same)(fixed)).readonly", "True"),
     "a tensor and an error": ("one(go.both)(x)", "RuntimeError: both"),
     "nine arguments": ("np.from_dlpack(nine(*many)).ctypes.data == many[8].ctypes.data", "True"),
@@ -819,7 +829,14 @@ def served(served_library) -> dict[str, str]:
 
         go = dlbridge.load({served_library!r})
         fail = lambda returns: dlbridge.wrap(go.fail, args=["tensor", ctypes.c_int32, "error"], returns=returns)
-        one = lambda f, returns="tensor": dlbridge.wrap(f, args=["tensor", "error"], returns=returns)
+        one = lambda f, returns="tensor", **options: dlbridge.wrap(f, args=["tensor", "error"], returns=returns, **options)
+
+        def on_cuda():
+            address = dlbridge.to_address(x)
+            for offset, number in ((40, 2), (44, 3)):  # of device_type and device_id
+                ctypes.c_int32.from_address(address + offset).value = number
+            return dlbridge.from_address(address)
+
         without = lambda f: dlbridge.wrap(f, args=["tensor"], returns="tensor")
         nine = dlbridge.wrap(go.last_of_nine, args=["tensor"] * 9 + ["error"], returns="tensor")
         forty = dlbridge.wrap(go.forty_pinned_bytes, args=["error"], returns="tensor")
@@ -989,6 +1006,56 @@ def test_it_looks_like_a_function(lib):
     assert other.__name__ == "fixture_add"
     with pytest.raises(TypeError):
         type(add)()
+
+
+@pytest.mark.parametrize("by_callback", [False, True])
+@pytest.mark.parametrize(("device", "taken"), [("cpu", (1, 0)), ("cuda:1", (2, 1)), ((99, -3), (99, -3)), ("tpu", (19, 0)), (None, None)])
+def test_the_device_of_a_tensor_is_checked_before_the_call(c, lib, by_callback, device, taken):
+    called = []
+
+    @ctypes.CFUNCTYPE(ADDRESS, ADDRESS)
+    def callback(managed):
+        called.append(c.describe(managed)["device"])
+        return managed
+
+    function = callback if by_callback else lib.fixture_return
+    call = dlbridge.wrap(function, args=["tensor"], returns="tensor", device=device)
+    devices = [(1, 0), (1, 2), (2, 0), (2, 1), (3, 0), (11, 0), (13, 0), (19, 0), (20, 0), (99, -3)]
+    for kind, number in devices:
+        on_cpu = kind in (1, 3, 11)
+        before, live = c.deletes(), dlbridge.counters()
+        make = lambda: c.new_capsule(device_type=kind, device_id=number)
+        for argument in (make(), Producer(make), dlbridge.from_dlpack(make())):
+            called.clear()
+            if taken is None or taken == (kind, number) or (taken == (1, 0) and on_cpu):
+                given = (1, 0) if taken == (1, 0) and kind != 1 else (kind, number)
+                with call(argument) as back:
+                    assert back.device == given
+                assert called == [given] * by_callback
+            else:
+                expected = rf"argument 1: the memory is on device \({kind}, {number}\), and the function takes that of \({taken[0]}, {taken[1]}\)"
+                with pytest.raises(BufferError, match=expected):
+                    call(argument)
+                assert not called
+        del argument
+        gc.collect()
+        assert (c.deletes(), dlbridge.counters()) == (before + 3, live)
+
+
+def test_a_wrong_device_of_one_argument_releases_the_others(c, lib):
+    before = c.deletes()
+    for returns in ("tensor", ctypes.c_void_p):  # without and with ctypes
+        add = dlbridge.wrap(lib.fixture_add, args=["tensor", "tensor"], returns=returns)
+        with pytest.raises(BufferError, match="argument 2: the memory is on device"):
+            add(c.new_capsule(), c.new_capsule(device_type=2))
+        before += 2
+        assert c.deletes() == before
+
+
+@pytest.mark.parametrize(("device", "error"), [("gpu", ValueError), (1, TypeError), ((1, "0"), TypeError), ((2**40, 0), BufferError)])
+def test_wrap_refuses_what_is_no_device(lib, device, error):
+    with pytest.raises(error, match="wrap: device"):
+        dlbridge.wrap(lib.fixture_return, **ONE, device=device)
 
 
 # ---- producers with a C exchange API of their own ------------------------------------------------------------
