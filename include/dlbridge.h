@@ -658,7 +658,7 @@ DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *mes
  * On error: any other address, and that of a message that was freed before, is ignored. */
 DLB_API void dlb_message_free(dlb_message *message);
 
-/* ---- values: the tensors of Decthings and TensorFlow ------------------------------------------
+/* ---- values: the tensors of formats with one tensor or elements in a message ------------------
  *
  * Library: libdlbridge.
  *

@@ -1051,7 +1051,7 @@ class message_reader : public detail::shared_frame {
   }
 };
 
-// ---- values: the tensors of Decthings and TensorFlow ----
+// ---- values: the tensors of formats with one tensor or elements in a message ----
 
 // The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.
 class [[nodiscard]] elements : public detail::owner<elements, dlb_elements, dlb_elements_free> {

@@ -41,7 +41,7 @@ var (
 	c11    = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include, "-Itestdata"}, strict, positional)
 	// The programs initialise structures by position, without their reserved words.
 	positional = []string{"-Wno-missing-field-initializers"}
-	// The programs that call functions which need Go, relative to testdata. Each format has one in its folder.
+	// The programs that call functions which need Go, relative to testdata. What only one format does is in testdata/capi_NAME.c of its folder.
 	needGo = []string{"tens.c", "elements.c"}
 )
 

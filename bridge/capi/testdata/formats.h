@@ -15,6 +15,7 @@ typedef struct {
   int32_t (*decode_batch)(dlb_value *out, size_t count, size_t *next, const dlb_frame *frame, size_t offset, uint64_t options,
                           dlb_error *error);
   int32_t (*check)(dlb_bytes rules, const dlb_value *value, dlb_error *error);
+  int32_t rank;          /* the most dimensions that a tensor may have: 256, as in DLPack, or fewer */
   dlb_bytes tensor;      /* of float32 */
   dlb_bytes copied;      /* a tensor whose elements are not aligned in a frame, or not in it */
   dlb_bytes strings;     /* "hello" and ", world!" */
@@ -42,6 +43,7 @@ static const test_format all_formats[] = {
 #undef STREAM
 #undef RULE
 
+    [FORMAT_decthings].rank = 255,
     [FORMAT_decthings].tensor = BYTES("\x01\x02\x02\x03" "012345678901234567890123"),
     [FORMAT_decthings].copied = BYTES("\x05\x00" "1234"),
     [FORMAT_decthings].strings = BYTES("\x0b\x01\x02\x05hello\x08, world!"),
@@ -50,6 +52,7 @@ static const test_format all_formats[] = {
     [FORMAT_decthings].encodings = {DLB_DECTHINGS_DOC, DLB_DECTHINGS_PY004, DLB_DECTHINGS_RS015},
     [FORMAT_decthings].changes = {{"a length in a section", BYTES("\x0b\x01\x02\x04\x01" "a\x01" "b"), DLB_DECTHINGS_PY004, 6, 1, 200}},
 
+    [FORMAT_tensorflow].rank = 254,
     [FORMAT_tensorflow].tensor = BYTES("\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08" "12345678"),
     [FORMAT_tensorflow].copied = BYTES("\x08\x03\x12\x04\x12\x02\x08\x03\x3a\x01\x05"), /* three times the number 5 */
     [FORMAT_tensorflow].strings = BYTES("\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!"),

@@ -1,7 +1,7 @@
 //go:build cgo
 
 // Package formats is for tests, which alone import it: a table of the message formats of this module. What every format must do is
-// tested once, over All. A new format adds a file with its row, and the row to All; TestEveryFormatHasARow says what belongs there.
+// tested once, over All. A new format adds a file with its row; TestEveryFormatHasARow says what belongs there.
 package formats
 
 import (
@@ -33,8 +33,8 @@ type Format struct {
 	Folder  string // of its package, from the root of the module
 	Title   string // of its column in the table of bridge/README.md
 	Several bool   // a message may have several values
-	// A framework has the name, too, so that only identifiers such as dlb_NAME mean the format.
-	Framework bool
+	// The name is also that of a framework or an ordinary word, so that only identifiers such as dlb_NAME mean the format.
+	Common bool
 
 	// Encode returns the bytes of a message, and Decode its values. Decode also passes a nil option. Its tensors are writable, and
 	// alias data where they can.

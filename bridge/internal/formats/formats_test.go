@@ -25,7 +25,7 @@ import (
 const root = "../../.."
 
 // optional are the fields that a row may leave empty.
-var optional = []string{"Several", "Framework", "Header", "NoDType", "NoRank", "NoElements", "DecodeTo", "TooLarge", "Others", "Payloads", "Samples"}
+var optional = []string{"Several", "Common", "Header", "NoDType", "NoRank", "NoElements", "DecodeTo", "TooLarge", "Others", "Payloads", "Samples"}
 
 func TestEveryFormatHasARow(t *testing.T) {
 	folders := []string{"bridge"} // TENS, whose messages are read in package tens
@@ -61,7 +61,7 @@ func TestFewFilesKnowAFormat(t *testing.T) {
 			continue
 		}
 		text := "(?i)" + f.Name()
-		if f.Framework {
+		if f.Common {
 			text = fmt.Sprintf(`(?i)bridge/%[1]s|dlb_%[1]s|dlbridge\.%[1]s`, f.Name())
 		}
 		names := regexp.MustCompile(text)
@@ -72,7 +72,8 @@ func TestFewFilesKnowAFormat(t *testing.T) {
 			}
 		}
 		slices.Sort(knowing)
-		assert.LessOrEqual(t, len(knowing), most, "files that know %s: say \"a format\", run over a table, or move what only it needs to its folder:\n%s",
+		assert.LessOrEqual(t, len(knowing), most, "files that know %s: say \"a format\", run over a table, or move what only it needs to its folder; "+
+			"the row of a format whose name is an ordinary word sets Common:\n%s",
 			f.Folder, strings.Join(knowing, "\n"))
 		assert.NotEmpty(t, knowing)
 	}

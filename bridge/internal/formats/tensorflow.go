@@ -19,9 +19,9 @@ import (
 
 // TensorFlow is the row of package tensorflow.
 var TensorFlow = add(Format{
-	Folder:    "bridge/tensorflow",
-	Title:     "TensorFlow's TensorProto",
-	Framework: true,
+	Folder: "bridge/tensorflow",
+	Title:  "TensorFlow's TensorProto",
+	Common: true,
 	Encode: func(values ...Named) ([]byte, error) {
 		if e := values[0].Elements; e != nil {
 			return tensorflow.AppendElements(nil, e)

@@ -3,8 +3,8 @@
 A *producer* owns memory and describes it. A *consumer* reads it. A `Tensor` is a view of memory, and a share in its
 ownership. It is made without copying from any DLPack producer (`from_dlpack`), from the result of a C function
 (`from_address`), from any buffer (`from_buffer`), or on new memory (`empty`). Any DLPack consumer accepts it. `tens`
-decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and encode the tensors of these
-two formats, with `Elements` for types that DLPack lacks.
+decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and encode the tensors of
+other formats, with `Elements` for types that DLPack lacks.
 
 All functions raise `BufferError` for tensors that DLPack cannot carry, `ValueError` for malformed data (the text
 says where), and `TypeError` for wrong arguments. `from_dlpack` raises `AttributeError` for an object without `__dlpack__`.

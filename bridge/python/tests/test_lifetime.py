@@ -1083,7 +1083,7 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
     assert out == "True True True\n"
 
 
-OF_BYTES = [(format.name, next(e.type for e in format.elements if type(e.values[0]) is bytes)) for format in VALUES]
+OF_BYTES = [(format.name, kinds[0]) for format in VALUES if (kinds := [e.type for e in format.elements if type(e.values[0]) is bytes])]
 
 
 @pytest.mark.parametrize("found", ["while the items are read", "while the sequence is listed"])
