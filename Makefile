@@ -133,8 +133,8 @@ asan-python: $(BUILD)/asan/dlbridge.done ## the Python tests with the extension 
 	  $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long and not memory" bridge/python/tests
 
 # Runs the tests in which threads meet: those that call testmode.MeetsThreads.
-MEET_THREADS = mkdir -p $(BUILD) && $(PYTHON) .ci/marked.py threads > $(BUILD)/threads.txt && while read -r package tests; do \
-	  $(GO) test -count=1 $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/threads.txt
+MEET_THREADS = threads="$$($(PYTHON) .ci/marked.py threads)" && printf '%s\n' "$$threads" | while read -r package tests; do \
+	  $(GO) test -count=1 $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done
 
 # ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it.
 TSAN := TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread
