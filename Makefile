@@ -4,6 +4,8 @@ GO ?= go
 PYTHON ?= python3
 PREFIX ?= /usr/local
 FUZZTIME ?= 30s
+# The Python of the heavy peers, some of which need 3.12 or later.
+PEERS_PYTHON ?= python3.13
 # The Pythons that `make wheel-test` installs the wheel with.
 WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
 # The processor that `make wheel` builds for: x86_64, or aarch64, for which another machine needs binutils-aarch64-linux-gnu.
@@ -35,7 +37,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
 	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
 
 help: ## list the commands
@@ -75,12 +77,19 @@ python-checks: $(VENV)/dlbridge.done ## the Python tests in Python's development
 	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "long and not peers" bridge/python/tests
 
-test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
+test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
 	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
 	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/libdemo.so
 	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
+
+exchanges: $(PEERS)/dlbridge.done ## a million exchanges with each of the peers, both ways, without a leak; takes minutes
+	DLBRIDGE_PEERS=1 DLBRIDGE_EXCHANGES=1000000 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/python/tests/test_peer_exchanges.py
+
+tables: $(PEERS)/dlbridge.done ## write what the peers accept into the tables of bridge/README.md and bridge/python/README.md
+	$(PEERS)/bin/python -m dlbridge --json --timeout 300 > $(BUILD)/report.json
+	$(PEERS)/bin/python bridge/python/tests/tables.py < $(BUILD)/report.json
 
 examples: $(VENV)/dlbridge.done ## every example that needs only the light peers; C and C++ under the sanitizers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
@@ -271,7 +280,7 @@ clean: ## remove all build products
 	rm -rf $(BUILD) bridge/python/build bridge/python/dist bridge/python/*.egg-info
 
 %/requirements.done: bridge/python/requirements-test.txt | needs
-	$(call new-venv,$*,$<)
+	$(call new-venv,$*,$<,$(PYTHON))
 
 $(BUILD)/wheel/requirements.done: .ci/wheel/requirements.txt | needs
 	$(PYTHON) -m venv $(BUILD)/wheel/venv
@@ -287,7 +296,15 @@ $(VENV)/typing.done: .ci/typing/requirements.txt $(VENV)/requirements.done
 	@touch $@
 
 $(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/requirements-test.txt | needs
-	$(call new-venv,$(PEERS),$<)
+	@python=$$(sh .ci/python.sh "$(PEERS_PYTHON)") && GO="$(GO)" PYTHON="$$python" PYTHON_MINOR=12 sh .ci/needs.sh
+	$(call new-venv,$(PEERS),$<,"$$(sh .ci/python.sh "$(PEERS_PYTHON)")")
+
+# The tests of DLPack of TVM-FFI are in its source distribution, not in its wheel.
+$(PEERS)/suites/test_tensor.py: $(PEERS)/requirements.done
+	@mkdir -p $(@D)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check download --quiet --no-deps --no-binary apache-tvm-ffi -d $(@D) \
+	  "$$(grep '^apache-tvm-ffi==' bridge/python/requirements-test.txt)"
+	tar -xzmf $(@D)/apache_tvm_ffi-*.tar.gz -C $(@D) --strip-components=3 --wildcards '*/tests/python/test_tensor.py'
 
 # The extension alone has the sanitizers. It is installed beside the environment, with the Go library that is there.
 SANITIZERS := -fsanitize=address,undefined -fno-omit-frame-pointer
@@ -301,7 +318,7 @@ $(BUILD)/asan/dlbridge.done: $(VENV)/dlbridge.done
 	@touch $@
 
 define new-venv
-	$(PYTHON) -m venv $(1)
+	$(3) -m venv $(1)
 	$(1)/bin/python $(PIP) -r $(2)
 	@touch $@
 endef

@@ -1,7 +1,8 @@
 #!/bin/sh
-# needs.sh says in one line which of the tools that a checkout needs are missing. The variables GO, CC and PYTHON name them.
+# needs.sh says in one line which of the tools that a checkout needs are missing. The variables GO, CC and PYTHON name them; PYTHON_MINOR
+# is the least minor version of Python 3.
 set -u
-go=${GO:-go} python=${PYTHON:-python3}
+go=${GO:-go} python=${PYTHON:-python3} least=${PYTHON_MINOR:-11}
 missing=
 
 # In this module Go 1.21 and later download the version that go.mod requires, or fail if they may not.
@@ -17,8 +18,8 @@ printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' > "$fold
 ${cc:-cc} "$folder/program.c" -o "$folder/program" > /dev/null 2>&1 ||
   missing="$missing; a C compiler (on Debian: apt install gcc libc6-dev)"
 
-if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then
-  missing="$missing; Python 3.11 or later"
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, int(sys.argv[1])))' "$least" 2> /dev/null; then
+  missing="$missing; Python 3.$least or later, which $python is not"
 else
   "$python" -c 'import ensurepip, venv' 2> /dev/null || missing="$missing; Python's venv (on Debian: apt install python3-venv)"
   "$python" -c 'import os, sys, sysconfig

@@ -32,7 +32,7 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 }
 
 // ExportLegacy returns the tensor as a `DLManagedTensor *`, the form from before DLPack 1.0, for consumers that accept
-// no other (JAX, TensorFlow). This form cannot state that memory is read-only, so read-only tensors are refused. Tensors
+// no other (TensorFlow, ONNX Runtime). This form cannot state that memory is read-only, so read-only tensors are refused. Tensors
 // whose writability is unknown are exported.
 //
 // Ownership, Lifetime, Threads: as [Tensor.Export], with [ReleaseLegacy] in the place of Release. On error: also

@@ -183,7 +183,7 @@ DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
-/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and old versions of JAX accept no other. Tensors
+/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept no other. Tensors
  * that this form cannot represent are refused: read-only ones (DLB_ERROR_READONLY), and those whose elements are padded to
  * whole bytes (DLB_ERROR_DTYPE).
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.

@@ -1,29 +1,23 @@
 #!/bin/sh
 # test.sh WHEELHOUSE WORK PYTHON...: installs the wheel in a new environment of each Python, with NumPy alone, and runs check.py
 # there from other folders, without any environment variable: no Go and no compiler can be found. Then it runs subinterpreters.py,
-# because each version of Python has other subinterpreters. A Python that is not on the path is looked for in pyenv; one that is
-# missing is an error.
+# because each version of Python has other subinterpreters.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 house=$(cd "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}" && pwd)
 work=${2:?usage: test.sh WHEELHOUSE WORK PYTHON...}
 shift 2
 : "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}"
-numpy=$(grep '^numpy==' "$here/../../bridge/python/requirements-test.txt")
 rm -rf "$work"
 mkdir -p "$work/elsewhere"
 work=$(cd "$work" && pwd)
+grep '^numpy==' "$here/../../bridge/python/requirements-test.txt" > "$work/numpy.txt"
 for python; do
-  if ! "$python" -c '' 2> /dev/null && command -v pyenv > /dev/null; then
-    python=$(pyenv prefix "${python#python}" 2> /dev/null)/bin/python || true
-  fi
-  if ! version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2> /dev/null); then
-    echo "test.sh: $python does not run; WHEEL_PYTHONS names the Pythons to test the wheel with" >&2
-    exit 1
-  fi
+  python=$(sh "$here/../python.sh" "$python")
+  version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
   "$python" -m venv "$work/$version"
   installed=$work/$version/bin/python
-  "$installed" -m pip --disable-pip-version-check -q install --only-binary :all: "$numpy"
+  "$installed" -m pip --disable-pip-version-check -q install --only-binary :all: -r "$work/numpy.txt"
   "$installed" -m pip --disable-pip-version-check -q install --no-index "$house"/dlbridge-*_"$(uname -m)".whl
   for folder in "$work/elsewhere" /; do
     (cd "$folder" && env -i PATH=/nonexistent "$installed" -I "$here/check.py")

@@ -19,24 +19,36 @@ import dlbridge
 from dlbridge._frameworks import COLUMNS, FRAMEWORKS
 
 EXPLANATION = """\
-shares      the framework takes a float32 tensor of dlbridge: yes (on the same memory), copies, or no (an exception)
+shares      the framework takes a float32 tensor of dlbridge: yes (on the same memory), copies, no (an exception), or
+            changed (the array has another data type or shape)
 read-only   the same with read-only memory; ignored: the framework can write to it
 copy=True   from_dlpack(copy=True) copies; alias: a write to the tensor shows in what it returns; refused: an exception
-bfloat16, float8, negative, gaps: as shares, for a tensor of bfloat16 or of float8_e4m3fn, with negative
-            strides, or with gaps between the elements
+numbers     as shares, for bool, the integers of 8 to 64 bits, float16, float32 and float64
+complex     complex64, complex128
+bfloat16    bfloat16
+float8      all eight float8
+sub-byte    float4_e2m1fn alone and in pairs, both float6, int4, uint4
+lanes       vectors as elements, such as float32x4
+negative    negative strides
+gaps        gaps between the elements, gaps between the rows, and a broadcast row
+column-major, unaligned: such a layout, and memory that is aligned to 16 bytes and not to 64
 capsule     the version of DLPack that the framework asks for; legacy: it asks for none
 C exchange  arrays of the framework have the C exchange API
-gives       dlbridge takes an array of the framework
--           does not apply: pyarrow is measured with py_buffer, and ml_dtypes with Tensor.numpy
-?           not measured, because the process of the framework had ended"""
+gives       dlbridge takes an array of the framework; read-only: as a Tensor that cannot be written to
+5/8         of eight types or layouts, the framework takes five on the same memory; copies:5/8: it copies five, and takes none
+            on the same memory
+-           does not apply: ml_dtypes and polars are measured with Tensor.numpy, ray and distributed (Dask) with
+            their serialisation of a Tensor, without a cluster
+crashes, hangs: the process of the framework ended, or did not return
+?           not measured, because the framework could not be imported or an earlier column hangs"""
 
 
-def ask(name: str, timeout: float) -> dict[str, str]:
-    """Returns what the process for a framework, or for the library, has measured, with "error" if it did not finish."""
+def run(name: str, columns: list[str], timeout: float) -> tuple[dict[str, str], str | None]:
+    """Returns what one process for a framework, or for the library, has measured, and why the process did not finish."""
     flags = [flag for flag, given in (("-I", sys.flags.isolated), ("-P", sys.flags.safe_path)) if given]
-    environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    environment = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     process = subprocess.Popen(
-        [sys.executable, *flags, "-m", "dlbridge._frameworks", name],
+        [sys.executable, *flags, "-m", "dlbridge._frameworks", name, *columns],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,
     )  # fmt: skip
     error = None
@@ -46,12 +58,32 @@ def ask(name: str, timeout: float) -> dict[str, str]:
         os.killpg(process.pid, signal.SIGKILL)
         text, _ = process.communicate()
         error = f"stopped after {timeout:g} s"
-    found = dict(json.loads(line) for line in text.decode().splitlines() if line.endswith("]"))
     if error is None and process.returncode < 0:
         error = f"ended by {signal.Signals(process.returncode * -1).name}"
     elif error is None and process.returncode > 0:
         error = f"ended with status {process.returncode}"
-    return {**found, "error": error} if error is not None else found
+    return dict(json.loads(line) for line in text.decode().splitlines() if line.endswith("]")), error
+
+
+def ask(name: str, timeout: float) -> dict[str, str]:
+    """Returns the row of a framework: its version, its columns, and "error" if a process did not finish.
+
+    Another process measures what is left after a column that ends the process. After one that does not return, nothing more is measured.
+    """
+    row: dict[str, str] = {}
+    while left := [column for column in COLUMNS if column not in row]:
+        found, error = run(name, left, timeout)
+        row.update(found)
+        if error is None:
+            return row
+        row.setdefault("error", error)
+        left = [column for column in left if column not in row]
+        if "version" not in row or not left:
+            return row
+        row[left[0]] = "crashes" if error.startswith("ended") else "hangs"
+        if row[left[0]] == "hangs":
+            return row
+    return row
 
 
 def dlpack_version() -> str:
@@ -94,10 +126,11 @@ def main() -> None:
     rows = [["framework", "version", *COLUMNS]]
     errors = []
     for name, row in found.items():
-        if "version" in row:
-            rows.append([name, row["version"], *(row.get(column, "?") for column in COLUMNS)])
-        if "error" in row:
-            errors.append([f"{name}:", row["error"]])
+        error = row.get("error")
+        if error != "not found":
+            rows.append([name, *(row.get(column, "?") for column in ("version", *COLUMNS))])
+        if error is not None:
+            errors.append([f"{name}:", error])
     if len(rows) > 1:
         print(table(rows), EXPLANATION, sep="\n\n", end="\n\n")
     if errors:

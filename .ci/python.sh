@@ -1,0 +1,13 @@
+#!/bin/sh
+# python.sh PYTHON: prints the path of the interpreter that PYTHON names. A name that does not run, such as python3.13, is looked for
+# in pyenv. One that is missing there too is an error.
+set -eu
+name=${1:?usage: python.sh PYTHON}
+python=$name
+if ! "$python" -c '' 2> /dev/null && command -v pyenv > /dev/null; then
+  python=$(pyenv prefix "${name#python}" 2> /dev/null)/bin/python || true
+fi
+"$python" -c 'import sys; print(sys.executable)' 2> /dev/null || {
+  echo "python.sh: $name does not run; install it (such as with pyenv), or name another: make PEERS_PYTHON=… or WHEEL_PYTHONS=…" >&2
+  exit 1
+}
