@@ -1,15 +1,18 @@
-"""Runs the DLPack tests of NumPy and pyarrow, from their installed wheels, on tensors of dlbridge.
+"""Runs the DLPack tests of NumPy and pyarrow, from their installed wheels, and of TVM-FFI, on tensors of dlbridge.
 
     python peer_suites.py SUITE ROLE
 
-SUITE is "numpy" or "pyarrow". The module of tests is imported as it is, but gets an adapter for the module `numpy`. ROLE is
+SUITE is "numpy", "pyarrow" or "tvm_ffi", whose tests are in its source distribution only: `make test-peers` fetches them. Its other modules
+of tests exchange arrays of PyTorch alone. The wheels of the other peers have no tests of DLPack, and nor have the source distributions of
+JAX and polars; MLX, cuda.core, ONNX Runtime, PyTorch and TensorFlow publish none.
+ The module of tests is imported as it is, but gets an adapter for the module `numpy`. ROLE is
 that of dlbridge, and selects what the adapter replaces:
 
 - "producer": `numpy.ndarray`, and the arrays that the functions in `MAKERS` return, are of a subclass whose `__dlpack__` and
-  `__dlpack_device__` are those of a `dlbridge.Tensor` on the memory of the array. The consumers are NumPy's and pyarrow's
+  `__dlpack_device__` are those of a `dlbridge.Tensor` on the memory of the array. The consumers are the peers'
   own. The Tensor is made from NumPy's own `__dlpack__`, so NumPy itself refuses the arrays that it cannot export.
 - "consumer": `numpy.from_dlpack` is `dlbridge.from_dlpack`, followed by `Tensor.numpy`, because the tests compare arrays. The
-  producers are NumPy's and pyarrow's own.
+  producers are the peers' own.
 
 Nothing else is replaced. A case that does not call dlbridge proves nothing about it: it fails unless `DESELECTED` lists it, with
 the reason. The run also fails if a listed case does not exist, if a case is skipped or leaves a tensor alive, and if fewer
@@ -19,6 +22,7 @@ cases pass than `AT_LEAST` says.
 from __future__ import annotations
 
 import importlib.util
+import pathlib
 import sys
 import types
 
@@ -29,6 +33,7 @@ from conftest import ROOT, nothing_left_alive  # noqa: F401, a fixture of every 
 import dlbridge
 
 MODULES = {"numpy": "numpy._core.tests.test_dlpack", "pyarrow": "pyarrow.tests.test_dlpack"}
+FETCHED = {"tvm_ffi": pathlib.Path(sys.prefix, "suites", "test_tensor.py")}
 MAKERS = ("arange", "array", "asarray", "zeros")
 
 EXPORTS_ONLY = "it exports, and imports nothing"
@@ -36,12 +41,31 @@ ARROW_EXPORTS = "pyarrow is the producer and NumPy the consumer, or none: role c
 ARROW_IMPORTS = "NumPy is the producer and pyarrow the consumer: role producer"
 NO_PRODUCER = "an object without __dlpack__ is given to pyarrow"
 NEEDS_CUDA = "needs pyarrow.cuda, which the wheel lacks"
+TVM_FFI_IMPORTS = "NumPy is the producer and TVM-FFI the consumer: role producer"
+TVM_FFI_OWN = {
+    "test_shape_object": "it exchanges no tensor",
+    "test_tensor_auto_dlpack": "PyTorch is the producer and TVM-FFI the consumer",
+    "test_tensor_auto_dlpack_with_error": "PyTorch is the producer and TVM-FFI the consumer",
+    "test_tensor_from_pytorch_rocm": "needs a GPU of AMD",
+}
+REGISTERS_ONLY = "it registers a data type with NumPy, and exchanges no array"
+REGISTERED = {
+    "TestRegisterDlpackDtype::test_register_bad_dlpack_tuple": REGISTERS_ONLY,
+    "TestRegisterDlpackDtype::test_register_bad_code_or_bits": REGISTERS_ONLY,
+    "TestRegisterDlpackDtype::test_register_idempotent": REGISTERS_ONLY,
+}
+OTHER_TYPE = "it registers a code of DLPack for another data type with NumPy; for us the code means what DLPack says"
 DESELECTED: dict[tuple[str, str], dict[str, str]] = {
     ("numpy", "producer"): {
-        "TestDLPack::test_dunder_dlpack_stream": "a wrong stream is a RuntimeError in NumPy 2.4; ours is a ValueError, as in 2.5",
+        **REGISTERED,
+        "TestRegisterDlpackDtype::test_buffererror_bad_dtype": "it exports a code that DLPack lacks, which we refuse",
+        "TestDLPack::test_dunder_dlpack_stream": "it expects NumPy's text for a wrong stream; ours is another ValueError",
         "TestDLPack::test_dunder_dlpack_copy": "an array as copy= is a ValueError in NumPy, and a TypeError of ours",
     },
     ("numpy", "consumer"): {
+        **REGISTERED,
+        "TestRegisterDlpackDtype::test_roundtrip": OTHER_TYPE,
+        "TestRegisterDlpackDtype::test_register_conflict": OTHER_TYPE,
         "TestDLPack::test_dunder_dlpack_refcount": EXPORTS_ONLY,
         "TestDLPack::test_dunder_dlpack_stream": EXPORTS_ONLY,
         "TestDLPack::test_dunder_dlpack_copy": EXPORTS_ONLY,
@@ -82,8 +106,21 @@ DESELECTED: dict[tuple[str, str], dict[str, str]] = {
         "test_dlpack_cuda_not_supported": NEEDS_CUDA,
         "test_from_dlpack_no_dlpack_method": NO_PRODUCER,
     },
+    ("tvm_ffi", "producer"): TVM_FFI_OWN,
+    ("tvm_ffi", "consumer"): {
+        **TVM_FFI_OWN,
+        "test_tensor_data_ptr": TVM_FFI_IMPORTS,
+        "test_empty_tensor_is_contiguous": TVM_FFI_IMPORTS,
+        "test_non_contiguous_tensor_attributes": TVM_FFI_IMPORTS,
+        "test_tensor_class_override": TVM_FFI_IMPORTS,
+        "test_tvm_ffi_tensor_compatible": TVM_FFI_IMPORTS,
+        "test_optional_tensor_view": TVM_FFI_IMPORTS,
+    },
 }
-AT_LEAST = {("numpy", "producer"): 80, ("numpy", "consumer"): 74, ("pyarrow", "producer"): 40, ("pyarrow", "consumer"): 34}
+AT_LEAST = {
+    ("numpy", "producer"): 82, ("numpy", "consumer"): 75, ("pyarrow", "producer"): 40, ("pyarrow", "consumer"): 34,
+    ("tvm_ffi", "producer"): 7, ("tvm_ffi", "consumer"): 1,
+}  # fmt: skip
 
 reached = 0
 """How often a test has called dlbridge."""
@@ -187,7 +224,8 @@ class Run:
 
 def main(suite: str, role: str) -> int:
     run = Run(suite, role)
-    file = importlib.util.find_spec(MODULES[suite]).origin  # imports the packages that the module is in
+    # find_spec imports the packages that the module is in.
+    file = str(FETCHED[suite]) if suite in FETCHED else importlib.util.find_spec(MODULES[suite]).origin
     config = str(ROOT / "bridge" / "python" / "pyproject.toml")
     options = ["-q", "-rs", "-c", config, "--noconftest", "-p", "no:cacheprovider", "--disable-warnings", *sys.argv[3:]]
     failed = pytest.main([file, *options], plugins=[run, sys.modules[__name__]])

@@ -1,4 +1,4 @@
-"""The DLPack tests of NumPy and pyarrow, which peer_suites.py runs on tensors of dlbridge."""
+"""The DLPack tests of NumPy, pyarrow and TVM-FFI, which peer_suites.py runs on tensors of dlbridge."""
 
 from __future__ import annotations
 

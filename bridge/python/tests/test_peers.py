@@ -1,4 +1,4 @@
-"""The exchange with PyTorch, JAX and TensorFlow, both ways: one memory, shown by address and by writing.
+"""The exchange with PyTorch, JAX, TensorFlow and others, both ways: one memory, shown by address and by writing.
 
 A peer that is not installed is skipped by name; with DLBRIDGE_PEERS=1 it fails.
 """
@@ -11,6 +11,7 @@ import importlib
 import operator
 import os
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from conftest import run_python
 
 import dlbridge
 from dlbridge import tens
+from dlbridge._frameworks import FRAMEWORKS
 
 pytestmark = pytest.mark.peers
 
@@ -221,10 +223,12 @@ def test_jax_dtypes_keep_their_names(jax, name):
     assert (u.dtype, u.data_ptr) == (name, t.data_ptr)
 
 
-def test_jax_cannot_have_read_only_memory(jax):
-    t, _ = new((4,))
-    with pytest.raises(BufferError, match="read-only"):
-        jax.dlpack.from_dlpack(read_only(t))
+def test_jax_reads_read_only_memory_in_place(jax):
+    t, a = new((4,))
+    x = jax.dlpack.from_dlpack(read_only(t))
+    assert x.unsafe_buffer_pointer() == t.data_ptr
+    a[2] = 77
+    assert x[2] == 77
 
 
 def test_jax_refusals_release_once(jax, c):
@@ -345,6 +349,99 @@ def test_one_memory_in_every_library(torch, jax, tf):
     views.clear()
     gc.collect()
     assert sys.getrefcount(t) == references
+
+
+# ---- pyarrow, MLX, cuda.core, ONNX Runtime, polars ---------------------------------------------------------
+#
+# FRAMEWORKS says how each takes a tensor and gives an array. Here it is also shown by the elements.
+
+ELEMENTS: dict[str, Callable] = {
+    "pyarrow": lambda x: x.to_numpy(),
+    "mlx.core": np.array,
+    "cuda.core": np.from_dlpack,
+    "onnxruntime": lambda x: x.numpy(),
+    "polars": lambda x: x.to_numpy(),
+}
+each_framework = pytest.mark.parametrize("name", ELEMENTS)
+
+
+def take(name: str, tensor: dlbridge.Tensor):
+    return FRAMEWORKS[name].take(peer(name), tensor)
+
+
+@each_framework
+def test_frameworks_read_what_we_write(name):
+    t, a = new((3, 64))
+    x = take(name, t)
+    assert ELEMENTS[name](x).tolist() == a.tolist()
+    a[1, 1] = 1000
+    copied = name == "mlx.core"  # it refuses to share memory of the CPU, also if asked to: copy=False is a ValueError
+    assert ELEMENTS[name](x)[1, 1] == (65 if copied else 1000)
+    assert copied == (FRAMEWORKS[name].address(peer(name), x) != t.data_ptr)
+
+
+@each_framework
+def test_memory_of_ours_lives_as_long_as_an_array_of_a_framework(name, c):
+    t = dlbridge.from_dlpack(c.new_capsule((64,), (1,)))
+    before = c.deletes()
+    x = take(name, t)
+    t.close()
+    gc.collect()
+    assert c.deletes() == before + (name == "mlx.core")
+    assert ELEMENTS[name](x).tolist() == list(range(64))
+    del x
+    gc.collect()
+    assert c.deletes() == before + 1
+
+
+@each_framework
+def test_memory_of_a_framework_lives_as_long_as_ours(name):
+    array = FRAMEWORKS[name].make(peer(name))
+    t = dlbridge.from_dlpack(FRAMEWORKS[name].give(peer(name), array))
+    assert t.data_ptr == FRAMEWORKS[name].address(peer(name), array)
+    elements = t.tolist()
+    del array
+    gc.collect()
+    assert t.tolist() == elements and len(elements) == 4
+
+
+@each_framework
+@pytest.mark.parametrize("name_of_type", "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split())
+def test_frameworks_keep_the_names_of_types(name, name_of_type):
+    t, _ = new((2, 64), name_of_type)
+    back = dlbridge.from_dlpack(FRAMEWORKS[name].give(peer(name), take(name, t)))
+    kept = "float32" if (name, name_of_type) == ("mlx.core", "float64") else name_of_type  # MLX has float64 for some devices only
+    assert (back.dtype, back.shape, back.tolist()) == (kept, (2, 64), t.tolist())
+
+
+@pytest.mark.parametrize(
+    ("name", "strides", "fields"),
+    [
+        ("pyarrow", (1,), {"lanes": 4}), ("pyarrow", (1,), {"code": 4, "bits": 16}),
+        ("mlx.core", (1,), {"lanes": 4}), ("mlx.core", (-1,), {"byte_offset": 12}), ("mlx.core", (1,), {"code": 10, "bits": 8}),
+        ("onnxruntime", (1,), {"lanes": 4}), ("onnxruntime", (2,), {}), ("onnxruntime", (1,), {"code": 5, "bits": 64}),
+    ],
+)  # fmt: skip
+def test_refusals_of_frameworks_release_once(name, strides, fields, c):
+    before = c.deletes()
+    t = dlbridge.from_dlpack(c.new_capsule((4,), strides, **fields))
+    with pytest.raises((BufferError, RuntimeError, TypeError, ValueError)):
+        take(name, t)
+    del t
+    gc.collect()
+    assert c.deletes() == before + 1
+
+
+def test_onnxruntime_cannot_have_read_only_memory():
+    with pytest.raises(BufferError, match="read-only"):
+        take("onnxruntime", read_only(new((4,))[0]))
+
+
+def test_cuda_core_passes_on_the_flag_for_read_only_memory():
+    t, _ = new((4,))
+    for tensor, readonly in ((t, False), (read_only(t), True)):
+        view = take("cuda.core", tensor)
+        assert view.readonly == readonly == dlbridge.from_dlpack(view).readonly
 
 
 # ---- what would be lost without a word -------------------------------------------------------------

@@ -84,6 +84,6 @@ def test_who_heeds_that_the_store_is_read_only(seen):
     assert got["NumPy"] == "the same memory" and got["NumPy writes"] == "assignment destination is read-only"
     assert got["torch"] == "the same memory"  # PyTorch ignores the flag
     assert got["torch, copy=True"] == "a copy"
-    assert got["JAX"].startswith("BufferError: dlbridge: __dlpack__: read-only memory needs a consumer of DLPack 1.0")
+    assert got["JAX"] == "the same memory"  # its arrays are immutable
     assert got["shm.readonly"] == ["r--s", True]  # the same pages, which no consumer can write
     assert seen["at the end"] == seen["driver"]

@@ -1,0 +1,43 @@
+"""Exchanges tensors with a framework, both ways, and fails if an exchange leaves something behind.
+
+    python peer_exchanges.py NAME COUNT
+
+NAME is one of FRAMEWORKS in `dlbridge._frameworks`, which says how the framework takes and gives. Counters must be the same in the
+end, and the resident memory must not grow once a fifth of the exchanges are done: by 8 MiB at most, 8 bytes for each of a million.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+from conftest import live, resident
+
+import dlbridge
+from dlbridge._frameworks import FRAMEWORKS
+
+ROOM = 8 << 20
+
+
+def exchange(name: str, count: int) -> None:
+    framework, module = FRAMEWORKS[name], importlib.import_module(name)
+    tensor, array = dlbridge.empty((16, 64), "float32"), framework.make(module)
+
+    def repeat(times: int) -> None:
+        for _ in range(times):
+            framework.take(module, tensor)
+            dlbridge.from_dlpack(framework.give(module, array))
+        gc.collect()
+
+    repeat(10)
+    before = live()
+    repeat(count // 5)
+    start = resident()
+    repeat(count - count // 5)
+    assert live() == before, f"{name}: {before} have become {live()} after {count} exchanges"
+    assert resident() - start < ROOM, f"{name}: {resident() - start} bytes more after {count} exchanges"
+
+
+if __name__ == "__main__":
+    exchange(sys.argv[1], int(sys.argv[2]))
