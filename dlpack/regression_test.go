@@ -38,7 +38,6 @@ func collectUntil(t *testing.T, happened func() bool) {
 
 // Read-only memory is not exported in the legacy form even while another goroutine closes the tensor.
 func TestReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
-	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	for range rounds(fewer(2000), 100_000) {
 		tensor := must.Do(dlpack.FromReadOnly([]float32{1}))(t)

@@ -13,6 +13,7 @@ func SkipLong(t testing.TB) {
 }
 
 // MeetsThreads marks a test in which threads use the same memory, blocks or slots at the same time. It does nothing: the targets tsan and
-// processors run the tests that call it, which .ci/marked.py finds by the name of this function. A test with a goroutine that only
-// computes must not call it, because ThreadSanitizer delays the signals by which Go interrupts such a goroutine.
+// processors run the tests that call it, which .ci/marked.py finds by the name of this function. A test with a goroutine that never waits
+// must not call it: ThreadSanitizer delays the signals by which Go interrupts such a goroutine, and with one processor each turn of it
+// takes 10 ms.
 func MeetsThreads(testing.TB) {}
