@@ -141,8 +141,8 @@ def wrap(
 
     device: where the C function needs the memory of all its tensors, as in `from_dlpack`: "cpu", which is any memory that the host can
         read, "cuda:1", or a tuple (type, id). It is checked before each call. With None the function must check it itself. Memory of a
-        device is ready on the default stream of the device, on which the function must work, or for which it must wait. A tensor
-        that the function returns may be on any device.
+        device is ready on the default stream of the device, on which the function must work, or for which it must wait; that of
+        `from_dlpack(x, stream=…)` on that stream. A tensor that the function returns may be on any device, ready on the default stream.
 
     Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
     end the process; see the README for the case in which it reads NULL.

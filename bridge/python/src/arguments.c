@@ -75,6 +75,34 @@ int check_device(const char *place, DLDevice *is, DLDevice wanted) {
                      (int)is->device_type, (int)is->device_id, (int)wanted.device_type, (int)wanted.device_id);
 }
 
+int parse_stream(const char *place, PyObject *object, DLDevice device, int64_t *out) {
+  *out = DEFAULT_STREAM;
+  if (object == NULL || object == Py_None) return 0;
+  if (!PyLong_Check(object))
+    return raise_error(PyExc_TypeError, "dlbridge: %s: stream must be None or an int, not %R", place, object);
+  int overflow, cuda = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged, rocm = device.device_type == kDLROCM;
+  long long stream = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow > 0) stream = INT64_MAX;
+  if ((cuda && stream == 1) || (rocm && stream == 0)) return 0;
+  if (stream < -1 || overflow < 0 || (core_host_readable(device.device_type) && stream >= 0) || (cuda && stream == 0) ||
+      (rocm && (stream == 1 || stream == 2)))
+    return raise_error(PyExc_ValueError, "dlbridge: %s: stream = %R is not allowed on device (%d, %d)", place, object,
+                       (int)device.device_type, (int)device.device_id);
+  *out = stream;
+  return 0;
+}
+
+int check_stream(const char *place, PyObject *object, DLDevice device, int64_t ready) {
+  int64_t stream;
+  if (parse_stream(place, object, device, &stream) < 0) return -1;
+  if (stream == -1 || stream == ready) return 0;
+  if (ready == DEFAULT_STREAM)
+    return raise_error(PyExc_BufferError, "dlbridge: %s: cannot synchronise with stream %R: the memory is ready on the default stream",
+                       place, object);
+  return raise_error(PyExc_BufferError, "dlbridge: %s: cannot synchronise with stream %R: from_dlpack with stream=%lld has made the memory "
+                                        "ready on that stream only", place, object == NULL ? Py_None : object, (long long)ready);
+}
+
 int parse_copy(PyObject *object, int *out) {
   *out = -1;
   if (object == NULL || object == Py_None) return 0;

@@ -247,14 +247,23 @@ static PyObject *call_with_defaults(module_state *state, PyObject *method) {
   return call_with_array(state, function, PyCFunction_GetSelf(method));
 }
 
-/* Calls a bound __dlpack__ with max_version, with dl_device unless `device` is NULL, and with copy unless it is -1. */
-static PyObject *call_with_more(module_state *state, PyObject *method, const DLDevice *device, int copy) {
-  PyObject *keywords = PyDict_Copy(state->ask), *capsule = NULL;
+/* What is asked of a producer, beside max_version. */
+typedef struct {
+  const DLDevice *device; /* NULL: any */
+  int copy;               /* as parse_copy sets it */
+  PyObject *stream;       /* an int, or NULL for the default stream */
+} wish;
+
+/* Calls a bound __dlpack__ with max_version if `versioned` is set, and with those arguments of the wish that are given. */
+static PyObject *call_with_more(module_state *state, PyObject *method, wish asks, int versioned) {
+  const DLDevice *device = asks.device;
+  PyObject *keywords = versioned ? PyDict_Copy(state->ask) : PyDict_New(), *capsule = NULL;
   PyObject *pair = device == NULL ? Py_NewRef(Py_None)
                                   : Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
   if (keywords != NULL && pair != NULL &&
+      (asks.stream == NULL || PyDict_SetItem(keywords, state->names[NAME_STREAM], asks.stream) == 0) &&
       (device == NULL || PyDict_SetItem(keywords, state->names[NAME_DL_DEVICE], pair) == 0) &&
-      (copy < 0 || PyDict_SetItem(keywords, state->names[NAME_COPY], copy ? Py_True : Py_False) == 0))
+      (asks.copy < 0 || PyDict_SetItem(keywords, state->names[NAME_COPY], asks.copy ? Py_True : Py_False) == 0))
     capsule = PyObject_Call(method, state->no_args, keywords);
   Py_XDECREF(pair);
   Py_XDECREF(keywords);
@@ -263,28 +272,29 @@ static PyObject *call_with_more(module_state *state, PyObject *method, const DLD
 
 /* Calls __dlpack__ of a producer, and returns the capsule; NULL with an exception. `lasting` is the result of lasting_dlpack. A
  * producer that does not accept dl_device and copy is called again without them, and one that does not accept max_version is
- * called again without arguments. *asked is set to whether the first call, with all arguments, was accepted. */
-static PyObject *ask(module_state *state, PyObject *producer, array_method lasting, const DLDevice *device, int copy,
-                     int *asked) {
+ * called again without that. A stream is never left out: without it, the memory would not be ready. *asked is set to whether the
+ * first call, with all arguments, was accepted. */
+static PyObject *ask(module_state *state, PyObject *producer, array_method lasting, wish asks, int *asked) {
   PyObject *method = NULL, *capsule;
-  int more = device != NULL || copy >= 0;
+  int more = asks.device != NULL || asks.copy >= 0;
+  wish fewer = {NULL, -1, asks.stream};
   *asked = 1;
-  if (lasting != NULL && !more) {
+  if (lasting != NULL && !more && asks.stream == NULL) {
     capsule = call_with_array(state, lasting, producer);
   } else {
     method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
     if (method == NULL) return NULL;
-    capsule = more ? call_with_more(state, method, device, copy) : call_with_defaults(state, method);
+    capsule = more || asks.stream != NULL ? call_with_more(state, method, asks, 1) : call_with_defaults(state, method);
   }
   if (capsule == NULL && more && refused_keywords()) {
     PyErr_Clear();
     *asked = 0;
-    capsule = call_with_defaults(state, method);
+    capsule = asks.stream != NULL ? call_with_more(state, method, fewer, 1) : call_with_defaults(state, method);
   }
   if (capsule == NULL && refused_keywords()) {
     PyErr_Clear();
     *asked = 0;
-    capsule = method != NULL ? PyObject_CallNoArgs(method) : lasting(producer, NULL, 0, NULL);
+    capsule = method != NULL ? call_with_more(state, method, fewer, 0) : lasting(producer, NULL, 0, NULL);
   }
   Py_XDECREF(method);
   if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
@@ -456,8 +466,7 @@ static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject 
 static Tensor *tensor_share(Tensor *self) {
   core_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
-  return tensor_on_share(Py_TYPE((PyObject *)self), share, &self->view, self->flags, self->writability_unknown,
-                         &self->extent);
+  return tensor_like(self, share, &self->view, self->flags, &self->extent);
 }
 
 /* Returns a Tensor on the memory of a NumPy array whose elements have a type of ml_dtypes, which NumPy does not export, and
@@ -496,19 +505,32 @@ static int overlap(const Tensor *a, const Tensor *b) {
   return at + (uint64_t)a->extent.low < bt + (uint64_t)b->extent.high && bt + (uint64_t)b->extent.low < at + (uint64_t)a->extent.high;
 }
 
+/* Notes the stream on which a producer was asked to make memory ready. -1 with an exception for a stream that the device of the
+ * memory cannot have, or that nobody has asked the producer for. */
+static int set_stream(Tensor *self, PyObject *object, PyObject *producer) {
+  if (PyCapsule_CheckExact(producer))
+    return raise_error(PyExc_ValueError, "dlbridge: from_dlpack: stream = %R comes too late for a capsule; pass it to the __dlpack__ that "
+                                         "makes the capsule", object);
+  if (tensor_check(producer)) return check_stream("from_dlpack", object, self->view.device, self->stream);
+  int64_t stream;
+  if (parse_stream("from_dlpack", object, self->view.device, &stream) < 0) return -1;
+  if (!core_host_readable(self->view.device.device_type)) self->stream = stream;
+  return 0;
+}
+
 /* Returns a copy of the memory of a producer that `self` was taken from; NULL with an exception. What the producer says about a
  * copy, by IS_COPIED for example, proves nothing. So memory of the host is copied here. Memory of a device only the producer can
  * copy: what it returns for copy=True must lie apart from `self`. */
-static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, const DLDevice *device) {
+static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wish asks) {
   if (core_host_readable(self->view.device.device_type) || tensor_check(producer) || PyCapsule_CheckExact(producer))
     return tensor_copy(self);
   int asked;
   uint64_t flags;
-  PyObject *capsule = ask(state, producer, NULL, device, 1, &asked);
+  PyObject *capsule = ask(state, producer, NULL, asks, &asked);
   if (capsule == NULL) return NULL;
   Tensor *copy = asked ? take_capsule(state->tensor_type, capsule, &flags) : tensor_copy(self);
   KEEPING_EXCEPTION(Py_DECREF(capsule));
-  if (copy != NULL && device != NULL && check_device("from_dlpack", &copy->view.device, *device) < 0) Py_CLEAR(copy);
+  if (copy != NULL && asks.device != NULL && check_device("from_dlpack", &copy->view.device, *asks.device) < 0) Py_CLEAR(copy);
   if (copy != NULL && overlap(copy, self)) {
     PyErr_Format(PyExc_BufferError,
                  "dlbridge: from_dlpack: the producer has returned its own memory although copy=True was passed, and only it can copy "
@@ -535,21 +557,23 @@ COLD static int is_page_locked(PyObject *producer) {
 
 /* Calls __dlpack__ as ask does. A producer of page-locked memory that refuses to export it as memory of the CPU is asked again
  * without a device: both are memory of the host. */
-static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, const DLDevice *device, int copy) {
+static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks) {
   int asked;
-  PyObject *capsule = ask(state, producer, lasting, device, copy, &asked);
-  if (capsule != NULL || device == NULL || device->device_type != kDLCPU || !PyErr_ExceptionMatches(PyExc_BufferError) ||
+  if (asks.copy > 0) asks.copy = -1; /* the copy is made of the memory, see copy_of */
+  PyObject *capsule = ask(state, producer, lasting, asks, &asked);
+  if (capsule != NULL || asks.device == NULL || asks.device->device_type != kDLCPU || !PyErr_ExceptionMatches(PyExc_BufferError) ||
       !is_page_locked(producer))
     return capsule;
   PyErr_Clear();
-  return ask(state, producer, lasting, NULL, copy, &asked);
+  asks.device = NULL;
+  return ask(state, producer, lasting, asks, &asked);
 }
 
-/* Returns a Tensor of any producer, capsule or number. Any other object raises an exception of the type `no_producer`. `device`
- * may be NULL; `copy` is as parse_copy sets it. If `exact` is not NULL, exact->share must be NULL. The managed tensor may then be
+/* Returns a Tensor of any producer, capsule or number. Any other object raises an exception of the type `no_producer`. If `exact` is not NULL, exact->share must be NULL. The managed tensor may then be
  * put into *exact instead (see take_exact), and NULL is returned without an exception. */
-static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy,
-                             PyObject *no_producer, exact_import *exact) {
+static Tensor *from_producer(module_state *state, PyObject *producer, wish asks, PyObject *no_producer, exact_import *exact) {
+  const DLDevice *device = asks.device;
+  int copy = asks.copy;
   Tensor *self;
   uint64_t flags = 0;
   if (tensor_check(producer)) {
@@ -564,11 +588,11 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
       PyErr_SetString(PyExc_BufferError,
                       "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
     if (negative < 0 || negative == TRUE_) return NULL;
-    if (negative == FALSE_ && kind.api != NULL && device == NULL && copy < 0) {
+    if (negative == FALSE_ && kind.api != NULL && device == NULL && copy < 0 && asks.stream == NULL) {
       self = take_exchanged(state, kind, producer);
       if (self != NULL || PyErr_Occurred()) return self;
     }
-    PyObject *capsule = ask_for_memory(state, producer, kind.dlpack, device, copy > 0 ? -1 : copy);
+    PyObject *capsule = ask_for_memory(state, producer, kind.dlpack, asks);
     if (capsule == NULL && has_no_method(state, producer)) {
       self = number_or_error(state, producer, no_producer);
       flags = DLPACK_FLAG_BITMASK_IS_COPIED;
@@ -586,12 +610,15 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
   Tensor *result = self;
   if (device != NULL && check_device("from_dlpack", &self->view.device, *device) < 0) {
     result = NULL;
+  } else if (asks.stream != NULL && set_stream(self, asks.stream, producer) < 0) {
+    result = NULL;
   } else if (copy == 0 && !PyCapsule_CheckExact(producer) && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
     PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed; "
                                         "copy=None allows it");
     result = NULL;
   } else if (copy > 0) {
-    result = copy_of(state, producer, self, device);
+    result = copy_of(state, producer, self, asks);
+    if (result != NULL && result->view.device.device_type == self->view.device.device_type) result->stream = self->stream;
   }
   if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
   if (result != self) Py_DECREF((PyObject *)self);
@@ -599,14 +626,14 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
 }
 
 Tensor *consume(module_state *state, PyObject *producer) {
-  return from_producer(state, producer, NULL, -1, PyExc_TypeError, NULL);
+  return from_producer(state, producer, (wish){NULL, -1, NULL}, PyExc_TypeError, NULL);
 }
 
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep) {
   if (keep != NULL) *keep = NULL;
   if (tensor_check(producer)) return tensor_export((Tensor *)producer);
   exact_import exact = {NULL, NULL};
-  Tensor *tensor = from_producer(state, producer, NULL, -1, PyExc_TypeError, &exact);
+  Tensor *tensor = from_producer(state, producer, (wish){NULL, -1, NULL}, PyExc_TypeError, &exact);
   DLManagedTensorVersioned *managed = NULL;
   core_share *share = exact.share;
   if (tensor != NULL) {
@@ -629,19 +656,25 @@ DLManagedTensorVersioned *export_producer(module_state *state, PyObject *produce
 /* ---- functions of the module ----------------------------------------------------------------- */
 
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const char *const names[] = {NULL, "device", "copy"};
+  static const char *const names[] = {NULL, "device", "copy", "stream"};
   module_state *state = PyModule_GetState(module);
-  PyObject *values[3];
+  PyObject *values[4];
   DLDevice device;
   int copy;
-  if (parse_arguments("from_dlpack", args, nargs, kwnames, 1, names, 3, values) < 0) return NULL;
+  if (parse_arguments("from_dlpack", args, nargs, kwnames, 1, names, 4, values) < 0) return NULL;
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: the argument, a producer or a capsule, is missing");
   int given = values[1] != NULL && values[1] != Py_None;
   if ((given && parse_device(values[1], "device", &device) < 0) || parse_copy(values[2], &copy) < 0)
     return NULL;
+  PyObject *stream = values[3] == Py_None ? NULL : values[3];
+  int64_t number;
+  if (stream != NULL && given && parse_stream("from_dlpack", stream, device, &number) < 0) return NULL;
+  if (stream != NULL && !PyLong_Check(stream))
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: stream must be None or an int, not %R", stream);
+  wish asks = {given ? &device : NULL, copy, stream};
   /* The array API standard asks for an AttributeError, which NumPy and PyTorch raise too. */
-  return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy, PyExc_AttributeError, NULL);
+  return (PyObject *)from_producer(state, values[0], asks, PyExc_AttributeError, NULL);
 }
 
 /* A small number is probably a status that a C function has returned instead of a pointer. */

@@ -64,7 +64,7 @@ static Tensor *exchange_object(void *object) {
 static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
   *out = NULL;
   Tensor *self = exchange_object(object);
-  if (self != NULL) *out = tensor_export(self);
+  if (self != NULL && check_stream("C exchange API", NULL, self->view.device, self->stream) == 0) *out = tensor_export(self);
   return *out == NULL ? -1 : 0;
 }
 
@@ -85,6 +85,7 @@ static int exchange_view(void *object, DLTensor *out) {
   Tensor *self = exchange_object(object);
   if (self == NULL) return -1;
   if (self->share == NULL) return raise_closed(self), -1;
+  if (check_stream("C exchange API", NULL, self->view.device, self->stream) < 0) return -1;
   const char *what = tensor_read_only(self)                                    ? "read-only memory"
                      : self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? "padded elements"
                                                                                 : NULL;
@@ -96,7 +97,8 @@ static int exchange_view(void *object, DLTensor *out) {
   return 0;
 }
 
-/* A Tensor is ready on the default stream of its device, which NULL stands for, and dlbridge itself works on no stream. */
+/* A Tensor that the table exports is ready on the default stream of its device, which NULL stands for. dlbridge itself works on no
+ * stream. */
 static int exchange_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id),
                            void **out) {
   *out = NULL;

@@ -100,6 +100,7 @@ enum {
   NAME_DLPACK,
   NAME_DL_DEVICE,
   NAME_COPY,
+  NAME_STREAM,
   NAME_REQUIRES_GRAD,
   NAME_IS_CONJ,
   NAME_IS_NEG,
@@ -135,6 +136,8 @@ typedef struct {
   producer_kind kinds[KINDS];
 } module_state;
 
+enum { DEFAULT_STREAM = -2 }; /* of any device, whatever its number there */
+
 /* A view of memory and one share of it. Once other code can see the Tensor, only `share`, `weak` and the last third of `dims`
  * change. */
 typedef struct {
@@ -142,6 +145,7 @@ typedef struct {
   DLTensor view;       /* strides is never NULL; in host memory byte_offset is 0, because it was added to data */
   uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, and IS_COPIED for __dlpack__(copy=True); exports repeat them */
   int writability_unknown; /* the memory came in the legacy form, which does not state whether it may be written */
+  int64_t stream;      /* of the device: the one on which the memory is ready; -1: none */
   core_share *share;   /* NULL once closed */
   PyObject *weak;      /* the list of weak references */
   PyObject *missing;   /* why another process could not hand the memory over, a str; NULL for all other Tensors */
@@ -175,6 +179,12 @@ int parse_copy(PyObject *object, int *out);
 /* Returns 0 if memory on device *is is on the device `wanted`, where all ids of the CPU are one device. Page-locked memory of the
  * host is on the CPU too: *is becomes the CPU if that is wanted. Otherwise raises BufferError, and returns -1. */
 int check_device(const char *place, DLDevice *is, DLDevice wanted);
+/* Parses a stream of a device, numbered as the array API standard says: sets *out to DEFAULT_STREAM for None, NULL and the number of the
+ * default stream, to -1 for no stream, or to another number. -1 with an exception for a number that the standard does not allow. */
+int parse_stream(const char *place, PyObject *object, DLDevice device, int64_t *out);
+/* Returns 0 if a consumer may use memory that is ready on the stream `ready` as it asks by `object`. Otherwise raises an exception, and
+ * returns -1: nothing here can let one stream wait for another. */
+int check_stream(const char *place, PyObject *object, DLDevice device, int64_t ready);
 /* Parses a device: a tuple (type, id), or a name such as "cuda:0". -1 with an exception, whose text begins with `name`. */
 int parse_device(PyObject *object, const char *name, DLDevice *out);
 
@@ -187,6 +197,8 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
 /* The same with a share, which is taken over, also after an error. */
 Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *view, uint64_t flags,
                         int writability_unknown, const core_extent *extent);
+/* Returns another Tensor on the memory of a Tensor, with a share of it, which is taken over, also after an error. */
+Tensor *tensor_like(const Tensor *self, core_share *share, const DLTensor *view, uint64_t flags, const core_extent *extent);
 /* Returns a row-major, writable copy of a Tensor; NULL with an exception. */
 Tensor *tensor_copy(Tensor *self);
 /* Returns a Tensor on the same memory with another data type, whose elements must have the same size. `padded` is

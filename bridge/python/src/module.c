@@ -1,7 +1,7 @@
 #include "extension.h"
 
 PyDoc_STRVAR(from_dlpack_doc,
-             "from_dlpack($module, producer, /, *, device=None, copy=None)\n--\n\n"
+             "from_dlpack($module, producer, /, *, device=None, copy=None, stream=None)\n--\n\n"
              "Returns a Tensor on the memory of any DLPack producer or capsule, without copying.\n\n"
              "producer is an object with __dlpack__, a capsule named dltensor_versioned or dltensor, which is\n"
              "consumed, or a number of Python or NumPy, which is copied into a Tensor of 0 dimensions. device, (type, id)\n"
@@ -12,9 +12,13 @@ PyDoc_STRVAR(from_dlpack_doc,
              "copy=False never copies, as the array API standard has it, and is passed to the producer. BufferError if the\n"
              "producer says, by the flag IS_COPIED, that it has copied all the same. One that copies without saying so\n"
              "breaks the standard, and nobody can notice it.\n\n"
-             "Memory of a device is ready on the default stream of the device: the producer is asked for that by\n"
-             "__dlpack__ without a stream. Its C exchange API, which waits for no stream, is used only while the producer\n"
-             "works on that stream (current_work_stream).\n\n"
+             "stream is passed to __dlpack__ of the producer, which lets it wait until the memory is ready. As in the array\n"
+             "API standard it is None or the number of a stream of the device: for CUDA 1 (the default stream), 2 (that of the\n"
+             "thread) or an address, for ROCm 0 (the default stream) or an address; -1 if the caller waits for the memory\n"
+             "itself; None on the CPU. None means the default stream of the device. The Tensor, and all that is made from it,\n"
+             "can then be used on that stream only: a consumer that asks for another gets a BufferError. Without a stream,\n"
+             "the C exchange API of the producer, which waits for nothing, is used while the producer works on the default\n"
+             "stream (current_work_stream).\n\n"
              "    >>> dlbridge.from_dlpack(np.arange(3)).tolist()\n"
              "    [0, 1, 2]\n\n"
              "An array with masked elements raises BufferError. The unit of a quantity is not part of the Tensor.\n\n"
@@ -134,6 +138,7 @@ static const char *const name_texts[NAME_COUNT] = {
     [NAME_DLPACK] = "__dlpack__",
     [NAME_DL_DEVICE] = "dl_device",
     [NAME_COPY] = "copy",
+    [NAME_STREAM] = "stream",
     [NAME_REQUIRES_GRAD] = "requires_grad",
     [NAME_IS_CONJ] = "is_conj",
     [NAME_IS_NEG] = "is_neg",

@@ -29,27 +29,6 @@ static int parse_max_version(PyObject *object) {
                      "dlbridge: __dlpack__: max_version must be None or a tuple of two ints, not %R", object);
 }
 
-/* A Tensor does not synchronise streams. Its producer has guaranteed that the memory may be used on the default stream
- * of its device, so that only this stream can be offered to a consumer. */
-static int check_stream(PyObject *object, DLDevice device) {
-  if (object == NULL || object == Py_None) return 0;
-  if (!PyLong_Check(object))
-    return raise_error(PyExc_TypeError, "dlbridge: __dlpack__: stream must be None or an int, not %R", object);
-  int overflow;
-  long stream = PyLong_AsLongAndOverflow(object, &overflow);
-  if (overflow != 0) stream = 3;
-  if (stream == -1) return 0;
-  int cuda = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
-  int rocm = device.device_type == kDLROCM;
-  if ((cuda && stream == 1) || (rocm && stream == 0)) return 0;
-  if (core_host_readable(device.device_type) || stream < 0 || (cuda && stream == 0) ||
-      (rocm && stream <= 2))
-    return raise_error(PyExc_ValueError, "dlbridge: __dlpack__: stream = %R is not allowed on device (%d, %d)",
-                       object, (int)device.device_type, (int)device.device_id);
-  return raise_error(PyExc_BufferError, "dlbridge: __dlpack__: cannot synchronise with stream %R",
-                     object);
-}
-
 /* The arguments of __dlpack__ that select the form of the export. */
 typedef struct {
   int versioned, copy;
@@ -122,7 +101,7 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
   int any_device = values[2] == NULL || values[2] == Py_None;
   /* The device is checked before the stream, because `stream` is a stream of that device. */
   if ((!any_device && parse_device(values[2], "dl_device", &device) < 0) ||
-      check_device("__dlpack__", &is, device) < 0 || check_stream(values[0], is) < 0)
+      check_device("__dlpack__", &is, device) < 0 || check_stream("__dlpack__", values[0], is, self->stream) < 0)
     return -1;
   out->cpu = is.device_type != self->view.device.device_type;
   Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
@@ -161,7 +140,8 @@ static PyObject *capsule_of(Tensor *self, int versioned, int cpu) {
 PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   Tensor *self = (Tensor *)op;
   request asks;
-  if (!recall(args, nargs, kwnames, &asks) && parse_request(self, args, nargs, kwnames, &asks) < 0) return NULL;
+  int remembered = self->stream == DEFAULT_STREAM && recall(args, nargs, kwnames, &asks);
+  if (!remembered && parse_request(self, args, nargs, kwnames, &asks) < 0) return NULL;
   if (asks.copy <= 0) return capsule_of(self, asks.versioned, asks.cpu);
   Tensor *copy = tensor_copy(self);
   if (copy == NULL) return NULL;

@@ -53,6 +53,7 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   if (view->dtype.bits * view->dtype.lanes % 8 != 0)
     self->flags |= flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
   self->writability_unknown = writability_unknown;
+  self->stream = DEFAULT_STREAM;
   self->share = NULL;
   self->weak = NULL;
   self->missing = NULL;
@@ -66,6 +67,12 @@ Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *v
   if (self != NULL) self->share = share;
   else share_end(share);
   return self;
+}
+
+Tensor *tensor_like(const Tensor *self, core_share *share, const DLTensor *view, uint64_t flags, const core_extent *extent) {
+  Tensor *made = tensor_on_share(Py_TYPE((PyObject *)self), share, view, flags, self->writability_unknown, extent);
+  if (made != NULL) made->stream = self->stream;
+  return made;
 }
 
 core_share *tensor_hold(Tensor *self) {
@@ -111,7 +118,7 @@ Tensor *tensor_retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
   if (check_tensor(&view, flags, &extent, "numpy") < 0) return NULL;
   core_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
-  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
+  return tensor_like(self, share, &view, flags, &extent);
 }
 
 void tensor_dealloc(PyObject *op) {

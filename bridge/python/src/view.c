@@ -11,7 +11,7 @@ Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const cha
   if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
   core_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
-  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
+  return tensor_like(self, share, &view, flags, &extent);
 }
 
 /* Returns the view with a layout that has been computed, or raises the exception for a status other than CORE_OK. */
@@ -173,7 +173,7 @@ PyObject *tensor_contiguous(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   if (share == NULL) return NULL;
   DLTensor view = self->view;
   view.strides = NULL;
-  return (PyObject *)tensor_on_share(Py_TYPE(op), share, &view, self->flags, self->writability_unknown, &self->extent);
+  return (PyObject *)tensor_like(self, share, &view, self->flags, &self->extent);
 }
 
 PyObject *tensor_copy_method(PyObject *op, PyObject *Py_UNUSED(ignored)) { return (PyObject *)tensor_copy((Tensor *)op); }

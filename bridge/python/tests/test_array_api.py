@@ -22,7 +22,7 @@ CUDA, ROCM = 2, 10
 KEYWORDS = {
     "__dlpack__": ["stream", "max_version", "dl_device", "copy"],
     "__dlpack_device__": [],
-    "from_dlpack": ["device", "copy"],
+    "from_dlpack": ["device", "copy", "stream"],  # the last is ours
 }
 
 
@@ -100,6 +100,94 @@ def test_streams_are_numbered_as_the_standard_says(c):
                 continue
             with pytest.raises(BufferError if stream in unknown[device] else ValueError, match="stream"):
                 t.__dlpack__(stream=stream, max_version=(1, 0))
+
+
+# For each device and stream that from_dlpack may be given: the streams of consumers that need not wait.
+STREAMS = {
+    (CUDA, None): {None, -1, 1}, (CUDA, 1): {None, -1, 1}, (CUDA, 2): {-1, 2}, (CUDA, 0x7F00): {-1, 0x7F00}, (CUDA, -1): {-1},
+    (ROCM, None): {None, -1, 0}, (ROCM, 0): {None, -1, 0}, (ROCM, 3): {-1, 3}, (ROCM, -1): {-1},
+    (13, 2): {-1, 2}, (14, 5): {-1, 5}, (99, None): {None, -1}, (1, -1): {None, -1}, (3, -1): {None, -1},
+}  # fmt: skip
+VIEWS = {
+    "itself": lambda t: t, "from_dlpack": dlbridge.from_dlpack, "index": lambda t: t[:2], "reshape": lambda t: t.reshape(2, 2),
+    "transpose": lambda t: t.T, "contiguous": lambda t: t.contiguous(), "flip": lambda t: t.flip(), "ravel": lambda t: t.ravel(),
+    "broadcast": lambda t: t.broadcast_to((3, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "stream"), STREAMS, ids=str)
+def test_the_stream_is_passed_to_the_producer_and_only_that_one_is_handed_on(c, device, stream):
+    p = Producer(lambda: c.new_capsule(device_type=device), (device, 0))
+    before = c.deletes()
+    t = dlbridge.from_dlpack(p, stream=stream)
+    assert p.calls == [{"max_version": (1, 3)} | ({} if stream is None else {"stream": stream})]
+    for make in VIEWS.values():
+        view = make(t)
+        for asked in (None, -1, 0, 1, 2, 3, 5, 0x7F00):
+            if asked in STREAMS[device, stream]:
+                assert view.__dlpack__(max_version=(1, 0), stream=asked) is not None
+                continue
+            with pytest.raises((BufferError, ValueError), match="stream"):
+                view.__dlpack__(max_version=(1, 0), stream=asked)
+        api = c.capsule_pointer(dlbridge.Tensor.__dlpack_c_exchange_api__)
+        if None in STREAMS[device, stream]:
+            c.delete(c.exchange_from(api, view))
+        else:
+            for export in (c.exchange_from, c.exchange_view):
+                with pytest.raises(BufferError, match="C exchange API: cannot synchronise with stream None"):
+                    export(api, view)
+            for _ in range(2):  # also after a call that the method remembers
+                dlbridge.empty(3, "int8").__dlpack__(max_version=(1, 3))
+                with pytest.raises(BufferError, match="cannot synchronise"):
+                    view.__dlpack__(max_version=(1, 3))
+    t.close(), view.close()
+    assert c.deletes() == before + 1
+
+
+@pytest.mark.parametrize(
+    ("device", "stream", "error"),
+    [(CUDA, 0, ValueError), (ROCM, 1, ValueError), (ROCM, 2, ValueError), (CUDA, -2, ValueError), (1, 0, ValueError), (1, 1, ValueError),
+     (3, 2, ValueError), (CUDA, "1", TypeError), (CUDA, 1.0, TypeError)],
+)  # fmt: skip
+def test_a_stream_that_the_device_does_not_have_is_refused(c, device, stream, error):
+    p = Producer(lambda: c.new_capsule(device_type=device), (device, 0))
+    before = c.deletes()
+    with pytest.raises(error, match="stream"):
+        dlbridge.from_dlpack(p, stream=stream)
+    assert c.deletes() == before + len(p.calls)
+    p.calls.clear()
+    with pytest.raises(error, match="stream"):
+        dlbridge.from_dlpack(p, device=(device, 0), stream=stream)
+    assert p.calls == []  # which is known before, with a device
+    with pytest.raises(error, match="stream"):
+        dlbridge.from_dlpack(dlbridge.from_dlpack(p), stream=stream)
+
+
+def test_a_stream_is_never_left_out(c):
+    """Without the keywords that a producer does not know it is asked again, but not without the stream."""
+    calls = []
+
+    class Before2022:
+        def __dlpack__(self, *, stream=None):
+            calls.append(stream)
+            return c.new_capsule(device_type=CUDA, legacy=1)
+
+    class Before2021:
+        def __dlpack__(self):
+            calls.append("nothing")
+            return c.new_capsule(device_type=CUDA, legacy=1)
+
+    t = dlbridge.from_dlpack(Before2022(), device="cuda", copy=False, stream=7)
+    assert calls == [7] and t.__dlpack__(max_version=(1, 0), stream=7) is not None
+    with pytest.raises(TypeError, match="stream"):
+        dlbridge.from_dlpack(Before2021(), stream=7)
+    assert calls == [7]
+    capsule = c.new_capsule(device_type=CUDA)
+    with pytest.raises(ValueError, match="too late for a capsule"):
+        dlbridge.from_dlpack(capsule, stream=7)
+    assert c.capsule_name(capsule) == b"dltensor_versioned"
+    with pytest.raises(BufferError, match="cannot synchronise with stream 8: from_dlpack with stream=7"):
+        dlbridge.from_dlpack(t, stream=8)
 
 
 def test_copy_true_copies_and_says_so_or_is_a_buffer_error(c):

@@ -1042,6 +1042,13 @@ def test_the_device_of_a_tensor_is_checked_before_the_call(c, lib, by_callback, 
         assert (c.deletes(), dlbridge.counters()) == (before + 3, live)
 
 
+def test_a_c_function_gets_memory_that_is_ready_on_the_stream_of_its_caller(c, lib):
+    p = Producer(lambda: c.new_capsule(device_type=2), (2, 0))
+    same = dlbridge.wrap(lib.fixture_return, **ONE, device="cuda")
+    with same(dlbridge.from_dlpack(p, stream=7)) as back:
+        assert (back.device, p.calls) == ((2, 0), [{"max_version": (1, 3), "stream": 7}])
+
+
 def test_a_wrong_device_of_one_argument_releases_the_others(c, lib):
     before = c.deletes()
     for returns in ("tensor", ctypes.c_void_p):  # without and with ctypes
@@ -1101,6 +1108,8 @@ def test_the_table_is_used_for_a_device_if_its_producer_works_on_the_default_str
         assert (t.device, calls, c.table_calls()) == ((2, 1), asked, 1)
     assert c.deletes() == before + 1 + len(asked)
     assert producer.calls == [{"max_version": (1, 3)} for _ in asked]  # without a stream: the default one is meant
+    with dlbridge.from_dlpack(producer, stream=9):
+        assert (c.table_calls(), producer.calls[-1]) == (1, {"max_version": (1, 3), "stream": 9})
 
 
 @pytest.mark.parametrize(
