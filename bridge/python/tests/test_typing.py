@@ -44,7 +44,8 @@ def test_all_names_are_there():
     with pytest.raises(AttributeError, match="module 'dlbridge' has no attribute 'form_dlpack'"):
         dlbridge.form_dlpack  # noqa: B018
     text = pydoc.plain(pydoc.render_doc(dlbridge))
-    assert "from_dlpack(producer" in text and "wrap(cfunc" in text and "class Elements" in text
+    text = "".join(text.split())  # Python 3.13 breaks the lines of long signatures
+    assert "from_dlpack(producer" in text and "wrap(cfunc" in text and "classElements" in text
 
 
 def test_help_shows_the_arguments_of_wrapped_functions():
@@ -59,6 +60,7 @@ def test_help_shows_the_arguments_of_wrapped_functions():
     text = pydoc.plain(pydoc.render_doc(dlbridge.wrap(of_c, args=[], returns=None)))
     assert "abs() -> 'None'" in text and "producer" not in text and "converts" not in text
     kind = eval("ctypes.POINTER(ctypes.c_longdouble)", {"ctypes": ctypes})  # noqa: S307
-    assert not hasattr(kind, "__module__")  # as types that a program makes which exec runs
+    if sys.version_info < (3, 13):
+        assert not hasattr(kind, "__module__")  # as types that a program makes which exec runs
     f = dlbridge.wrap(of_c, args=[kind], returns=ctypes.c_int)
     assert inspect.signature(f).parameters["arg1"].annotation == "LP_c_longdouble"
