@@ -1,7 +1,7 @@
 import dlbridge, numpy as np
 
 go = dlbridge.load("build/libshare.so")
-x = dlbridge.wrap(go.share, np.from_dlpack, args=["error"], returns="tensor")()
+x = dlbridge.wrap(go.share, dlbridge.Tensor.numpy, args=["error"], returns="tensor")()
 x[0, 1] = 42  # NumPy writes to the Go slice
 go.show()
 twice = dlbridge.wrap(go.twice, args=["tensor", "error"], returns=None)

@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <dlbridge.h>
+#include <stdio.h>
 
 static PyObject *attribute_of(const char *module, const char *name) {
   PyObject *imported = PyImport_ImportModule(module);
@@ -10,15 +11,65 @@ static PyObject *attribute_of(const char *module, const char *name) {
   return attribute;
 }
 
-/* numpy.from_dlpack(tensor). */
+/* ---- versions of NumPy ----------------------------------------------------------------------- */
+
+/* Versions as numpy_version returns them. pyproject.toml and README.md name the oldest one too. */
+enum {
+  NUMPY_OLDEST = 12600,
+  NUMPY_COPY_NONE = 20000,        /* before, numpy.array takes other values for copy=None and copy=False */
+  NUMPY_EXPORTS_FLAGS = 20100,    /* before, __dlpack__ cannot say whether the memory may be written */
+  NUMPY_IMPORTS_WRITABLE = 20205, /* before, from_dlpack makes read-only arrays of all memory */
+};
+
+/* Returns the version of NumPy, such as 20205 for 2.2.5; -1 with an exception if it is too old. */
+static int numpy_version(module_state *state) {
+  if (state->numpy_version > 0) return state->numpy_version;
+  PyObject *version = attribute_of("numpy", "__version__");
+  const char *text = version == NULL ? NULL : PyUnicode_AsUTF8AndSize(version, NULL);
+  int major = 0, minor = 0, patch = 0, number = -1;
+  if (text != NULL) {
+    sscanf(text, "%4d.%2d.%2d", &major, &minor, &patch);
+    number = 10000 * major + 100 * minor + patch;
+  }
+  if (text != NULL && number < NUMPY_OLDEST) {
+    PyErr_Format(PyExc_ImportError, "dlbridge: NumPy %U is too old; install 1.26 or later: pip install 'numpy>=1.26'", version);
+    number = -1;
+  }
+  Py_XDECREF(version);
+  if (number > 0) state->numpy_version = number;
+  return number;
+}
+
+PyObject *imported_numpy(const char *name) {
+  PyObject *module = PyUnicode_FromString("numpy"), *numpy = module == NULL ? NULL : PyImport_GetModule(module);
+  PyObject *attribute = numpy == NULL || numpy == Py_None ? NULL : PyObject_GetAttrString(numpy, name);
+  Py_XDECREF(numpy);
+  Py_XDECREF(module);
+  return attribute;
+}
+
+int lends_by_buffer(module_state *state, PyTypeObject *type) {
+  PyObject *array = imported_numpy("ndarray");
+  int is_array = array != NULL && PyObject_IsSubclass((PyObject *)type, array) > 0;
+  Py_XDECREF(array);
+  PyErr_Clear();
+  int version = is_array ? numpy_version(state) : 0;
+  return version <= 0 ? version : version < NUMPY_EXPORTS_FLAGS;
+}
+
+/* Returns an array on the memory of a Tensor, which is writable if the memory is. */
 static PyObject *array_of(PyObject *op) {
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
   if (state == NULL) return NULL;
-  if (state->numpy_from_dlpack == NULL) REPLACE(state->numpy_from_dlpack, attribute_of("numpy", "from_dlpack"));
-  if (state->numpy_from_dlpack == NULL) return NULL;
-  array_method function = array_method_of(state->numpy_from_dlpack);
-  if (function != NULL) return function(PyCFunction_GetSelf(state->numpy_from_dlpack), &op, 1, NULL);
-  return PyObject_CallFunctionObjArgs(state->numpy_from_dlpack, op, NULL);
+  if (state->numpy_array_of == NULL) {
+    int version = numpy_version(state);
+    if (version < 0) return NULL;
+    REPLACE(state->numpy_array_of, attribute_of("numpy", version < NUMPY_IMPORTS_WRITABLE ? "asarray" : "from_dlpack"));
+  }
+  if (state->numpy_array_of == NULL) return NULL;
+  array_method function = array_method_of(state->numpy_array_of);
+  if (function != NULL) return function(PyCFunction_GetSelf(state->numpy_array_of), &op, 1, NULL);
+  return PyObject_CallFunctionObjArgs(state->numpy_array_of, op, NULL);
 }
 
 /* ---- data types of ml_dtypes ----------------------------------------------------------------- */
@@ -66,13 +117,10 @@ static int registered_dtype(PyObject *array, DLDataType *out) {
 }
 
 COLD PyObject *bits_of_ml_dtypes(PyObject *object, DLDataType *out) {
-  PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name);
-  PyObject *ndarray = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "ndarray"), *bits = NULL;
+  PyObject *ndarray = imported_numpy("ndarray"), *bits = NULL;
   if (ndarray != NULL && PyObject_IsInstance(object, ndarray) > 0 && registered_dtype(object, out) && dtype_itemsize(*out) <= 2)
     bits = PyObject_CallMethod(object, "view", "s", dtype_itemsize(*out) == 1 ? "u1" : "u2");
   Py_XDECREF(ndarray);
-  Py_XDECREF(numpy);
-  Py_XDECREF(name);
   return bits;
 }
 
@@ -123,6 +171,17 @@ PyObject *tensor_numpy(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   return dtype_letter(self->view.dtype) != NULL ? array_of(op) : ml_array(self, 0);
 }
 
+/* Returns what numpy.array takes as `copy` for an argument of __array__, a new reference; NULL with an exception. */
+static PyObject *copy_mode(module_state *state, PyObject *copy) {
+  int version = state == NULL ? -1 : numpy_version(state);
+  if (version < 0) return NULL;
+  if (version >= NUMPY_COPY_NONE || (copy != Py_None && copy != Py_False)) return Py_NewRef(copy);
+  if (copy == Py_None) return Py_NewRef(Py_False);
+  PyObject *modes = attribute_of("numpy", "_CopyMode"), *never = modes == NULL ? NULL : PyObject_GetAttrString(modes, "NEVER");
+  Py_XDECREF(modes);
+  return never;
+}
+
 /* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an
  * array of one object, the Tensor. This method asks for the buffer again, and raises its error. */
 PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -133,13 +192,15 @@ PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, Py
   if (values[0] != NULL) dtype = values[0];
   if (values[1] != NULL) copy = values[1];
   PyObject *same = dtype_letter(self->view.dtype) != NULL ? PyMemoryView_FromObject(op) : ml_array(self, copy != Py_False);
-  PyObject *make = same == NULL ? NULL : attribute_of("numpy", "array");
+  PyObject *mode = same == NULL ? NULL : copy_mode(PyType_GetModuleState(Py_TYPE(op)), copy);
+  PyObject *make = mode == NULL ? NULL : attribute_of("numpy", "array");
   PyObject *positional = make == NULL ? NULL : PyTuple_Pack(1, same);
-  PyObject *keywords = positional == NULL ? NULL : Py_BuildValue("{sOsO}", "dtype", dtype, "copy", copy);
+  PyObject *keywords = positional == NULL ? NULL : Py_BuildValue("{sOsO}", "dtype", dtype, "copy", mode);
   if (keywords != NULL) array = PyObject_Call(make, positional, keywords);
   Py_XDECREF(keywords);
   Py_XDECREF(positional);
   Py_XDECREF(make);
+  Py_XDECREF(mode);
   Py_XDECREF(same);
   return array;
 }

@@ -321,7 +321,7 @@ static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
   return api == NULL || api->managed_tensor_from_py_object_no_sync == NULL ? NULL : api;
 }
 
-/* Returns the kind of a producer's type, from the cache if it is there. */
+/* Returns the kind of a producer's type, from the cache if it is there. Its type is NULL after an exception. */
 static producer_kind kind_of(module_state *state, PyObject *producer) {
   PyTypeObject *type = Py_TYPE(producer);
   producer_kind *place = &state->kinds[((uintptr_t)type >> 4) % KINDS], kind;
@@ -329,8 +329,9 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
   kind = *place;
   TURN_END();
   if (kind.type == type) return kind;
-  Py_INCREF((PyObject *)type); /* a reference, so that no other type gets its address */
-  kind.type = type;
+  kind.by_buffer = lends_by_buffer(state, type);
+  if (kind.by_buffer < 0) return (producer_kind){NULL};
+  kind.type = (PyTypeObject *)Py_NewRef((PyObject *)type); /* a reference, so that no other type gets its address */
   kind.api = own_api(type);
   kind.dlpack = lasting_dlpack(state, producer);
   kind.lazy = has(type, state->names[NAME_REQUIRES_GRAD]) && has(type, state->names[NAME_IS_CONJ]) &&
@@ -364,7 +365,9 @@ COLD static int refuse_mask(module_state *state, PyObject *array, const char *pl
 
 int refuse_masked(module_state *state, PyObject *array, const char *place) {
   if (!(PyType_GetFlags(Py_TYPE(array)) & Py_TPFLAGS_HEAPTYPE)) return 0; /* bytes, for example, and NumPy's own array */
-  return kind_of(state, array).masked ? refuse_mask(state, array, place) : 0;
+  producer_kind kind = kind_of(state, array);
+  if (kind.type == NULL) return -1;
+  return kind.masked ? refuse_mask(state, array, place) : 0;
 }
 
 enum { FALSE_, TRUE_, RAISED };
@@ -492,6 +495,19 @@ COLD static Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object) {
   return self;
 }
 
+/* Returns a Tensor on the buffer of an array of NumPy. NULL without an exception means that __dlpack__ must be called: it is not
+ * NumPy's own, or it raises the reason of a refusal. */
+COLD static Tensor *tensor_of_array(module_state *state, PyObject *array) {
+  PyObject *method = PyObject_GetAttr(array, state->names[NAME_DLPACK]);
+  int own = method != NULL && PyCFunction_Check(method) && PyCFunction_GetSelf(method) == array;
+  Py_XDECREF(method);
+  PyErr_Clear();
+  if (!own) return NULL;
+  Tensor *self = tensor_on_buffer(state, array, NULL, NULL, 0, 0);
+  if (self == NULL && (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError))) PyErr_Clear();
+  return self;
+}
+
 /* A managed tensor that was taken without a Tensor, and the share that holds it. */
 typedef struct {
   core_share *share;
@@ -574,7 +590,7 @@ static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_m
 static Tensor *from_producer(module_state *state, PyObject *producer, wish asks, PyObject *no_producer, exact_import *exact) {
   const DLDevice *device = asks.device;
   int copy = asks.copy;
-  Tensor *self;
+  Tensor *self = NULL;
   uint64_t flags = 0;
   if (tensor_check(producer)) {
     self = tensor_share((Tensor *)producer);
@@ -582,7 +598,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
     self = take_capsule(state->tensor_type, producer, &flags);
   } else {
     producer_kind kind = kind_of(state, producer);
-    if (kind.masked && refuse_mask(state, producer, "from_dlpack") < 0) return NULL;
+    if (kind.type == NULL || (kind.masked && refuse_mask(state, producer, "from_dlpack") < 0)) return NULL;
     int negative = kind.lazy ? is_negative(state, producer) : FALSE_;
     if (negative == TRUE_)
       PyErr_SetString(PyExc_BufferError,
@@ -592,8 +608,14 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
       self = take_exchanged(state, kind, producer);
       if (self != NULL || PyErr_Occurred()) return self;
     }
-    PyObject *capsule = ask_for_memory(state, producer, kind.dlpack, asks);
-    if (capsule == NULL && has_no_method(state, producer)) {
+    if (kind.by_buffer && asks.stream == NULL) {
+      self = tensor_of_array(state, producer);
+      if (self == NULL && PyErr_Occurred()) return NULL;
+    }
+    PyObject *capsule = self != NULL ? NULL : ask_for_memory(state, producer, kind.dlpack, asks);
+    if (self != NULL) {
+      /* taken by its buffer */
+    } else if (capsule == NULL && has_no_method(state, producer)) {
       self = number_or_error(state, producer, no_producer);
       flags = DLPACK_FLAG_BITMASK_IS_COPIED;
       if (copy > 0) copy = -1; /* which this is */

@@ -119,6 +119,7 @@ typedef struct {
   array_method dlpack;          /* the C function of its __dlpack__, if no object of the type can ever have another; or NULL */
   int lazy; /* whether its tensors can require gradients, or be conjugate or negative views, as those of PyTorch can */
   int masked; /* whether its elements can be masked, as those of numpy.ma can */
+  int by_buffer; /* whether its objects are asked for a buffer before __dlpack__ (lends_by_buffer) */
 } producer_kind;
 
 enum { KINDS = 8 }; /* the places of the cache module_state.kinds */
@@ -131,7 +132,8 @@ typedef struct {
   PyObject *ask_names; /* the keys of ask, a tuple */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
-  PyObject *numpy_from_dlpack; /* NULL until it is needed */
+  PyObject *numpy_array_of; /* numpy.from_dlpack, or numpy.asarray before NumPy 2.2.5; NULL until it is needed */
+  int numpy_version;        /* as numpy_version in array.c returns it; 0 until it is needed */
   PyObject *dtype_class;       /* dlbridge._dtypes.DType; NULL until it is needed */
   producer_kind kinds[KINDS];
 } module_state;
@@ -261,6 +263,11 @@ PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, 
 /* Returns an array of unsigned integers on the memory of a NumPy array whose elements have a type of ml_dtypes, which NumPy does
  * not export, and sets *out to that type. For any other object, returns NULL, possibly with an exception. */
 PyObject *bits_of_ml_dtypes(PyObject *object, DLDataType *out);
+/* Returns an attribute of NumPy. If NumPy was not imported, or lacks it, returns NULL, possibly with an exception. */
+PyObject *imported_numpy(const char *name);
+/* Reports whether a type is NumPy's array, or a subclass, of NumPy before 2.1, where its __dlpack__ cannot say that memory may be
+ * written. -1 with ImportError if NumPy is too old. */
+int lends_by_buffer(module_state *state, PyTypeObject *type);
 
 /* ---- capsule.c */
 /* The names of capsules, before and after a consumer has taken the tensor: [0] in the legacy form, [1] in the versioned form. */

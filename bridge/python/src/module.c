@@ -186,7 +186,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->tensor_type);
   Py_VISIT(state->function_type);
   Py_VISIT(state->ask);
-  Py_VISIT(state->numpy_from_dlpack);
+  Py_VISIT(state->numpy_array_of);
   Py_VISIT(state->dtype_class);
   for (int i = 0; i < KINDS; i++) Py_VISIT(state->kinds[i].type);
   return 0;
@@ -214,7 +214,7 @@ static void free_module(void *module) {
   Py_CLEAR(state->version);
   Py_CLEAR(state->no_args);
   Py_CLEAR(state->cpu);
-  Py_CLEAR(state->numpy_from_dlpack);
+  Py_CLEAR(state->numpy_array_of);
   Py_CLEAR(state->dtype_class);
   for (int i = 0; i < NAME_COUNT; i++) Py_CLEAR(state->names[i]);
   for (int i = 0; i < KINDS; i++) Py_CLEAR(state->kinds[i].type);

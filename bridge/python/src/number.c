@@ -31,12 +31,9 @@ static Tensor *tensor_of_int(module_state *state, PyObject *object) {
 }
 
 int is_numpy_scalar(PyObject *object) {
-  PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name);
-  PyObject *generic = numpy == NULL || numpy == Py_None ? NULL : PyObject_GetAttrString(numpy, "generic");
+  PyObject *generic = imported_numpy("generic");
   int result = generic != NULL ? PyObject_IsInstance(object, generic) : PyErr_Occurred() ? -1 : 0;
   Py_XDECREF(generic);
-  Py_XDECREF(numpy);
-  Py_XDECREF(name);
   return result;
 }
 

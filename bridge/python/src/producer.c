@@ -14,7 +14,9 @@ static int refuse_legacy(const Tensor *self) {
     what = "padded elements";
   if (what == NULL) return 0;
   return raise_error(PyExc_BufferError,
-                     "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0, which passes max_version=(1, 0)", what);
+                     "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0, which passes max_version=(1, 0); for NumPy before 2.1, "
+                     "tensor.numpy() makes the array",
+                     what);
 }
 
 /* Returns 1 for the versioned form, 0 for the legacy form, -1 with an exception. */

@@ -282,15 +282,16 @@ PyDoc_STRVAR(array_doc,
              "    >>> dlbridge.empty(3, 'bfloat16').__array__().shape\n"
              "    (3,)\n\n"
              "Errors: BufferError if NumPy cannot have the data type, or the memory is not in the host; ValueError if the\n"
-             "tensor is closed, or copy=False and a copy is needed.");
+             "tensor is closed, or copy=False and a copy is needed; ImportError without NumPy 1.26 or later.");
 PyDoc_STRVAR(numpy_doc,
              "numpy($self, /)\n--\n\n"
-             "Returns a NumPy array on the same memory, as numpy.from_dlpack does.\n\n"
+             "Returns a NumPy array on the same memory.\n\n"
              "An array of bfloat16, or another type that NumPy lacks, has the type of the package ml_dtypes.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').numpy()\n"
              "    array([97, 98, 99], dtype=uint8)\n\n"
-             "Ownership: the array keeps the memory alive, and is read-only if the tensor is. Errors: those of __array__;\n"
-             "ValueError for packed elements, which only a copy can have in NumPy.");
+             "Ownership: the array keeps the memory alive, and is read-only if the tensor is. (Before NumPy 2.2.5, it is also\n"
+             "read-only if elements overlap.) Errors: those of __array__; ValueError for packed elements, which only a copy\n"
+             "can have in NumPy.");
 PyDoc_STRVAR(reshape_doc,
              "reshape($self, /, *shape, copy=None)\n--\n\n"
              "Returns a view with another shape, in which the elements keep their row-major order.\n\n"

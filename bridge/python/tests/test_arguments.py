@@ -182,11 +182,12 @@ class Astropys(np.ndarray):
     ids=repr,
 )
 def test_masked_elements_are_refused(way, array):
+    loans = dlbridge.counters()["loans"]
     with pytest.raises(BufferError, match=r"elements of the array are masked, .*; array.filled\(value\) puts numbers in their place"):
         WAYS_IN[way](array)
     for x in (array.filled(0), np.asarray(array.data)):
         assert WAYS_IN[way](x).nbytes == x.nbytes
-    assert dlbridge.counters()["loans"] == 0
+    assert dlbridge.counters()["loans"] == loans
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
@@ -305,7 +306,7 @@ def test_counters_have_all_fields_of_dlb_counters():
 def test_a_decoder_of_one_kind_refuses_the_other(format):
     module = format.module
     numbers, strings = format.encode(np.arange(3.0)), format.encode(format.elements[0])
-    assert np.from_dlpack(module.decode_tensor(numbers)).tolist() == [0, 1, 2]
+    assert module.decode_tensor(numbers).tolist() == [0, 1, 2]
     assert module.decode_elements(strings) == format.elements[0]
     with pytest.raises(TypeError, match="decode_tensor: the data has elements of type string, .* decode_elements returns them"):
         module.decode_tensor(strings)

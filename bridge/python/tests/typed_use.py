@@ -47,7 +47,7 @@ def tensors() -> None:
     assert_type(dlbridge.counters(), dict[str, int])
     try:
         dlbridge.from_dlpack(a, device="cuda:0", copy=False)
-    except BufferError as error:
+    except (BufferError, ValueError) as error:  # the second with NumPy 2.1 and 2.2
         print(error)
 
 
@@ -66,8 +66,8 @@ def formats() -> None:
         value = decthings.decode(encoded)
         assert_type(value, Tensor | Elements)
         assert isinstance(value, Tensor) or value.values == ["text"]
-    assert np.from_dlpack(decthings.decode_tensor(decthings.encode(t))).shape == (3,)
-    assert np.from_dlpack(tensorflow.decode_tensor(tensorflow.encode(t, pad=True), lenient=True)).shape == (3,)
+    assert decthings.decode_tensor(decthings.encode(t)).numpy().shape == (3,)
+    assert tensorflow.decode_tensor(tensorflow.encode(t, pad=True), lenient=True).numpy().shape == (3,)
     assert_type(decthings.decode_elements(decthings.encode(strings)).type, str)
     decthings.check({"shape": [3], "allowedTypes": ["f64"]}, t)
 
