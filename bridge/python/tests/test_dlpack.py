@@ -1419,6 +1419,18 @@ def test_tvm_ffi_calls_with_and_returns_our_tensors():
     assert back.data_ptr == t.data_ptr
 
 
+def test_tvm_ffi_gets_and_returns_memory_of_a_device(c):
+    """Its functions find the device in the tensor, and work on the stream that the C exchange API names for it."""
+    seen = []
+    echo = tvm_ffi.convert(lambda x: seen.append(x.device) or x)
+    t = dlbridge.from_dlpack(c.new_capsule(device_type=2, device_id=1))
+    assert (back := echo(t)).device == (2, 1) and back.data_ptr == t.data_ptr
+    on_another = dlbridge.from_dlpack(Producer(lambda: c.new_capsule(device_type=2), (2, 0)), stream=7)
+    with pytest.raises(BufferError, match="cannot synchronise with stream None"):
+        echo(on_another)
+    assert [str(device) for device in seen] == ["cuda:1"]
+
+
 def test_an_attribute_error_of_the_property_dlpack_is_passed_on():
     class Broken:
         @property
