@@ -16,32 +16,37 @@
  *     return 0;
  *   }
  *
- * A producer owns memory and describes it. A consumer reads it. A view describes memory and owns nothing. A managed
- * tensor is a view plus a deleter that its holder calls exactly once. A tensor in this header is a
- * DLManagedTensorVersioned of DLPack; there is no second tensor type.
+ * A producer owns memory and describes it. A consumer reads it. A view describes memory and owns
+ * nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. A tensor
+ * in this header is a DLManagedTensorVersioned of DLPack; there is no second tensor type.
  *
- * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function with an output writes it to
- * *out, where `out` is the first argument; after an error other than DLB_ERROR_ROOM, *out is NULL or zero. The error is
- * described in `error`, which the caller owns and which may be NULL. After an error the caller still owns all its arguments.
- * The library prints nothing, except the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that calls
- * dlb_ledger_write.
+ * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
+ * with an output writes it to *out, where `out` is the first argument; after an error other than
+ * DLB_ERROR_ROOM, *out is NULL or zero. The error is described in `error`, which the caller owns
+ * and which may be NULL. After an error the caller still owns all its arguments. The library prints
+ * nothing, except the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that
+ * calls dlb_ledger_write.
  *
- * Buffers. A function that fills a buffer of the caller takes the address `data` and the size `room` of the buffer, and
- * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
- * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
+ * Buffers. A function that fills a buffer of the caller takes the address `data` and the size
+ * `room` of the buffer, and writes the number of bytes to *out. If the buffer is too small, it
+ * returns DLB_ERROR_ROOM, sets *out to the required size, and leaves the buffer unchanged. A call
+ * with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
- * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer, and to close what
- * others have sent to a function of shared memory and is no segment), and works in a forked child. libdlbridge adds messages
- * and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head
- * of each section says which library has its functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process
- * that loads both has one set of counters, and knows the tensors of both. A program is linked with -ldlbridge_tensor, or with
- * -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of its own in each program or plugin that contains it, with
- * its own counters; to others its tensors are foreign ones.
+ * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by
+ * dlb_shm_offer, and to close what others have sent to a function of shared memory and is no
+ * segment), and works in a forked child. libdlbridge adds messages and values, which are decoded
+ * and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head of
+ * each section says which library has its functions. libdlbridge.so is linked to
+ * libdlbridge_tensor.so, so that a process that loads both has one set of counters, and knows the
+ * tensors of both. A program is linked with -ldlbridge_tensor, or with -ldlbridge
+ * -ldlbridge_tensor. libdlbridge_tensor.a is a library of its own in each program or plugin that
+ * contains it, with its own counters; to others its tensors are foreign ones.
  *
- * Structures. A program initialises the structures that end with reserved words with `= {0}` (`= {}` in C++).
+ * Structures. A program initialises the structures that end with reserved words with
+ * `= {0}` (`= {}` in C++).
  *
- * The rules at the end of this header say more about structures and versions, and about invalid input, released objects,
- * release functions, memory and the requirements of Go.
+ * The rules at the end of this header say more about structures and versions, and about invalid
+ * input, released objects, release functions, memory and the requirements of Go.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
@@ -67,8 +72,9 @@ extern "C" {
  * Library: libdlbridge_tensor.
  */
 
-/* The version of the interface. The major number is also that of the library's SONAME. It is raised when programs that
- * were built before no longer work; the minor number is raised when something is added. */
+/* The version of the interface. The major number is also that of the library's SONAME. It is raised
+ * when programs that were built before no longer work; the minor number is raised when something is
+ * added. */
 #define DLB_VERSION_MAJOR 0
 #define DLB_VERSION_MINOR 1
 #define DLB_VERSION_PATCH 0
@@ -80,22 +86,22 @@ enum {
   DLB_ERROR_DTYPE = 3,     /* a data type that the format or DLPack lacks */
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides */
-  DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or host memory outside the addresses 4096 to 2^63-1 */
+  DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
   DLB_ERROR_READONLY = 7,  /* the requested form cannot represent read-only memory */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
   DLB_ERROR_ARGUMENT = 11, /* an index out of range, or an invalid value or object */
   DLB_ERROR_FORKED = 12,   /* a function that needs Go, in a forked child: use spawn or exec */
-  DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic in a Go function of the program */
+  DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic of the program's Go */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
   DLB_ERROR_FUNCTION = 15, /* an error of a Go function of the program (Serve of package capi) */
   DLB_ERROR_SYSTEM = 16,   /* the operating system has refused something; the text says what */
-  DLB_ERROR_CLOSED = 17    /* the other side has closed the connection, or offers the segment no longer */
+  DLB_ERROR_CLOSED = 17    /* the other side has closed, or offers the segment no longer */
 };
 
-/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long. Nothing in it must be
- * freed. */
+/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long.
+ * Nothing in it must be freed. */
 typedef struct dlb_error {
   int32_t code;
   char message[508];
@@ -106,7 +112,8 @@ typedef struct dlb_error {
 DLB_API const char *dlb_version(void);
 
 /* Returns the short name of a code: "ok", "dtype", ...
- * Ownership: static. Lifetime: the process. Threads: any. On error: "unknown" for any other number. */
+ * Ownership: static. Lifetime: the process. Threads: any. On error: "unknown" for any other
+ * number. */
 DLB_API const char *dlb_error_name(int32_t code);
 
 /* ---- tensors ----------------------------------------------------------------------------------
@@ -115,114 +122,132 @@ DLB_API const char *dlb_error_name(int32_t code);
  *
  * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
  *
- * If the host can read the memory of a tensor that they return, `data` is the address of the element with all indices 0, and
- * byte_offset is 0. `data` is NULL if there are no elements. New memory is aligned to 256 bytes. Memory that was lent, or that
- * lies in a message, is aligned as it came: only a copy by dlb_tensor_copy aligns it.
+ * If the host can read the memory of a tensor that they return, `data` is the address of the
+ * element with all indices 0, and byte_offset is 0. `data` is NULL if there are no elements. New
+ * memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, is aligned as it
+ * came: only a copy by dlb_tensor_copy aligns it.
  *
- * DLPACK_FLAG_BITMASK_IS_COPIED says that the function that returned a tensor has copied its elements into new memory, which nobody
- * but the caller holds. Every function of this file that returns a copy sets it, and views of a copy do not have it.
+ * DLPACK_FLAG_BITMASK_IS_COPIED says that the function that returned a tensor has copied its
+ * elements into new memory, which nobody but the caller holds. Every function of this file that
+ * returns a copy sets it, and views of a copy do not have it.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
- * Ownership: the caller owns *out and calls its deleter once. Lifetime: until the deleter is called. Threads: any, also
- * for the deleter. On error: *out is NULL. */
+ * Ownership: the caller owns *out and calls its deleter once. Lifetime: until the deleter is
+ * called. Threads: any, also for the deleter. On error: *out is NULL. */
 DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
-/* Allocates a tensor as dlb_tensor_alloc does, but its elements are undefined until the program has written them.
+/* Allocates a tensor as dlb_tensor_alloc does, but its elements are undefined until the program has
+ * written them.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_alloc. */
 DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
-/* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the memory; its shape and
- * strides are copied, and strides NULL mean row-major. Its device must be set, to {kDLCPU, 0} for memory of the host. `flags` are
- * DLPACK_FLAG_BITMASK_* bits. When the last share of the memory is released, release(ctx) is called once, on the thread
- * that released it. `release` may be NULL.
- * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out. Lifetime: until the deleter
- * of *out is called. Threads: any. On error: *out is NULL and release is not called. */
-DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
-                                void (*release)(void *ctx), void *ctx, dlb_error *error);
+/* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the
+ * memory; its shape and strides are copied, and strides NULL mean row-major. Its device must be
+ * set, to {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_* bits. When the last
+ * share of the memory is released, release(ctx) is called once, on the thread that released it.
+ * `release` may be NULL.
+ * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
+ * Lifetime: until the deleter of *out is called. Threads: any. On error: *out is NULL and release
+ * is not called. */
+DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view,
+                                uint64_t flags, void (*release)(void *ctx), void *ctx,
+                                dlb_error *error);
 
-/* Takes a tensor of another library over, and returns one of this library on the same memory, of which views can be made.
- * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
- * On error: *out is NULL and the caller still owns `tensor`. */
-DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor, dlb_error *error);
+/* Takes a tensor of another library over, and returns one of this library on the same memory, of
+ * which views can be made.
+ * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
+ * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor,
+                                  dlb_error *error);
 
 /* Copies a tensor into new row-major memory. The copy has the flag IS_COPIED.
- * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any,
- * as long as no thread writes to the tensor. On error: *out is NULL; DLB_ERROR_DEVICE for memory that the host cannot read. */
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
+ * called. Threads: any, as long as no thread writes to the tensor. On error: *out is NULL;
+ * DLB_ERROR_DEVICE for memory that the host cannot read. */
 DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a copy with the flag IS_COPIED.
- * For a view, `tensor` must be one of this library, as for all views (see below).
- * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any, as long
- * as no thread writes to the tensor or releases it. On error: *out is NULL. */
-DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
-                                      dlb_error *error);
+/* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a
+ * copy with the flag IS_COPIED. For a view, `tensor` must be one of this library, as for all views
+ * (see below).
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
+ * called. Threads: any, as long as no thread writes to the tensor or releases it. On error: *out is
+ * NULL. */
+DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
+                                      const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Copies a tensor into new row-major memory as another data type with the same number of lanes. From float to float, the result
- * is the nearest number of the new type. From float to integer, the fraction is dropped, a number outside the range of the new
- * type becomes the nearest one in it, and NaN becomes 0. An integer type of fewer than 8 bits instead gets the low bits of the
- * number as an int32, or 0 if int32 cannot hold the number. From integer to integer, the high bits are dropped. As a bool, every
- * number but 0 becomes true, NaN too. A complex number becomes a real one by dropping the imaginary part. The copy has the flag
- * IS_COPIED.
- * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are not numbers or that differ in
- * lanes. */
-DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, DLDataType dtype,
+/* Copies a tensor into new row-major memory as another data type with the same number of lanes.
+ * From float to float, the result is the nearest number of the new type. From float to integer, the
+ * fraction is dropped, a number outside the range of the new type becomes the nearest one in it,
+ * and NaN becomes 0. An integer type of fewer than 8 bits instead gets the low bits of the number
+ * as an int32, or 0 if int32 cannot hold the number. From integer to integer, the high bits are
+ * dropped. As a bool, every number but 0 becomes true, NaN too. A complex number becomes a real one
+ * by dropping the imaginary part. The copy has the flag IS_COPIED.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are
+ * not numbers or that differ in lanes. */
+DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
+                                   const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
 
-/* Checks the description of a tensor without accessing its memory: version, rank, shape, strides, data type, overflow
- * and NULL pointers.
- * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the cause. */
+/* Checks the description of a tensor without accessing its memory: version, rank, shape, strides,
+ * data type, overflow and NULL pointers.
+ * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the
+ * cause. */
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count as packed, or as one byte
- * each with the flag IS_SUBBYTE_TYPE_PADDED.
+/* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count
+ * as packed, or as one byte each with the flag IS_SUBBYTE_TYPE_PADDED.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
-/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept no other. Tensors
- * that this form cannot represent are refused: read-only ones (DLB_ERROR_READONLY), and those whose elements are padded to
- * whole bytes (DLB_ERROR_DTYPE).
- * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
- * On error: *out is NULL and the caller still owns `tensor`. */
+/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept
+ * no other. Tensors that this form cannot represent are refused: read-only ones
+ * (DLB_ERROR_READONLY), and those whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
+ * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
+ * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                                      dlb_error *error);
 
-/* Converts a tensor from the legacy form. `flags` adds the flags that the legacy form lacks, such as READ_ONLY.
- * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
- * On error: *out is NULL and the caller still owns `tensor`. */
+/* Converts a tensor from the legacy form. `flags` adds the flags that the legacy form lacks, such
+ * as READ_ONLY.
+ * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
+ * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
                                        uint64_t flags, dlb_error *error);
 
 /* Calls the deleter of the tensor, if it has one. NULL is allowed.
- * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads: any. On error: a tensor
- * of this library that was released or taken over before is not changed, and the call is counted in double_deletes; a copy
- * of the struct of such a tensor is ignored. */
+ * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads:
+ * any. On error: a tensor of this library that was released or taken over before is not changed,
+ * and the call is counted in double_deletes; a copy of the struct of such a tensor is ignored. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- views of tensors --------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
  *
- * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive, also after the tensor
- * that it was made of is released, and must be released too. It is READ_ONLY if that tensor is. Negative indexes and
- * axes count from the end, as in NumPy. Elements of fewer than 8 bits that are packed can only be viewed row-major
- * without gaps, from the beginning of a byte on. An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT, a shape
- * that its elements cannot have DLB_ERROR_LAYOUT. The tensor must be one of this library: dlb_tensor_import takes one
+ * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive, also
+ * after the tensor that it was made of is released, and must be released too. It is READ_ONLY if
+ * that tensor is. Negative indexes and axes count from the end, as in NumPy. Elements of fewer than
+ * 8 bits that are packed can only be viewed row-major without gaps, from the beginning of a byte
+ * on. An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT, a shape that its elements
+ * cannot have DLB_ERROR_LAYOUT. The tensor must be one of this library: dlb_tensor_import takes one
  * of another library over.
  *
  * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
  */
 
-/* A subscript of dlb_tensor_slice: an index, a range, an ellipsis or a new axis. Programs use the macros below. */
+/* A subscript of dlb_tensor_slice: an index, a range, an ellipsis or a new axis. Programs use the
+ * macros below. */
 typedef struct dlb_index {
   int64_t start; /* the first index of a range, or the index of DLB_AT */
   int64_t stop;  /* the index after the last one */
   int64_t step;  /* not 0 */
-  uint64_t kind; /* bits DLB_INDEX_START and DLB_INDEX_STOP: whether start and stop are given; or one of the other values */
+  uint64_t kind; /* the bits DLB_INDEX_START and DLB_INDEX_STOP, which say whether start and stop
+                    are given, or one of the other values */
 } dlb_index;
 
 #define DLB_INDEX_START ((uint64_t)1)
@@ -231,245 +256,302 @@ typedef struct dlb_index {
 #define DLB_INDEX_ELLIPSIS ((uint64_t)8)
 #define DLB_INDEX_NEW_AXIS ((uint64_t)16)
 
-/* Initialisers of a dlb_index: `dlb_index rows[] = {DLB_RANGE(1, 3), DLB_AT(-1)}` is [1:3, -1] in Python. */
+/* Initialisers of a dlb_index: `dlb_index rows[] = {DLB_RANGE(1, 3), DLB_AT(-1)}` is [1:3, -1] in
+ * Python. */
 #define DLB_ALL {0, 0, 1, 0}                                      /* : */
-#define DLB_AT(i) {(int64_t)(i), 0, 1, DLB_INDEX_AT}              /* i, which removes the dimension */
+#define DLB_AT(i) {(int64_t)(i), 0, 1, DLB_INDEX_AT}              /* i; removes the dimension */
 #define DLB_FROM(start) {(int64_t)(start), 0, 1, DLB_INDEX_START} /* start: */
 #define DLB_UNTIL(stop) {0, (int64_t)(stop), 1, DLB_INDEX_STOP}   /* :stop */
 #define DLB_RANGE(start, stop) DLB_RANGE_STEP(start, stop, 1)     /* start:stop */
 #define DLB_STEP(step) {0, 0, (int64_t)(step), 0}                 /* ::step */
-#define DLB_RANGE_STEP(a, b, step) {(int64_t)(a), (int64_t)(b), (int64_t)(step), DLB_INDEX_START | DLB_INDEX_STOP}
-#define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., as many whole dimensions as the other indices leave */
+#define DLB_RANGE_STEP(a, b, step) \
+  {(int64_t)(a), (int64_t)(b), (int64_t)(step), DLB_INDEX_START | DLB_INDEX_STOP}
+#define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., the dimensions that the others leave */
 #define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
 
-/* Takes a part of each dimension, by the rules of Python. Dimensions without an index are taken whole.
- * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called; `tensor` may be
- * released before. Threads: any, as long as no thread releases `tensor` during the call. On error: *out is NULL. */
-DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+/* Takes a part of each dimension, by the rules of Python. Dimensions without an index are taken
+ * whole.
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
+ * called; `tensor` may be released before. Threads: any, as long as no thread releases `tensor`
+ * during the call. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out,
+                                 const DLManagedTensorVersioned *tensor, int32_t count,
                                  const dlb_index *index, dlb_error *error);
 
-/* Takes the part with the given indexes in the first `count` dimensions, and removes these dimensions: x[i, j] in Python.
+/* Takes the part with the given indexes in the first `count` dimensions, and removes these
+ * dimensions: x[i, j] in Python.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
+                                 const DLManagedTensorVersioned *tensor, int32_t count,
                                  const int64_t *index, dlb_error *error);
 
-/* Puts the dimensions into another order: dimension k becomes what dimension order[k] was. `count` is the number of
- * dimensions, or 0 with `order` NULL, which reverses them.
+/* Puts the dimensions into another order: dimension k becomes what dimension order[k] was. `count`
+ * is the number of dimensions, or 0 with `order` NULL, which reverses them.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out,
+                                     const DLManagedTensorVersioned *tensor, int32_t count,
                                      const int32_t *order, dlb_error *error);
 
-/* Gives the tensor another shape, in which the row-major order of the elements is the same. One size may be -1: it follows
- * from the others. If only a copy can have the shape, the error is DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that
- * can be reshaped.
+/* Gives the tensor another shape, in which the row-major order of the elements is the same. One
+ * size may be -1: it follows from the others. If only a copy can have the shape, the error is
+ * DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that can be reshaped.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out,
+                                   const DLManagedTensorVersioned *tensor, int32_t ndim,
                                    const int64_t *shape, dlb_error *error);
 
-/* Repeats elements until the view has the shape. Dimensions are matched from the last one on; those of size 1 are repeated,
- * and missing ones are added. The view is READ_ONLY if two indexes lead to one element.
+/* Repeats elements until the view has the shape. Dimensions are matched from the last one on; those
+ * of size 1 are repeated, and missing ones are added. The view is READ_ONLY if two indexes lead to
+ * one element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
-                                     const int64_t *shape, dlb_error *error);
+DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out,
+                                        const DLManagedTensorVersioned *tensor, int32_t ndim,
+                                        const int64_t *shape, dlb_error *error);
 
 /* Reverses these dimensions, or all if `count` is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_flip(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+DLB_API int32_t dlb_tensor_flip(DLManagedTensorVersioned **out,
+                                const DLManagedTensorVersioned *tensor, int32_t count,
                                 const int32_t *axes, dlb_error *error);
 
 /* Inserts dimensions of size 1. `axes` are their numbers in the view.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_expand(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+DLB_API int32_t dlb_tensor_expand(DLManagedTensorVersioned **out,
+                                  const DLManagedTensorVersioned *tensor, int32_t count,
                                   const int32_t *axes, dlb_error *error);
 
 /* Removes these dimensions, which must have size 1, or all dimensions of size 1 if `count` is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
-DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
+                                   const DLManagedTensorVersioned *tensor, int32_t count,
                                    const int32_t *axes, dlb_error *error);
 
 /* ---- text -------------------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
  *
- * Data types and devices have the names that they have in Go and Python. Texts end with a NUL, which *out counts. These
- * functions are plain C. They do not enter the Go runtime, and work in a forked child.
+ * Data types and devices have the names that they have in Go and Python. Texts end with a NUL,
+ * which *out counts. These functions are plain C. They do not enter the Go runtime, and work in a
+ * forked child.
  */
 
-/* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes, or one of NumPy's type
- * strings, such as "<f4". Type strings of the other byte order are refused.
+/* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes,
+ * or one of NumPy's type strings, such as "<f4". Type strings of the other byte order are refused.
  * Ownership: `text` is borrowed. Lifetime: the call. Threads: any. On error: *out is zeroed. */
 DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);
 
-/* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has none.
- * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after DLB_ERROR_ROOM *out is the required
- * number of bytes, otherwise 0. */
-DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype, dlb_error *error);
+/* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has
+ * none.
+ * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after
+ * DLB_ERROR_ROOM *out is the required number of bytes, otherwise 0. */
+DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype,
+                                 dlb_error *error);
 
-/* Reads a device: "cpu", "cuda:1", or a number for a type without a name, "99:0". The names are those of dlpack.h in lower case
- * ("cuda_host"), and "tpu", "tpu_host" and "ascend" for the types 19 to 21, which are newer than dlpack.h. Without a colon device_id is 0.
+/* Reads a device: "cpu", "cuda:1", or a number for a type without a name, "99:0". The names are
+ * those of dlpack.h in lower case ("cuda_host"), and "tpu", "tpu_host" and "ascend" for the types
+ * 19 to 21, which are newer than dlpack.h. Without a colon device_id is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_parse. */
 DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error);
 
 /* Writes the name of a device: "cpu", "cuda:1".
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_format. */
-DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device, dlb_error *error);
-
-/* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3] on cpu [[1 2 3] [4 5 6]]".
- * The strides follow the shape if the tensor is not row-major, and ", read-only" follows the device if it is read-only. A float
- * is the shortest decimal that reads back as the same float64, or, for all narrower types, as the same float32; below 1e-4 and
- * from 1e6 on it has an exponent.
- * Of a tensor with more than 1000 elements, the first and last three of each dimension are written, and at most 1000 in all.
- * One without elements ends with "[]", whatever its shape. The elements are left out if the host cannot read the memory, or if
- * they are not single numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not depend on the locale.
- * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as long as no thread writes to
- * the tensor. On error: as dlb_dtype_format. */
-DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor,
+DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
+
+/* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3]
+ * on cpu [[1 2 3] [4 5 6]]". The strides follow the shape if the tensor is not row-major, and ",
+ * read-only" follows the device if it is read-only. A float is the shortest decimal that reads back
+ * as the same float64, or, for all narrower types, as the same float32; below 1e-4 and from 1e6 on
+ * it has an exponent. Of a tensor with more than 1000 elements, the first and last three of each
+ * dimension are written, and at most 1000 in all. One without elements ends with "[]", whatever its
+ * shape. The elements are left out if the host cannot read the memory, or if they are not single
+ * numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not depend on the
+ * locale.
+ * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
+ * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
+DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
+                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* ---- shared memory ------------------------------------------------------------------------------
  *
- * Library: libdlbridge_tensor. Linux 5.1 or later. On other systems dlb_shm_is_shared sets *out to 0, and the other functions
- * return DLB_ERROR_SYSTEM.
+ * Library: libdlbridge_tensor. Linux 5.1 or later. On other systems dlb_shm_is_shared sets *out to
+ * 0, and the other functions return DLB_ERROR_SYSTEM.
  *
- * These functions are plain C, and work in a forked child. They make tensors in segments, which are memory that several processes
- * map, and hand them to another process without a copy, whatever their size: through a connected Unix socket, or with a handle that
- * travels by any means on the same machine, within one network namespace. A segment is a file without a name (memfd_create): the
- * system frees it when no process has it any more, even if processes are killed. Each segment takes one descriptor in every process
- * that has it. A tensor in a segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and
- * dlbridge.shm of Python send and receive the same messages, and their handles have the same fields. In these functions, a thread
- * can be cancelled (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping behind.
+ * These functions are plain C, and work in a forked child. They make tensors in segments, which are
+ * memory that several processes map, and hand them to another process without a copy, whatever
+ * their size: through a connected Unix socket, or with a handle that travels by any means on the
+ * same machine, within one network namespace. A segment is a file without a name (memfd_create):
+ * the system frees it when no process has it any more, even if processes are killed. Each segment
+ * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any
+ * other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
+ * send and receive the same messages, and their handles have the same fields. In these functions, a
+ * thread can be cancelled (pthread_cancel) only while it waits for a socket, and leaves no
+ * descriptor and no mapping behind.
  *
- * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other processes may write to it. From then on, in
- * all processes, to hand over any tensor of it in the other way is DLB_ERROR_READONLY, before anything is sent. So messages and offers
- * that are under way always arrive as they were made. dlb_shm_copy makes a tensor in a segment of its own, for which nothing is decided.
- * A dlb_shm_send that has failed at the socket, or whose time was over, has decided as well; a dlb_shm_offer that has failed has not.
+ * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
+ * processes may write to it. From then on, in all processes, to hand over any tensor of it in the
+ * other way is DLB_ERROR_READONLY, before anything is sent. So messages and offers that are under
+ * way always arrive as they were made. dlb_shm_copy makes a tensor in a segment of its own, for
+ * which nothing is decided. A dlb_shm_send that has failed at the socket, or whose time was over,
+ * has decided as well; a dlb_shm_offer that has failed has not.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
 #define DLB_SHM_WRITABLE ((uint64_t)1)
 
 /* Allocates a row-major tensor of zeros in a new segment.
- * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also for a segment that is larger than
- * the memory of the machine (as its vm.overcommit_memory says); DLB_ERROR_SYSTEM if the process has too many descriptors, or may not
- * make so large a file (RLIMIT_FSIZE). */
-DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
-                              dlb_error *error);
+ * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also
+ * for a segment that is larger than the memory of the machine (as its vm.overcommit_memory says);
+ * DLB_ERROR_SYSTEM if the process has too many descriptors, or may not make so large a file
+ * (RLIMIT_FSIZE). */
+DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+                              const int64_t *shape, dlb_error *error);
 
 /* Copies a tensor into a new segment, row-major.
  * Ownership, Lifetime, Threads: as dlb_tensor_copy. On error: as dlb_shm_alloc. */
-DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
-
-/* Sets *out to 1 if all elements of a tensor lie in a segment, whichever library of the process has made it, and to 0 otherwise. For
- * memory that is not in a segment of this library the kernel is asked: that takes a system call, and a descriptor that the process
- * keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library the descriptors of the process are
- * searched, which takes about 2 microseconds for each that is open. Where the kernel cannot be asked, without /proc or a free descriptor,
- * only segments of this library are recognised. It is also 0 for a tensor without elements, for a broadcast with more
- * bytes than its segment, and for memory that dlb_shm_attach has mapped, whose object can become smaller.
- * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
-DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error);
-
-/* Returns a read-only tensor on the same memory, which is mapped once more without write permission: code that writes to this
- * mapping all the same ends the process (SIGSEGV). The memory must lie in a segment or in a file that was mapped with MAP_SHARED,
- * and the tensor must be one of this library (dlb_tensor_import).
- * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of *out is called. Threads: any. On
- * error: *out is NULL; DLB_ERROR_ARGUMENT for private memory, of which dlb_shm_copy makes a copy in a segment. */
-DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
-
-/* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is a connected Unix socket of the
- * type SOCK_STREAM, in blocking mode or not. If the other side does not read, the call waits at most `timeout_ms` milliseconds in all,
- * whatever timeouts the socket has; INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
- * and the receiver cannot write; older writable mappings, such as those of the sender, stay writable. The first hand-over of a segment
- * decides (see above).
- * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime: the call. Threads: any, one at
- * a time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another
- * family or type, and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its segment;
- * DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before, and with DLB_SHM_WRITABLE for one that is
- * read-only; nothing was sent then, and nothing was decided, unless another thread or process has decided for one of several segments
- * during the call; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and DLB_ERROR_MEMORY, close the
- * socket: a part of the message may have been sent. */
-DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
+DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                              dlb_error *error);
 
-/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. `fd` and `timeout_ms`
- * are those of dlb_shm_send: the whole message must have come when the time is over. A peer can send 253 descriptors with one
- * byte; they stay open until then, or until the message has come. The sizes and permissions in the message are checked against
- * those that the kernel reports. Files that another process can make smaller are not mapped but copied, up to `copy_unsealed` bytes in
- * all; a message that needs more is refused. Entries without a tensor become NULL.
- * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is released. Lifetime: until
- * their deleters are called. Threads: as dlb_shm_send. On error: all entries are NULL, no mapping and no descriptor remains, and
- * *out is 0; after DLB_ERROR_ROOM *out is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the
- * connection, also in the middle of a message; DLB_ERROR_SYSTEM, also when the time is over; DLB_ERROR_FORMAT as soon as the first
- * bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a message that is not as dlb_shm_send
- * writes it, and the first of them also as for dlb_shm_send; DLB_ERROR_MEMORY also if the segments of other processes would take more
- * than a quarter of the address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM, close the socket. */
-DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copy_unsealed,
-                             int64_t timeout_ms, dlb_error *error);
+/* Sets *out to 1 if all elements of a tensor lie in a segment, whichever library of the process has
+ * made it, and to 0 otherwise. For memory that is not in a segment of this library the kernel is
+ * asked: that takes a system call, and a descriptor that the process keeps (before Linux 6.11 some
+ * microseconds, and no descriptor). For a segment of another library the descriptors of the process
+ * are searched, which takes about 2 microseconds for each that is open. Where the kernel cannot be
+ * asked, without /proc or a free descriptor, only segments of this library are recognised. It is
+ * also 0 for a tensor without elements, for a broadcast with more bytes than its segment, and for
+ * memory that dlb_shm_attach has mapped, whose object can become smaller.
+ * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
+DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
+                                  dlb_error *error);
 
-/* What another process needs to fetch a segment. A program sends it as it is, or field by field: in Go and Python a handle is the
- * JSON object {"socket": ..., "token": ..., "offset": ..., "size": ..., "readonly": true}. */
+/* Returns a read-only tensor on the same memory, which is mapped once more without write
+ * permission: code that writes to this mapping all the same ends the process (SIGSEGV). The memory
+ * must lie in a segment or in a file that was mapped with MAP_SHARED, and the tensor must be one of
+ * this library (dlb_tensor_import).
+ * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of
+ * *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for private memory, of
+ * which dlb_shm_copy makes a copy in a segment. */
+DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
+                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is
+ * a connected Unix socket of the type SOCK_STREAM, in blocking mode or not. If the other side does
+ * not read, the call waits at most `timeout_ms` milliseconds in all, whatever timeouts the socket
+ * has; INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these
+ * segments writable any more, and the receiver cannot write; older writable mappings, such as those
+ * of the sender, stay writable. The first hand-over of a segment decides (see above).
+ * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime:
+ * the call. Threads: any, one at a time for each direction of a socket. On error:
+ * DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another family or type,
+ * and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its
+ * segment; DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before,
+ * and with DLB_SHM_WRITABLE for one that is read-only; nothing was sent then, and nothing was
+ * decided, unless another thread or process has decided for one of several segments during the
+ * call; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB
+ * can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and
+ * DLB_ERROR_MEMORY, close the socket: a part of the message may have been sent. */
+DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count,
+                             int64_t timeout_ms, uint64_t flags, dlb_error *error);
+
+/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to
+ * their number. `fd` and `timeout_ms` are those of dlb_shm_send: the whole message must have come
+ * when the time is over. A peer can send 253 descriptors with one byte; they stay open until then,
+ * or until the message has come. The sizes and permissions in the message are checked against those
+ * that the kernel reports. Files that another process can make smaller are not mapped but copied,
+ * up to `copy_unsealed` bytes in all; a message that needs more is refused. Entries without a
+ * tensor become NULL.
+ * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is
+ * released. Lifetime: until their deleters are called. Threads: as dlb_shm_send. On error: all
+ * entries are NULL, no mapping and no descriptor remains, and *out is 0; after DLB_ERROR_ROOM *out
+ * is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the connection, also
+ * in the middle of a message; DLB_ERROR_SYSTEM, also when the time is over; DLB_ERROR_FORMAT as
+ * soon as the first bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or
+ * _READONLY for a message that is not as dlb_shm_send writes it, and the first of them also as for
+ * dlb_shm_send; DLB_ERROR_MEMORY also if the segments of other processes would take more than a
+ * quarter of the address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM,
+ * close the socket. */
+DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room,
+                             int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
+                             dlb_error *error);
+
+/* What another process needs to fetch a segment. A program sends it as it is, or field by field: in
+ * Go and Python a handle is the JSON object {"socket": ..., "token": ..., "offset": ..., "size":
+ * ..., "readonly": true}. */
 typedef struct dlb_shm_handle {
   char socket[48];   /* a string: the name of an abstract Unix socket, without the leading NUL */
   char token[40];    /* a string of 32 hexadecimal digits, which works once */
   uint64_t offset;   /* of the element with all indices 0 in the segment, in bytes */
   uint64_t size;     /* of the segment, in bytes */
-  uint64_t readonly; /* 1: processes can map the segment only without write permission; 0: also writable */
+  uint64_t readonly; /* 1: the segment can be mapped only for reading; 0: also for writing */
 } dlb_shm_handle;
 
-/* Sets *out to a handle, with which a process of the same user, this one or another, can fetch the segment of a tensor once
- * (dlb_shm_fetch, or Go or Python), until `timeout_ms` milliseconds are over. `flags` is 0 or DLB_SHM_WRITABLE. Without
- * DLB_SHM_WRITABLE, no process can map the segment writable any more, as after dlb_shm_send. The data type, the shape and the
- * strides of the tensor travel by other means, like the handle. A thread, with all signals blocked, answers those who fetch as
- * long as something is offered. A forked child has none of its parent's offers.
- * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment. Lifetime: until the segment was fetched,
- * the time is over, or the process ends. Threads: any. On error: *out is zero; the codes of dlb_shm_send other than
- * DLB_ERROR_CLOSED; DLB_ERROR_LAYOUT also for a tensor without elements; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
-DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags,
-                              dlb_error *error);
+/* Sets *out to a handle, with which a process of the same user, this one or another, can fetch the
+ * segment of a tensor once (dlb_shm_fetch, or Go or Python), until `timeout_ms` milliseconds are
+ * over. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no process can map the segment
+ * writable any more, as after dlb_shm_send. The data type, the shape and the strides of the tensor
+ * travel by other means, like the handle. A thread, with all signals blocked, answers those who
+ * fetch as long as something is offered. A forked child has none of its parent's offers.
+ * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment.
+ * Lifetime: until the segment was fetched, the time is over, or the process ends. Threads: any. On
+ * error: *out is zero; the codes of dlb_shm_send other than DLB_ERROR_CLOSED; DLB_ERROR_LAYOUT also
+ * for a tensor without elements; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
+DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor,
+                              int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
-/* Returns a tensor in the segment of a handle, which dlb_shm_offer has made, or Go or Python, in another process or this one. `view`
- * describes it as in dlb_tensor_lend, but its data and byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which
- * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked twice: before
- * the segment is fetched against the size in the handle, which can be used again after an error of this check, and then against the
- * size that the kernel reports. `copy_unsealed` is the number of bytes that may be copied, as for dlb_shm_recv.
- * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
- * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
- * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
- * DLB_ERROR_SYSTEM for the socket of another user, also if the process has changed its user since it made the socket, without an answer
- * within `timeout_ms` milliseconds, and if the process may send no descriptor because too many of its user are under way (RLIMIT_NOFILE),
- * after which the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a description that is invalid or
- * does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
-DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
-                              uint64_t copy_unsealed, int64_t timeout_ms, dlb_error *error);
+/* Returns a tensor in the segment of a handle, which dlb_shm_offer has made, or Go or Python, in
+ * another process or this one. `view` describes it as in dlb_tensor_lend, but its data and
+ * byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which a handle with
+ * `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked
+ * twice: before the segment is fetched against the size in the handle, which can be used again
+ * after an error of this check, and then against the size that the kernel reports. `copy_unsealed`
+ * is the number of bytes that may be copied, as for dlb_shm_recv.
+ * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of
+ * *out is called. Threads: any. On error: *out is NULL, no mapping and no descriptor remains;
+ * DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended or is
+ * in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
+ * DLB_ERROR_SYSTEM for the socket of another user, also if the process has changed its user since
+ * it made the socket, without an answer within `timeout_ms` milliseconds, and if the process may
+ * send no descriptor because too many of its user are under way (RLIMIT_NOFILE), after which the
+ * handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
+ * description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
+DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle,
+                              const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
+                              int64_t timeout_ms, dlb_error *error);
 
-/* For dlb_shm_attach: the tensor lies in the object itself. If another process makes the object smaller, an access to the part that
- * is gone ends this process (SIGBUS). */
+/* For dlb_shm_attach: the tensor lies in the object itself. If another process makes the object
+ * smaller, an access to the part that is gone ends this process (SIGBUS). */
 #define DLB_SHM_TRUST_PEER ((uint64_t)1)
 
-/* Returns a tensor in a shared memory object of POSIX, which another program has made under this name with shm_open, as
- * multiprocessing.shared_memory of Python does. Its elements are copied, because such an object can become smaller at any time; with
- * DLB_SHM_TRUST_PEER in `options` they are not, and the tensor is writable unless `flags` say otherwise. `directory` is the only one
- * in which the name is looked up: "/dev/shm" for objects of shm_open; links are not followed. `view` describes the tensor as in
- * dlb_tensor_lend, but its data is ignored, and its byte_offset is the number of bytes from the beginning of the object to the
- * element with all indices 0. `flags` are the same as for dlb_shm_fetch. The library never removes the object: that is left to the
- * program that has made it, which may remove the name as soon as this call has returned.
- * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any.
- * On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is empty or contains a slash, and for something other than a regular
- * file; DLB_ERROR_SYSTEM if it cannot be opened, also for a link; the codes of dlb_shm_fetch for a description that is invalid or
- * does not fit. */
-DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view,
-                               uint64_t flags, uint64_t options, dlb_error *error);
+/* Returns a tensor in a shared memory object of POSIX, which another program has made under this
+ * name with shm_open, as multiprocessing.shared_memory of Python does. Its elements are copied,
+ * because such an object can become smaller at any time; with DLB_SHM_TRUST_PEER in `options` they
+ * are not, and the tensor is writable unless `flags` say otherwise. `directory` is the only one in
+ * which the name is looked up: "/dev/shm" for objects of shm_open; links are not followed. `view`
+ * describes the tensor as in dlb_tensor_lend, but its data is ignored, and its byte_offset is the
+ * number of bytes from the beginning of the object to the element with all indices 0. `flags` are
+ * the same as for dlb_shm_fetch. The library never removes the object: that is left to the program
+ * that has made it, which may remove the name as soon as this call has returned.
+ * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter
+ * of *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is
+ * empty or contains a slash, and for something other than a regular file; DLB_ERROR_SYSTEM if it
+ * cannot be opened, also for a link; the codes of dlb_shm_fetch for a description that is invalid
+ * or does not fit. */
+DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory,
+                               const char *name, const DLTensor *view, uint64_t flags,
+                               uint64_t options, dlb_error *error);
 
 /* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
  *
  * Library: libdlbridge.
  *
- * The functions that decode and encode need Go: in a forked child they return DLB_ERROR_FORKED. All others are plain C
- * and work there too.
+ * The functions that decode and encode need Go: in a forked child they return DLB_ERROR_FORKED. All
+ * others are plain C and work there too.
  */
 
-/* Bytes, and a function that gives them back: release(ctx), which the owner of the frame calls once. If the library has taken the
- * frame over, the library calls it, on any thread, when it no longer needs the bytes. If the library has returned the frame, the
- * caller calls it, or passes the frame on. With `release` NULL nothing is called, and the bytes must stay valid until everything
+/* Bytes, and a function that gives them back: release(ctx), which the owner of the frame calls
+ * once. If the library has taken the frame over, the library calls it, on any thread, when it no
+ * longer needs the bytes. If the library has returned the frame, the caller calls it, or passes the
+ * frame on. With `release` NULL nothing is called, and the bytes must stay valid until everything
  * that was made of the frame is released. */
 typedef struct dlb_frame {
   const void *data;
@@ -483,7 +565,8 @@ typedef struct dlb_frame {
 /* Tensors on the frame may be written to. Without this flag they are READ_ONLY. */
 #define DLB_FRAME_WRITABLE ((uint64_t)1)
 
-/* A message: level, form, label, header, payload parts, and the tensors that the label describes. */
+/* A message: level, form, label, header, payload parts, and the tensors that the label
+ * describes. */
 typedef struct dlb_message dlb_message;
 
 /* The fixed-size fields of a message, from its prefix header and coordinate header. */
@@ -502,43 +585,53 @@ typedef struct dlb_bytes {
 } dlb_bytes;
 
 /* Options of dlb_message_decode, dlb_message_decode_packed and dlb_message_decode_next. */
-#define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
-#define DLB_DECODE_JOIN ((uint64_t)2)         /* copy each tensor that lies in several parts into new memory */
+#define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: no tensors */
+#define DLB_DECODE_JOIN ((uint64_t)2)         /* copy tensors that lie in several parts */
 
-/* An option of every function that decodes: the most memory, in bytes, that a call may take beside the frames. A call that would
- * take more fails with DLB_ERROR_FORMAT before it allocates the memory. 0 stands for the default of the format, and a limit of more
- * than 2^47 - 1 for that number, which no process has. The argument is evaluated more than once.
- * A message counts as 128 bytes for each frame, 48 times the size of the prefix if its label is decoded, and what its tensors in
- * several parts take (dlb_message_decode). The functions that decode values say how these count. */
-#define DLB_LIMIT(bytes) (((uint64_t)(bytes) >> 47 != 0 ? ((uint64_t)1 << 47) - 1 : (uint64_t)(bytes)) << 16)
+/* An option of every function that decodes: the most memory, in bytes, that a call may take beside
+ * the frames. A call that would take more fails with DLB_ERROR_FORMAT before it allocates the
+ * memory. 0 stands for the default of the format, and a limit of more than 2^47 - 1 for that
+ * number, which no process has. The argument is evaluated more than once. A message counts as 128
+ * bytes for each frame, 48 times the size of the prefix if its label is decoded, and what its
+ * tensors in several parts take (dlb_message_decode). The functions that decode values say how
+ * these count. */
+#define DLB_LIMIT(bytes) \
+  (((uint64_t)(bytes) >> 47 != 0 ? ((uint64_t)1 << 47) - 1 : (uint64_t)(bytes)) << 16)
 
-/* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
- * alias the frames. A tensor that lies in several parts (dlb_message_fields.spread) becomes one tensor for each of its
- * pieces, in the order of the parts, so that the message has more tensors than the label. With DLB_DECODE_JOIN it becomes
- * one row-major tensor in new writable memory, aligned to 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a
- * message may take 64 MiB plus four times the size of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN the same
- * holds for the pieces, each of which counts as 1600 bytes and 64 for each dimension. With DLB_LIMIT, only that limit holds.
- * Ownership: on success the message, and the tensors made from it, own the frames; each frame is released once, when
- * none of them needs it. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed; tensors
- * made from it stay valid. Threads: any. On error: *out is NULL and no frame is released. */
+/* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the
+ * parts and tensors alias the frames. A tensor that lies in several parts
+ * (dlb_message_fields.spread) becomes one tensor for each of its pieces, in the order of the parts,
+ * so that the message has more tensors than the label. With DLB_DECODE_JOIN it becomes one
+ * row-major tensor in new writable memory, aligned to 256 bytes, with
+ * DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a message may take 64 MiB plus four times the size
+ * of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN the same holds for the pieces,
+ * each of which counts as 1600 bytes and 64 for each dimension. With DLB_LIMIT, only that limit
+ * holds.
+ * Ownership: on success the message, and the tensors made from it, own the frames; each frame is
+ * released once, when none of them needs it. The caller owns *out and frees it with
+ * dlb_message_free. Lifetime: until it is freed; tensors made from it stay valid. Threads: any. On
+ * error: *out is NULL and no frame is released. */
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
-/* Decodes a message in the packed form, which is one frame. Another message behind it is DLB_ERROR_FORMAT:
- * dlb_message_decode_next reads several.
+/* Decodes a message in the packed form, which is one frame. Another message behind it is
+ * DLB_ERROR_FORMAT: dlb_message_decode_next reads several.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
-DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
-                                   dlb_error *error);
+DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed,
+                                          uint64_t options, dlb_error *error);
 
-/* Decodes the message at `offset` of a frame that has messages in the packed form, one after another, and sets *next to
- * the offset for the next call. At the end of the frame *out is NULL and *next the size of the frame. The packed form does not
- * say where a message ends: a frame in it that begins as a prefix header does, with ZIO and a digit from 0 to 8, is the
- * prefix header of the next message, unless it is one of the first two of its message. The limit applies to each call separately.
- * Ownership: on success the message, and the tensors made from it, own the frame, which is released once, when none of them needs
- * it; at the end of the frame it is released at once. The caller owns *out. Lifetime, Threads: as dlb_message_decode. On error:
- * *out is NULL, *next is 0, and the frame is not released. */
-DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed, size_t offset,
-                                        uint64_t options, dlb_error *error);
+/* Decodes the message at `offset` of a frame that has messages in the packed form, one after
+ * another, and sets *next to the offset for the next call. At the end of the frame *out is NULL and
+ * *next the size of the frame. The packed form does not say where a message ends: a frame in it
+ * that begins as a prefix header does, with ZIO and a digit from 0 to 8, is the prefix header of
+ * the next message, unless it is one of the first two of its message. The limit applies to each
+ * call separately.
+ * Ownership: on success the message, and the tensors made from it, own the frame, which is released
+ * once, when none of them needs it; at the end of the frame it is released at once. The caller owns
+ * *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is 0, and the frame
+ * is not released. */
+DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed,
+                                        size_t offset, uint64_t options, dlb_error *error);
 
 /* A tensor to be encoded, and its metadata. */
 typedef struct dlb_message_tensor {
@@ -552,40 +645,49 @@ typedef struct dlb_message_fields {
   dlb_header header;    /* a form of four zeros stands for "TENS" */
   dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
   dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
-  uint64_t spread;      /* the most bytes of a payload part: a larger tensor is cut into several parts; 0 for no limit */
+  uint64_t spread;      /* the most bytes of a payload part, for which a larger tensor is cut into
+                           several; 0 for no limit */
   uint64_t reserved[3]; /* 0 */
 } dlb_message_fields;
 
-/* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is not copied: its memory
- * becomes the payload part, or several with fields->spread. Any other tensor is copied into a compact part;
- * dlb_message_copied reports which were. fields->spread cuts a tensor along its slowest dimension; a part has at least one
- * index of this dimension, even if that takes more bytes. Only dlbridge knows the attribute `parts` of a tensor in several
- * parts; other readers find its first part too small, if they compare sizes. `fields` may be NULL.
- * Ownership: on success the message takes every tensor over; a tensor that is passed twice is refused. The caller owns
- * *out and frees it with dlb_message_free. Lifetime: until it is freed; frames taken from it stay valid. Threads: any,
- * On error: *out is NULL and the caller still owns all tensors. */
+/* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is
+ * not copied: its memory becomes the payload part, or several with fields->spread. Any other tensor
+ * is copied into a compact part; dlb_message_copied reports which were. fields->spread cuts a
+ * tensor along its slowest dimension; a part has at least one index of this dimension, even if that
+ * takes more bytes. Only dlbridge knows the attribute `parts` of a tensor in several parts; other
+ * readers find its first part too small, if they compare sizes. `fields` may be NULL.
+ * Ownership: on success the message takes every tensor over; a tensor that is passed twice is
+ * refused. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed;
+ * frames taken from it stay valid. Threads: any, On error: *out is NULL and the caller still owns
+ * all tensors. */
 DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
-                                   const dlb_message_tensor *tensors, size_t count, dlb_error *error);
+                                   const dlb_message_tensor *tensors, size_t count,
+                                   dlb_error *error);
 
-/* Encodes a message from its fields and payload parts, which are not copied. The label may be any bytes.
- * Ownership: on success the message takes the parts over. The caller owns *out and frees it with dlb_message_free.
- * Lifetime: until it is freed. Threads: any. On error: *out is NULL and no part is
- * released. */
-DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
-                                 const dlb_frame *parts, size_t count, dlb_error *error);
+/* Encodes a message from its fields and payload parts, which are not copied. The label may be any
+ * bytes.
+ * Ownership: on success the message takes the parts over. The caller owns *out and frees it with
+ * dlb_message_free. Lifetime: until it is freed. Threads: any. On error: *out is NULL and no part
+ * is released. */
+DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header,
+                                         dlb_bytes label, const dlb_frame *parts, size_t count,
+                                         dlb_error *error);
 
 /* Sets *out to the level, form, origin, granule and seqno of a message.
  * Ownership: *out is a copy. Lifetime: none. Threads: any. On error: *out is zeroed. */
 DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error);
 
 /* Sets *out to the bytes of the label.
- * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
+ * *out is empty. */
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* Sets *out to TENS.metadata as JSON text. For a decoded message `data` is NULL if there is none, or if the label was not
- * decoded. For a message of dlb_message_encode the text is the one that was passed, or {}. For a message of
- * dlb_message_encode_parts `data` is NULL, because its label is not read.
- * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+/* Sets *out to TENS.metadata as JSON text. For a decoded message `data` is NULL if there is none,
+ * or if the label was not decoded. For a message of dlb_message_encode the text is the one that was
+ * passed, or {}. For a message of dlb_message_encode_parts `data` is NULL, because its label is not
+ * read.
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
+ * *out is empty. */
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
 /* Returns the number of payload parts.
@@ -597,27 +699,29 @@ DLB_API size_t dlb_message_part_count(const dlb_message *message);
 DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 
 /* Returns a one-dimensional uint8 tensor on payload part `index`.
- * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
- * after dlb_message_free. Threads: any. On error: *out is NULL. */
-DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
-                                 dlb_error *error);
+ * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
+ * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message,
+                                 size_t index, dlb_error *error);
 
-/* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. A tensor of a packing other than
- * "dense", such as a compressed one, cannot be read: for this tensor the function fails with DLB_ERROR_FORMAT, and the bytes of
- * dlb_message_label name the packing. Parts of a message in the packed form lie at any address, and so do the elements: C
- * can read them as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
- * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
- * after dlb_message_free. Threads: any. On error: *out is NULL. */
+/* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. A
+ * tensor of a packing other than "dense", such as a compressed one, cannot be read: for this tensor
+ * the function fails with DLB_ERROR_FORMAT, and the bytes of dlb_message_label name the packing.
+ * Parts of a message in the packed form lie at any address, and so do the elements: C can read them
+ * as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
+ * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
+ * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                                       size_t index, dlb_error *error);
 
 /* Sets *out to the metadata of tensor `index` as JSON text. `data` is NULL if it has none.
- * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
-DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
-                                            dlb_error *error);
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
+ * *out is empty. */
+DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message,
+                                            size_t index, dlb_error *error);
 
-/* Returns the index of the payload part that tensor `index` is in, or of the first of several. It is 0 for a tensor that
- * cannot be read.
+/* Returns the index of the payload part that tensor `index` is in, or of the first of several. It
+ * is 0 for a tensor that cannot be read.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 
@@ -630,134 +734,154 @@ DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
 DLB_API size_t dlb_message_frame_count(const dlb_message *message);
 
 /* Returns frame `index`, ready to be sent. Payloads are not copied.
- * Ownership: the caller owns *out and calls out->release(out->ctx) once, unless it passes the frame to a function that
- * takes it over. Lifetime: until it is released, also after dlb_message_free. Threads: any, also for release.
- * On error: *out is zeroed. */
+ * Ownership: the caller owns *out and calls out->release(out->ctx) once, unless it passes the frame
+ * to a function that takes it over. Lifetime: until it is released, also after dlb_message_free.
+ * Threads: any, also for release. On error: *out is zeroed. */
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
-/* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be that of dlb_message_frame_count.
- * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its own release function.
- * Lifetime, Threads: as dlb_message_frame. On error: all of them are zeroed. */
-DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message, dlb_error *error);
+/* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be that of
+ * dlb_message_frame_count.
+ * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its
+ * own release function. Lifetime, Threads: as dlb_message_frame. On error: all of them are
+ * zeroed. */
+DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message,
+                                   dlb_error *error);
 
-/* Releases `count` frames, whether the library or the program has made them, and zeroes them. A frame without a release
- * function is only zeroed. NULL is allowed.
- * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any. On error: a frame of this
- * library that was released or taken over before is counted in double_deletes. */
+/* Releases `count` frames, whether the library or the program has made them, and zeroes them. A
+ * frame without a release function is only zeroed. NULL is allowed.
+ * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any.
+ * On error: a frame of this library that was released or taken over before is counted in
+ * double_deletes. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
-/* Encodes a message in the packed form: all frames in one block of new memory. A part that begins as a prefix header does
- * (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader would take it for the next message; separate frames can
- * carry it.
+/* Encodes a message in the packed form: all frames in one block of new memory. A part that begins
+ * as a prefix header does (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader
+ * would take it for the next message; separate frames can carry it.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
-DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error);
+DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message,
+                                          dlb_error *error);
 
 /* Frees a message. Tensors and frames made from it stay valid. NULL is allowed.
- * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads: any.
- * On error: any other address, and that of a message that was freed before, is ignored. */
+ * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads:
+ * any. On error: any other address, and that of a message that was freed before, is ignored. */
 DLB_API void dlb_message_free(dlb_message *message);
 
 /* ---- values: the tensors of formats with one tensor or elements in a message ------------------
  *
  * Library: libdlbridge.
  *
- * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded tensor aliases the
- * frame if its elements lie there aligned and in the form that they have in memory. Otherwise it is a copy.
+ * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded
+ * tensor aliases the frame if its elements lie there aligned and in the form that they have in
+ * memory. Otherwise it is a copy.
  *
  * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
  */
 
-/* A tensor of a type that DLPack lacks. A program that encodes elements fills in the structure itself. */
+/* A tensor of a type that DLPack lacks. A program that encodes elements fills in the structure
+ * itself. */
 typedef struct dlb_elements {
   dlb_bytes type;           /* the name in the format: "string", "image", "qint8" */
   int32_t ndim;
   const int64_t *shape;
   size_t count;             /* of elements: the product of the shape */
   const dlb_bytes *values;  /* the bytes of each element, in row-major order */
-  const dlb_bytes *formats; /* of images, audio and video ("png", "mp3"); NULL for all other types */
+  const dlb_bytes *formats; /* of images, audio and video ("png", "mp3"); else NULL */
   uint64_t reserved[4];     /* 0 */
 } dlb_elements;
 
 /* Frees decoded elements, and their share of the frame. NULL is allowed.
- * Ownership: the caller's ownership ends. Lifetime: the elements and their values must not be used again. Threads: any.
- * On error: any other address, and that of elements that were freed before, is ignored. */
+ * Ownership: the caller's ownership ends. Lifetime: the elements and their values must not be used
+ * again. Threads: any. On error: any other address, and that of elements that were freed before, is
+ * ignored. */
 DLB_API void dlb_elements_free(dlb_elements *elements);
 
-/* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode. Decoders set size and
- * copied; encoders ignore them. */
+/* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode.
+ * Decoders set size and copied; encoders ignore them. */
 typedef struct dlb_value {
-  DLManagedTensorVersioned *tensor; /* of a decoded value: the caller releases it with dlb_tensor_release */
-  dlb_elements *elements;           /* of a decoded value: the caller frees them with dlb_elements_free */
+  DLManagedTensorVersioned *tensor; /* decoded: the caller releases it with dlb_tensor_release */
+  dlb_elements *elements;           /* decoded: the caller frees them with dlb_elements_free */
   size_t size;                      /* the number of bytes of the value in the frame */
   int32_t copied;                   /* the tensor is a copy, and has the flag IS_COPIED */
   uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
-/* The dialects of Decthings, which encode types of variable size (strings, binaries and media) differently. The bytes
- * do not show the dialect. Numbers and booleans are the same in all dialects. */
+/* The dialects of Decthings, which encode types of variable size (strings, binaries and media)
+ * differently. The bytes do not show the dialect. Numbers and booleans are the same in all
+ * dialects. */
 #define DLB_DECTHINGS_DOC ((uint64_t)0)   /* the published document */
-#define DLB_DECTHINGS_PY004 ((uint64_t)1) /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
-#define DLB_DECTHINGS_RS015 ((uint64_t)2) /* the Rust crate from 0.1.4 */
+#define DLB_DECTHINGS_PY004 ((uint64_t)1) /* Python client up to 0.0.4, Rust crate up to 0.1.3 */
+#define DLB_DECTHINGS_RS015 ((uint64_t)2) /* Rust crate from 0.1.4 */
 
-/* Decodes a frame that holds one tensor of Decthings, and nothing else. The options are a dialect, and DLB_LIMIT, which counts
- * the copy of a tensor whose elements are not aligned, 16 bytes for each element of dlb_elements or 32 with formats, and 8 for
- * each dimension. Without DLB_LIMIT, a call takes at most 32 times the size of the frame.
- * Ownership: on success the value owns the frame, which is released once, when the value no longer needs it; the caller
- * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out
- * is zeroed and the frame is not released. */
+/* Decodes a frame that holds one tensor of Decthings, and nothing else. The options are a dialect,
+ * and DLB_LIMIT, which counts the copy of a tensor whose elements are not aligned, 16 bytes for
+ * each element of dlb_elements or 32 with formats, and 8 for each dimension. Without DLB_LIMIT, a
+ * call takes at most 32 times the size of the frame.
+ * Ownership: on success the value owns the frame, which is released once, when the value no longer
+ * needs it; the caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free,
+ * is called. Threads: any. On error: *out is zeroed and the frame is not released. */
 DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
 
-/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values, and sets *next to the offset for
- * the next call, which is the size of the frame after the last tensor. A call may decode fewer than `count`, but decodes at least
- * one unless the frame ends at `offset`. The values after the last one are zeroed. A tensor that is malformed, or that exceeds
- * what is left of the limit of the call, ends the batch, and the next call begins with it. If it is the first, the call fails.
- * Ownership: on success the values own the frame, which is released once, when none of them needs it; the caller owns
- * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values and *next are zeroed and the frame is not
- * released. */
-DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next, const dlb_frame *frame,
-                                      size_t offset, uint64_t options, dlb_error *error);
+/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values, and
+ * sets *next to the offset for the next call, which is the size of the frame after the last tensor.
+ * A call may decode fewer than `count`, but decodes at least one unless the frame ends at `offset`.
+ * The values after the last one are zeroed. A tensor that is malformed, or that exceeds what is
+ * left of the limit of the call, ends the batch, and the next call begins with it. If it is the
+ * first, the call fails.
+ * Ownership: on success the values own the frame, which is released once, when none of them needs
+ * it; the caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values
+ * and *next are zeroed and the frame is not released. */
+DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next,
+                                           const dlb_frame *frame, size_t offset, uint64_t options,
+                                           dlb_error *error);
 
-/* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to the number of bytes.
- * `data` NULL and `room` 0 return only that number. The elements of a tensor are at the end of the encoding; a program
- * that places the encoding so that they are aligned can decode them without a copy. The memory of a tensor may overlap
- * the buffer; that of elements must not.
- * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no thread writes to the
- * tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes, and the buffer is unchanged; after any
- * other error *out is 0, and the contents of the buffer are undefined. */
+/* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to
+ * the number of bytes. `data` NULL and `room` 0 return only that number. The elements of a tensor
+ * are at the end of the encoding; a program that places the encoding so that they are aligned can
+ * decode them without a copy. The memory of a tensor may overlap the buffer; that of elements must
+ * not.
+ * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no
+ * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,
+ * and the buffer is unchanged; after any other error *out is 0, and the contents of the buffer are
+ * undefined. */
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                      uint64_t dialect, dlb_error *error);
 
-/* Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Returns DLB_OK,
- * DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
- * Ownership: the arguments are borrowed. Lifetime: the call. Threads: any. On error: the message names the rule. */
+/* Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value.
+ * Returns DLB_OK, DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
+ * Ownership: the arguments are borrowed. Lifetime: the call. Threads: any. On error: the message
+ * names the rule. */
 DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
 
-/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it accepts what TensorFlow's C++ accepts: it ignores
- * values after the last element and the content of a tensor without elements, truncates integers that are out of range
- * to their low bits, and uses the given dimensions of a shape whose rank is marked as unknown. */
+/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it accepts what TensorFlow's C++
+ * accepts: it ignores values after the last element and the content of a tensor without elements,
+ * truncates integers that are out of range to their low bits, and uses the given dimensions of a
+ * shape whose rank is marked as unknown. */
 #define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
 
-/* Decodes a frame that holds a TensorProto. DLB_LIMIT applies to a tensor that omits values because they repeat the last one; by
- * default it is 64 MiB. It counts the elements of a tensor with their size, those of dlb_elements with 24 bytes each, and
- * quantised numbers with 24 bytes and their own; the bytes of strings, resources and variants are in the frame and do not count.
- * A tensor that omits no values takes at most 32 times the size of the frame, and has no limit.
+/* Decodes a frame that holds a TensorProto. DLB_LIMIT applies to a tensor that omits values because
+ * they repeat the last one; by default it is 64 MiB. It counts the elements of a tensor with their
+ * size, those of dlb_elements with 24 bytes each, and quantised numbers with 24 bytes and their
+ * own; the bytes of strings, resources and variants are in the frame and do not count. A tensor
+ * that omits no values takes at most 32 times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
 
-/* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in tensor_content, and all others
- * in the field of their type. FIELDS and CONTENT exclude each other. */
+/* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in
+ * tensor_content, and all others in the field of their type. FIELDS and CONTENT exclude each
+ * other. */
 #define DLB_TENSORFLOW_FIELDS ((uint64_t)1)  /* use the field of the type, as AsProtoField does */
 #define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* use tensor_content, as AsProtoTensorContent does */
-#define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* place the elements at a multiple of 64 bytes from `data` */
+#define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* elements at a multiple of 64 bytes from `data` */
 
-/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`. `out`, `data` and
- * `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if several elements share a byte, a tensor is
- * copied for the duration of the call, even if only the size is requested. A TensorProto of more than 2^31 - 1 bytes is
- * DLB_ERROR_OVERFLOW, because no reader of protocol buffers accepts it.
+/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`.
+ * `out`, `data` and `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if
+ * several elements share a byte, a tensor is copied for the duration of the call, even if only the
+ * size is requested. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no
+ * reader of protocol buffers accepts it.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);
@@ -767,20 +891,22 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  * Library: libdlbridge_tensor.
  */
 
-/* The numbers of live objects in this process. A forked child counts only those that C has made. Later versions add
- * counters. */
+/* The numbers of live objects in this process. A forked child counts only those that C has made.
+ * Later versions add counters. */
 typedef struct dlb_counters {
-  int64_t exports;         /* tensors and frames that the library has returned, not yet released; those that a message or
-                              another tensor has taken over count as long as their memory is in use */
-  int64_t imports;         /* tensors and frames that were taken over, and memory that was lent, not yet given back */
+  int64_t exports;         /* tensors and frames that the library has returned, not yet released;
+                              those that a message or another tensor has taken over count as long
+                              as their memory is in use */
+  int64_t imports;         /* tensors and frames that were taken over, and memory that was lent, not
+                              yet given back */
   int64_t messages;        /* not yet freed */
   uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
   int64_t elements;        /* decoded, not yet freed */
   int64_t pinned_bytes;    /* of Go's memory that exports keep pinned; 0 in a forked child */
 } dlb_counters;
 
-/* Reads the counters. `size` must be sizeof(dlb_counters); no more than these bytes are written. Counters that this
- * library does not have are set to 0.
+/* Reads the counters. `size` must be sizeof(dlb_counters); no more than these bytes are written.
+ * Counters that this library does not have are set to 0.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is ignored. */
 DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
 
@@ -788,40 +914,45 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Library: libdlbridge_tensor.
  *
- * For each tensor, frame, message and elements object that a function of this header returns, the ledger records where the
- * program has made it. It is off unless the environment variable DLBRIDGE_LEDGER has a value other than 0, or the program
- * calls dlb_ledger_set.
- * With the variable set, the library prints the objects that are still live to stderr when the process ends by exit or a
- * return from main, after all functions of atexit; if there are none, it prints nothing. For each object it prints the
- * kind, the address, the size in bytes, and the calls that made it:
+ * For each tensor, frame, message and elements object that a function of this header returns, the
+ * ledger records where the program has made it. It is off unless the environment variable
+ * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. With the variable
+ * set, the library prints the objects that are still live to stderr when the process ends by exit
+ * or a return from main, after all functions of atexit; if there are none, it prints nothing. For
+ * each object it prints the kind, the address, the size in bytes, and the calls that made it:
  *
  *   dlbridge: process 4711 has 1 live object
  *   dlbridge: tensor at 0x55d0c8e3a2c0, 24 bytes, made by
  *       dlb_tensor_alloc (/usr/local/lib/libdlbridge_tensor.so.0+0x91f3)
  *       ./program+0x11c4
  *
- * A function has its name if the program was linked with -rdynamic; otherwise `addr2line -f -e ./program 0x11c4` prints
- * its name and line. An object of the ledger may belong to another one: a message keeps the tensors that it has taken
- * over. A forked child inherits the records with the objects. What a Go program makes by package dlpack is in the
- * ledger of that package (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.
+ * A function has its name if the program was linked with -rdynamic; otherwise `addr2line -f -e
+ * ./program 0x11c4` prints its name and line. An object of the ledger may belong to another one: a
+ * message keeps the tensors that it has taken over. A forked child inherits the records with the
+ * objects. What a Go program makes by package dlpack is in the ledger of that package
+ * (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.
  *
- * While the ledger is on, each object takes microseconds more. These functions are plain C, and work in a forked child.
+ * While the ledger is on, each object takes microseconds more. These functions are plain C, and
+ * work in a forked child.
  *
- * Valgrind and LeakSanitizer find leaks too. `make install` installs suppressions with which valgrind does not report the
- * Go runtime: valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a process
- * with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0; it shows the program's own calls if
- * ASAN_OPTIONS has fast_unwind_on_malloc=0. Memory that the library keeps to use again is "still reachable" to valgrind, and no
- * leak; its warnings about debug information and client stacks come from Go and mean nothing.
+ * Valgrind and LeakSanitizer find leaks too. `make install` installs suppressions with which
+ * valgrind does not report the Go runtime: valgrind --leak-check=full
+ * --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a process with leaks
+ * before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0; it shows the program's own
+ * calls if ASAN_OPTIONS has fast_unwind_on_malloc=0. Memory that the library keeps to use again is
+ * "still reachable" to valgrind, and no leak; its warnings about debug information and client
+ * stacks come from Go and mean nothing.
  */
 
-/* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops its records. Objects that are
- * made while it is off are not recorded later.
+/* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops
+ * its records. Objects that are made while it is off are not recorded later.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
 DLB_API int32_t dlb_ledger_set(int32_t on);
 
-/* Writes the live objects to the file descriptor `fd`, such as 2 for stderr, and sets *out to their number.
- * Ownership: the caller keeps `fd`. Lifetime: none. Threads: any. On error: *out is 0; DLB_ERROR_ARGUMENT if the ledger
- * is off or `fd` cannot be written to. */
+/* Writes the live objects to the file descriptor `fd`, such as 2 for stderr, and sets *out to their
+ * number.
+ * Ownership: the caller keeps `fd`. Lifetime: none. Threads: any. On error: *out is 0;
+ * DLB_ERROR_ARGUMENT if the ledger is off or `fd` cannot be written to. */
 DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
 
 #ifdef __cplusplus
@@ -830,57 +961,67 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
 
 /* ---- further rules ----------------------------------------------------------------------------
  *
- * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and descriptions. Memory that a
- * pointer refers to must be readable and as long as its size or count says; an address without memory behind it may
- * end the process. The description of a tensor must not change while the tensor is in use. If memory that grows with
- * the input cannot be allocated, the function returns DLB_ERROR_MEMORY. The Go runtime in the library also reserves
- * address space of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them, it ends the
- * process.
+ * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and
+ * descriptions. Memory that a pointer refers to must be readable and as long as its size or count
+ * says; an address without memory behind it may end the process. The description of a tensor must
+ * not change while the tensor is in use. If memory that grows with the input cannot be allocated,
+ * the function returns DLB_ERROR_MEMORY. The Go runtime in the library also reserves address space
+ * of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them, it
+ * ends the process.
  *
- * Released objects. The library recognises the messages, elements, tensors and frames that it has made. If an object
- * was released, or a function has taken it over, then passing it to a function returns DLB_ERROR_ARGUMENT, and
- * releasing it again has no effect. An object that was taken over stays valid until its new owner releases it. A frame
- * is recognised by its release and ctx, and so is a copy of the struct. A copy of the struct of a tensor may be read,
- * but must not be taken over. The place of a released object is reused after at least 64 other objects of the same
- * kind; an old address then refers to the new object. A tensor's place may also be reused for a tensor of the other
- * form (legacy or versioned); the old address must not be used then.
+ * Released objects. The library recognises the messages, elements, tensors and frames that it has
+ * made. If an object was released, or a function has taken it over, then passing it to a function
+ * returns DLB_ERROR_ARGUMENT, and releasing it again has no effect. An object that was taken over
+ * stays valid until its new owner releases it. A frame is recognised by its release and ctx, and so
+ * is a copy of the struct. A copy of the struct of a tensor may be read, but must not be taken
+ * over. The place of a released object is reused after at least 64 other objects of the same kind;
+ * an old address then refers to the new object. A tensor's place may also be reused for a tensor of
+ * the other form (legacy or versioned); the old address must not be used then.
  *
- * Objects of others are not recognised: tensors with another deleter, and frames with a release function of the caller.
- * Such an object must not be passed after it was released or taken over, and not twice to one call. Only
- * dlb_message_encode detects a tensor that is passed twice.
+ * Objects of others are not recognised: tensors with another deleter, and frames with a release
+ * function of the caller. Such an object must not be passed after it was released or taken over,
+ * and not twice to one call. Only dlb_message_encode detects a tensor that is passed twice.
  *
- * Structures. A program that was compiled with one version of this header works with every later library of the same
- * major version. It also works with an earlier library of that major version if it uses nothing newer. Each structure
- * that programs allocate follows one of three rules:
+ * Structures. A program that was compiled with one version of this header works with every later
+ * library of the same major version. It also works with an earlier library of that major version if
+ * it uses nothing newer. Each structure that programs allocate follows one of three rules:
  *
- * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements and dlb_value end with reserved words. A new field
- *   replaces the first reserved word, and its value 0 keeps the behaviour of this version. The size of the structure,
- *   and so the stride of arrays, never changes. A program must set the reserved words to 0 by initialising the
- *   structure with `= {0}` (`= {}` in C++) or with designated initialisers. A reserved word other than 0 is
- *   DLB_ERROR_ARGUMENT: the structure was not initialised, or the program uses a field that this library does not know.
- *   The library sets the reserved words of its outputs to 0.
- * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled with.
- * - dlb_error, dlb_bytes, dlb_header, dlb_index and dlb_shm_handle never change. A dlb_error needs no initialiser, because every
- *   call writes it without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message.
- *   dlb_index is an index of Python. A dlb_shm_handle travels between programs that were compiled with different versions.
+ * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements and dlb_value end with reserved
+ *   words. A new field replaces the first reserved word, and its value 0 keeps the behaviour of
+ *   this version. The size of the structure, and so the stride of arrays, never changes. A program
+ *   must set the reserved words to 0 by initialising the structure with `= {0}` (`= {}` in C++) or
+ *   with designated initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the structure
+ *   was not initialised, or the program uses a field that this library does not know. The library
+ *   sets the reserved words of its outputs to 0.
+ * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled
+ *   with.
+ * - dlb_error, dlb_bytes, dlb_header, dlb_index and dlb_shm_handle never change. A dlb_error needs
+ *   no initialiser, because every call writes it without reading it. dlb_bytes is an address and a
+ *   size. dlb_header has the fixed fields of a ZIO message. dlb_index is an index of Python. A
+ *   dlb_shm_handle travels between programs that were compiled with different versions.
  *
- * The structures of DLPack change with the version that they contain. Options are bits, and unknown bits are refused.
+ * The structures of DLPack change with the version that they contain. Options are bits, and unknown
+ * bits are refused.
  *
- * Release functions. A release function of the program may release other tensors, frames and messages, whose release
- * functions may release further ones. Such chains may have any length: at most eight releases are nested on the stack,
- * and a release that would be nested deeper runs after the release that started it has returned. All of them have run
- * when the outermost call returns. A release function must return: it must not end its thread or jump out.
+ * Release functions. A release function of the program may release other tensors, frames and
+ * messages, whose release functions may release further ones. Such chains may have any length: at
+ * most eight releases are nested on the stack, and a release that would be nested deeper runs after
+ * the release that started it has returned. All of them have run when the outermost call returns. A
+ * release function must return: it must not end its thread or jump out.
  *
- * Memory. A call that decodes takes at most 48 times the memory of its input, where a frame counts as 40 bytes more than its size, and
- * 64 MiB. Only a TensorProto that omits values, and a message in which tensors in several parts share these parts, can need the 64
- * MiB. DLB_LIMIT sets another limit. The README of the package bridge has the rule of all decoders.
+ * Memory. A call that decodes takes at most 48 times the memory of its input, where a frame counts
+ * as 40 bytes more than its size, and 64 MiB. Only a TensorProto that omits values, and a message
+ * in which tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets another
+ * limit. The README of the package bridge has the rule of all decoders.
  *
- * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB: they use up to 16 KiB of it. No
- * frame is larger than 4 KiB, so that a stack that is too small ends at its guard page, and no other memory is written to.
+ * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB:
+ * they use up to 16 KiB of it. No frame is larger than 4 KiB, so that a stack that is too small
+ * ends at its guard page, and no other memory is written to.
  *
- * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal
- * stacks must have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library
- * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the process.
+ * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have
+ * SA_ONSTACK, and alternate signal stacks must have at least 8 KiB. A thread that calls these
+ * functions must have a stack of at least 64 KiB. Loading the library needs 1 GiB of address space,
+ * eight threads and eight file descriptors; without them Go ends the process.
  */
 
 #endif

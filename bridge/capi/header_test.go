@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,7 +66,7 @@ func parse(t testing.TB, source string) (d declarations) {
 	for _, m := range macroPattern.FindAllStringSubmatch(source, -1) {
 		d.constants = append(d.constants, m[1])
 	}
-	source = regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(source, "")
+	source = regexp.MustCompile(`(?m)^#(?:.*\\\n)*.*$`).ReplaceAllString(source, "")
 	comment, text, depth := "", "", 0
 	for source != "" {
 		if at := commentPattern.FindStringIndex(source); at != nil && at[0] == 0 {
@@ -173,6 +174,18 @@ func (f *function) String() string {
 	return fmt.Sprintf("%s%s(%s)", f.result, f.name, strings.Join(texts, ", "))
 }
 
+// text returns the comment in one line.
+func (f *function) text() string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(f.comment, "\n *", " ")), " ")
+}
+
+// The header is read in terminals and beside code: no line has more than 100 columns.
+func TestTheHeaderHasAtMost100Columns(t *testing.T) {
+	for i, line := range strings.Split(dlbridgeheader.Source, "\n") {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100, "dlbridge.h:%d: %s", i+1, line)
+	}
+}
+
 // The program at the top of the header runs as it stands, in C and C++, and is that of the first example in C.
 func TestTheProgramInTheHeaderRuns(t *testing.T) {
 	head, _, found := strings.Cut(dlbridgeheader.Source, "\n *\n * A producer owns memory")
@@ -200,12 +213,12 @@ func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 	d := header(t)
 	labels := regexp.MustCompile(`(?s)Ownership[:,].*\bLifetime[:,].*\bThreads[:,].*\bOn error: \S`)
 	for _, f := range d.functions {
-		text := strings.Join(strings.Fields(strings.ReplaceAll(f.comment, "\n *", " ")), " ")
+		text := f.text()
 		assert.Regexp(t, labels, text, f.name)
 		assert.True(t, strings.HasSuffix(text, ". */"), "%s: %s", f.name, text)
 		for _, m := range regexp.MustCompile(`: as (dlb_\w+)`).FindAllStringSubmatch(text, -1) {
 			assert.True(t, slices.ContainsFunc(d.functions, func(g function) bool {
-				return g.name == m[1] && labels.MatchString(g.comment)
+				return g.name == m[1] && labels.MatchString(g.text())
 			}), "%s: no %s says it", f.name, m[1])
 		}
 	}
