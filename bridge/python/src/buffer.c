@@ -296,20 +296,3 @@ Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype,
   else share_end(share);
   return self;
 }
-
-PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const char *const names[] = {NULL, "dtype", "shape", "offset"};
-  PyObject *values[4];
-  if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 4, values) < 0) return NULL;
-  if (values[0] == NULL)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
-  if (!PyObject_CheckBuffer(values[0]))
-    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: a bytes-like object is required, not %R; from_dlpack takes arrays",
-                        Py_TYPE(values[0]));
-  Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
-  if (offset == -1 && PyErr_Occurred()) return NULL;
-  module_state *state = PyModule_GetState(module);
-  if (refuse_masked(state, values[0], "from_buffer") < 0) return NULL;
-  return (PyObject *)tensor_on_buffer(state, values[0], values[1] == Py_None ? NULL : values[1],
-                                      values[2] == Py_None ? NULL : values[2], offset, 0);
-}

@@ -2,20 +2,6 @@
 
 #include <string.h>
 
-static void end_versioned(void *managed) { core_release_versioned(managed); }
-
-static void end_legacy(void *managed) { core_release_legacy(managed); }
-
-int is_import(void (*lender)(void *ctx)) { return lender == end_versioned || lender == end_legacy; }
-
-int64_t held_imports(void) {
-  int64_t held;
-  TURN_BEGIN();
-  held = core_held_unlocked(end_versioned) + core_held_unlocked(end_legacy);
-  TURN_END();
-  return held;
-}
-
 void release_quietly(DLManagedTensorVersioned *managed) {
   KEEPING_EXCEPTION(core_release_versioned(managed));
 }
@@ -697,6 +683,23 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   wish asks = {given ? &device : NULL, copy, stream};
   /* The array API standard asks for an AttributeError, which NumPy and PyTorch raise too. */
   return (PyObject *)from_producer(state, values[0], asks, PyExc_AttributeError, NULL);
+}
+
+PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {NULL, "dtype", "shape", "offset"};
+  PyObject *values[4];
+  if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 4, values) < 0) return NULL;
+  if (values[0] == NULL)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
+  if (!PyObject_CheckBuffer(values[0]))
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: a bytes-like object is required, not %R; from_dlpack takes arrays",
+                        Py_TYPE(values[0]));
+  Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
+  if (offset == -1 && PyErr_Occurred()) return NULL;
+  module_state *state = PyModule_GetState(module);
+  if (refuse_masked(state, values[0], "from_buffer") < 0) return NULL;
+  return (PyObject *)tensor_on_buffer(state, values[0], values[1] == Py_None ? NULL : values[1],
+                                      values[2] == Py_None ? NULL : values[2], offset, 0);
 }
 
 /* A small number is probably a status that a C function has returned instead of a pointer. */

@@ -13,7 +13,7 @@
  *   producer.c    __dlpack__: exports of a Tensor
  *   capsule.c     capsules that own an export
  *   exchange.c    the C exchange API
- *   consumer.c    from_dlpack, from_address: foreign managed tensors become Tensors
+ *   consumer.c    from_dlpack, from_buffer, from_address: the memory of others becomes Tensors
  *   wrap.c        C functions on managed tensors become Python functions on producers
  *   buffer.c      Python's buffer protocol, both ways
  *   loan.c        buffers that Python objects lend, functions of on_release, and the end of the interpreter
@@ -216,6 +216,13 @@ PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
 /* Returns the first share of memory that somebody else owns, or NULL without an exception if there is no memory for the share.
  * When the last share ends, lender(ctx) is called to tell the owner; lender may be NULL. */
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
+/* The lenders of imported managed tensors. */
+void end_versioned(void *managed);
+void end_legacy(void *managed);
+/* Returns the number of live imports without a function of on_release. */
+int64_t held_imports(void);
+/* Reports whether memory is that of an imported managed tensor, by the lender of its share. */
+int is_import(void (*lender)(void *ctx));
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);
 
@@ -291,6 +298,7 @@ void exchange_type(PyTypeObject *type, int live);
 
 /* ---- consumer.c */
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_address(PyObject *module, PyObject *address);
 PyObject *to_address(PyObject *module, PyObject *object);
 /* Raises BufferError and returns -1 if an element of an array is masked: DLPack has no mask. */
@@ -307,10 +315,6 @@ Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const c
 int can_be_managed(uintptr_t address);
 /* Calls the deleter. The current exception stays as it is. */
 void release_quietly(DLManagedTensorVersioned *managed);
-/* Returns the number of live imports without a function of on_release. */
-int64_t held_imports(void);
-/* Reports whether memory is that of an imported managed tensor, by the lender of its share. */
-int is_import(void (*lender)(void *ctx));
 
 /* ---- number.c */
 /* Returns a Tensor of 0 dimensions with a copy of a number of Python; NULL with an exception. For any other object, returns NULL
@@ -329,7 +333,6 @@ PyObject *function_new(PyObject *module, PyObject *args);
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
-PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Returns a Tensor on the memory of an object with a buffer, from `offset` (in bytes) on; NULL with an exception. dtype and shape
  * may be NULL: then they are those of the buffer. A read-only buffer adds READ_ONLY to `flags`. */

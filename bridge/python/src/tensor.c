@@ -26,6 +26,20 @@ void share_end(core_share *share) {
   else KEEPING_EXCEPTION(core_share_end(share));
 }
 
+void end_versioned(void *managed) { core_release_versioned(managed); }
+
+void end_legacy(void *managed) { core_release_legacy(managed); }
+
+int is_import(void (*lender)(void *ctx)) { return lender == end_versioned || lender == end_legacy; }
+
+int64_t held_imports(void) {
+  int64_t held;
+  TURN_BEGIN();
+  held = core_held_unlocked(end_versioned) + core_held_unlocked(end_legacy);
+  TURN_END();
+  return held;
+}
+
 int tensor_read_only(const Tensor *self) {
   return self->writability_unknown || (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
 }
