@@ -2,6 +2,14 @@ package capi
 
 /*
 #include "capi.h"
+
+static const int *fork_mark(void) { return core_fork_mark(); }
+
+// Refuses a call in a forked child, and releases its arguments. It needs no memory of Go, whose collector does not run there.
+static void refuse_forked(DLManagedTensorVersioned **in, size_t count, dlb_error *error) {
+  for (size_t i = 0; i < count; i++) dlb_tensor_release(in[i]);
+  capi_check_forked("dlbridge: the function", error);
+}
 */
 import "C"
 
@@ -13,6 +21,9 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
+
+// forked points to 1 in a forked child, and to 0 elsewhere.
+var forked = C.fork_mark()
 
 // Serve calls f, a Go function on tensors, for a caller in C or Python. It is the body of an exported function of a Go library
 // that is built with -buildmode=c-shared:
@@ -37,10 +48,17 @@ import (
 // If f calls [runtime.Goexit], as testing.T.FailNow does, Go ends the process.
 //
 // Ownership: Serve takes over all of in, also on error; the caller owns the result and calls its deleter once. Lifetime: the
-// arguments of f are valid until f returns, the result until its deleter is called. Threads: any. In a forked child, where Go
-// does not run, the exported function must not be called; dlbridge.wrap raises RuntimeError there for the functions of the
-// library that dlbridge.load has loaded. On error: returns nil and sets *e.
+// arguments of f are valid until f returns, the result until its deleter is called. Threads: any. On error: returns nil and sets *e.
+//
+// In a forked child, where Go does not run, the exported function must not be called. Serve refuses the call with
+// DLB_ERROR_FORKED, if Go gets as far as Serve: if all of Go's processors were in use when the process was forked, or the thread
+// has never called Go, the call may wait forever instead. dlbridge.wrap does not make the call: for the functions of the library
+// that dlbridge.load has loaded, it raises RuntimeError.
 func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), e unsafe.Pointer, in ...unsafe.Pointer) (out unsafe.Pointer) {
+	if *forked != 0 {
+		C.refuse_forked((**C.DLManagedTensorVersioned)(unsafe.Pointer(unsafe.SliceData(in))), C.size_t(len(in)), (*C.dlb_error)(e))
+		return nil
+	}
 	status := guard((*C.dlb_error)(e), C.DLB_ERROR_FUNCTION, func() error {
 		tensors, err := importAll(in)
 		defer closeAll(tensors)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -141,4 +143,14 @@ func TestServeTakesOverAllArguments(t *testing.T) {
 	assert.Nil(t, capi.Serve(never, unsafe.Pointer(&e), released, exported(t, 4)))
 	assert.EqualValues(t, codeArgument, e.code)
 	assert.Contains(t, e.text(), "argument 1: ")
+}
+
+// A Go function that is called in a forked child refuses, and takes its arguments over as always.
+func TestServeRefusesInAForkedChild(t *testing.T) {
+	t.Parallel()
+	dir := must.Do(tensorLibrary())(t)
+	plugin := filepath.Join(t.TempDir(), "libserved.so")
+	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-o", plugin, "./testdata/served")
+	program := compile(t, "cc", "forked.c", append(append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...), "-ldl")...)
+	run(t, nil, nil, program, plugin)
 }

@@ -235,6 +235,8 @@ CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
 
 /* Reports whether this process is a fork of the one in which the core was started. */
 CORE_API int core_forked(void);
+/* Returns the address of the answer, which is written in the child before fork returns there: Go reads it without a call into C. */
+CORE_API const int *core_fork_mark(void);
 
 /* ---- export.c: exports without Go ------------------------------------------------------------ */
 

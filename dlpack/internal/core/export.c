@@ -133,6 +133,8 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_
 
 int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
+const int *core_fork_mark(void) { return &forked; }
+
 void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
 
 /* Exports a tensor in a block that was taken for it, and adds a share for the block. Returns NULL if the block is NULL. On the
