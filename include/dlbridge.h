@@ -1023,8 +1023,8 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *
  *   DLManagedTensorVersioned *f(DLManagedTensorVersioned *x, dlb_error *e);
  *
- * Unlike the functions of this header, it takes its tensors over also on error. *e gets the text and
- * the code, or DLB_OK; e may be NULL. The result is NULL after an error, and if the function has no
+ * Unlike the functions of this header, it takes its tensors over also on error. *e gets the text
+ * and the code, or DLB_OK; e may be NULL. The result is NULL after an error, and if the function has no
  * result. The tensors of the plugin are foreign to the libraries of this header until
  * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded and its tensors valid.
  * In a forked child the function must not be called. If it is, it releases its tensors and sets
@@ -1034,8 +1034,8 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * have SA_ONSTACK, and alternate signal stacks must have at least 8 KiB. Go installs handlers for
  * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. All but that for SIGURG pass what does not come from
  * Go on to the handler that was there before. A handler for one of the first three that the program
- * installs later must call the one that it replaces. A thread that calls these functions must have a
- * stack of at least 64 KiB. Loading the library needs 1 GiB of address space, eight threads and
+ * installs later must call the one that it replaces. A thread that calls these functions must have
+ * a stack of at least 64 KiB. Loading the library needs 1 GiB of address space, eight threads and
  * eight file descriptors; without them Go ends the process.
  */
 
