@@ -1024,8 +1024,8 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   DLManagedTensorVersioned *f(DLManagedTensorVersioned *x, dlb_error *e);
  *
  * Unlike the functions of this header, it takes its tensors over also on error. *e gets the text
- * and the code, or DLB_OK; e may be NULL. The result is NULL after an error, and if the function has no
- * result. The tensors of the plugin are foreign to the libraries of this header until
+ * and the code, or DLB_OK; e may be NULL. The result is NULL after an error, and if the function
+ * has no result. The tensors of the plugin are foreign to the libraries of this header until
  * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded and its tensors valid.
  * In a forked child the function must not be called. If it is, it releases its tensors and sets
  * DLB_ERROR_FORKED; but if the threads of Go were busy at the fork, the call may wait forever.
