@@ -38,7 +38,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
-	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test test-versions test-versions-three fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
+	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,7 +96,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
 # Most checks leave a core idle for much of their time, so those of Go run beside the others.
-CHECKS := header frames typing cpp abi vendor installed dist wheel-test test-versions-three examples python-checks asan-python
+CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-checks asan-python
 CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 debug processors arm64 zeromq mutants-third fuzz
 check: vet $(VENV)/dlbridge.done ## the checks that find what tests alone do not
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
@@ -253,8 +253,8 @@ wheel-test: wheel ## install the wheel with WHEEL_PYTHONS, and use it without Go
 test-versions: wheel ## the light tests that meet NumPy, and the READMEs' examples, with the wheel in each of 15 pairs of Python and NumPy, or in CELLS
 	$(PYTHON) .ci/versions/run.py $(BUILD)/wheel/wheelhouse $(BUILD)/versions $(CELLS)
 
-test-versions-three: ## test-versions with the oldest pair and the two newest
-	@$(MAKE) --no-print-directory test-versions CELLS='3.11-1.26 3.12-2.5 3.13-2.5'
+wheel-checks: wheel-test wheel ## wheel-test, and test-versions with the oldest pair and the two newest
+	$(PYTHON) .ci/versions/run.py $(BUILD)/wheel/wheelhouse $(BUILD)/versions 3.11-1.26 3.12-2.5 3.13-2.5
 
 fuzz: ## every fuzz target for FUZZTIME
 	FUZZTIME=$(FUZZTIME) sh .ci/fuzz.sh $(BUILD)/fuzz
