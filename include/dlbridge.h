@@ -144,6 +144,26 @@ DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtyp
 DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
+/* An allocator of the program, for dlb_tensor_alloc_with. `allocate` returns `size` bytes, which
+ * are more than 0 and may have any contents, or NULL if there are none. `free` takes them back.
+ * Both get `ctx`, and may be called on any thread, even at the same time. */
+typedef struct dlb_allocator {
+  void *(*allocate)(void *ctx, size_t size);
+  void (*free)(void *ctx, void *memory, size_t size);
+  void *ctx;
+} dlb_allocator;
+
+/* Allocates a tensor of zeros as dlb_tensor_alloc does, but in memory of `allocator`, which is as
+ * aligned as the allocator makes it; JAX and TVM share memory that is aligned to 256 bytes, and
+ * copy or refuse other memory. A tensor without elements takes no memory.
+ * Ownership: the caller owns *out; the struct is copied. When the last share of the memory is
+ * released, allocator->free is called once, on the thread that released it. Lifetime: until the
+ * deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and memory that
+ * was allocated was freed; DLB_ERROR_MEMORY if `allocate` has returned NULL. */
+DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype,
+                                      int32_t ndim, const int64_t *shape,
+                                      const dlb_allocator *allocator, dlb_error *error);
+
 /* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the
  * memory; its shape and strides are copied, and strides NULL mean row-major. Its device must be
  * set, to {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_* bits. When the last
@@ -192,6 +212,40 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
 
+/* Copies the elements of `src` into the memory of `dst`, as `dst[...] = src` does in NumPy: both
+ * may have any layout, `src` is repeated to the shape of `dst` as by dlb_tensor_broadcast_to, and
+ * it is converted to the data type of `dst` as by dlb_tensor_convert. To write to a part of a
+ * tensor, pass a view of it as `dst`.
+ * Ownership: both are borrowed; the description of `dst` does not change. Lifetime: the call.
+ * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`.
+ * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
+ * shapes do not fit, if elements of `dst` overlap each other, or if `src` has memory in common with
+ * `dst` (copy it first by dlb_tensor_copy), unless both are the same elements; DLB_ERROR_DTYPE as
+ * for dlb_tensor_convert; DLB_ERROR_DEVICE for memory that the host cannot use. */
+DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
+                                     const DLManagedTensorVersioned *src, dlb_error *error);
+
+/* Sets every element of a tensor to the one at `value`, which has the data type `dtype` and is
+ * converted to that of `dst` as by dlb_tensor_convert: with `double half = 0.5`, pass
+ * `(DLDataType){kDLFloat, 64, 1}` and `&half`. An element of fewer than 8 bits is the low bits of a
+ * byte. `value` need not be aligned.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
+DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype,
+                                const void *value, dlb_error *error);
+
+/* For dlb_tensor_equal: NaN is equal to NaN. */
+#define DLB_EQUAL_NAN ((uint64_t)1)
+
+/* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements, and to
+ * 0 if not. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, or NaN with
+ * DLB_EQUAL_NAN in `flags`; the two parts of a complex number are compared one by one.
+ * Ownership: both are borrowed. Lifetime: the call. Threads: any, as long as no thread writes to
+ * them. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers; DLB_ERROR_DEVICE for
+ * memory that the host cannot read. */
+DLB_API int32_t dlb_tensor_equal(int32_t *out, const DLManagedTensorVersioned *a,
+                                 const DLManagedTensorVersioned *b, uint64_t flags,
+                                 dlb_error *error);
+
 /* Checks the description of a tensor without accessing its memory: version, rank, shape, strides,
  * data type, overflow and NULL pointers.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the
@@ -203,6 +257,26 @@ DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
+
+/* Sets *out to the number of elements, the product of the shape.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_nbytes. */
+DLB_API int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor,
+                                 dlb_error *error);
+
+/* Sets *out to 1 if the elements are row-major without gaps, or if there are none, otherwise to 0.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_nbytes. */
+DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor,
+                                         dlb_error *error);
+
+/* Sets *out to the address of the element with the given indexes in the first `count` dimensions,
+ * and 0 in the others. Negative indexes count from the end. Who writes there must know that the
+ * tensor is not READ_ONLY. The memory need not be aligned.
+ * Ownership: `tensor` is borrowed, and keeps the memory. Lifetime: as long as `tensor` is not
+ * released. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and
+ * for a tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
+ * DLB_ERROR_DEVICE for memory that the host cannot read. */
+DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor,
+                                   int32_t count, const int64_t *index, dlb_error *error);
 
 /* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept
  * no other. Tensors that this form cannot represent are refused: read-only ones
@@ -269,6 +343,11 @@ typedef struct dlb_index {
 #define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., the dimensions that the others leave */
 #define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
 
+/* Makes another tensor on the same memory, for another owner. It is the view of all elements.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_share(DLManagedTensorVersioned **out,
+                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
+
 /* Takes a part of each dimension, by the rules of Python. Dimensions without an index are taken
  * whole.
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
@@ -334,6 +413,11 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
  * which *out counts. These functions are plain C. They do not enter the Go runtime, and work in a
  * forked child.
  */
+
+/* Returns the bits of an element with all its lanes: 4 for int4, whose elements have no size in
+ * bytes unless they are padded, and 96 for float32x3.
+ * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; the type is not checked. */
+DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 
 /* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes,
  * or one of NumPy's type strings, such as "<f4". Type strings of the other byte order are refused.
@@ -995,10 +1079,11 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   sets the reserved words of its outputs to 0.
  * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled
  *   with.
- * - dlb_error, dlb_bytes, dlb_header, dlb_index and dlb_shm_handle never change. A dlb_error needs
- *   no initialiser, because every call writes it without reading it. dlb_bytes is an address and a
- *   size. dlb_header has the fixed fields of a ZIO message. dlb_index is an index of Python. A
- *   dlb_shm_handle travels between programs that were compiled with different versions.
+ * - dlb_error, dlb_bytes, dlb_header, dlb_index, dlb_allocator and dlb_shm_handle never change. A
+ *   dlb_error needs no initialiser, because every call writes it without reading it. dlb_bytes is
+ *   an address and a size. dlb_header has the fixed fields of a ZIO message. dlb_index is an index
+ *   of Python. A dlb_shm_handle travels between programs that were compiled with different
+ *   versions.
  *
  * The structures of DLPack change with the version that they contain. Options are bits, and unknown
  * bits are refused.

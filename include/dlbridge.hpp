@@ -329,6 +329,9 @@ inline constexpr DLDataType dtype = dtype_of<std::remove_cv_t<T>>::value;
 // Reports whether two data types are equal. DLDataType is a type of C, to which a C++ header cannot add operators.
 constexpr bool same(DLDataType a, DLDataType b) noexcept { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
 
+// Returns the bits of an element with all its lanes: 4 for int4.
+inline std::int32_t bits_of(DLDataType type) noexcept { return dlb_dtype_bits(type); }
+
 // Returns the name of a data type: "float32". Throws std::bad_alloc.
 inline std::string to_string(DLDataType type) { return detail::text(dlb_dtype_format, type); }
 
@@ -403,6 +406,11 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
     return zeros(dlbridge::dtype<T>, shape);
   }
 
+  // As zeros, in memory of `allocator`, as dlb_tensor_alloc_with. Throws error.
+  static tensor zeros(DLDataType type, sizes shape, const dlb_allocator &allocator) {
+    return adopt(detail::call(dlb_tensor_alloc_with, type, detail::rank_of(shape), shape.data(), &allocator));
+  }
+
   // Returns a new row-major tensor on the CPU, whose elements are undefined until they are written. Throws error.
   static tensor empty(DLDataType type, sizes shape) {
     return adopt(detail::call(dlb_tensor_empty, type, detail::rank_of(shape), shape.data()));
@@ -463,7 +471,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   bool read_only() const { return (flags() & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
 
   // Return the number of elements, and the number of bytes that they take without gaps. Throw error.
-  std::int64_t size() const { return count_of(shape()); }
+  std::int64_t size() const { return detail::call(dlb_tensor_count, get()); }
   std::int64_t nbytes() const { return detail::call(dlb_tensor_nbytes, get()); }
 
   // Checks the description without accessing the memory. Throws error.
@@ -472,15 +480,8 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
     detail::check(dlb_tensor_validate(raw_, &e), e);
   }
 
-  // Reports whether the elements are row-major without gaps.
-  bool is_contiguous() const {
-    const sizes extents = shape(), steps = strides();
-    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return true;
-    std::int64_t next = 1;
-    for (std::size_t d = steps.size(); d-- > 0; next *= extents[d])
-      if (extents[d] != 1 && steps[d] != next) return false;
-    return true;
-  }
+  // Reports whether the elements are row-major without gaps. Throws error.
+  bool is_contiguous() const { return detail::call(dlb_tensor_is_contiguous, get()) != 0; }
 
   // Returns the address of element (0, ..., 0). The tensor keeps the memory. Throws error unless the elements are of the type
   // T, in memory that the host can read, aligned, and writable or T const.
@@ -533,6 +534,12 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
     return *element;
   }
 
+  // Returns the address of the element with these first indexes, as dlb_tensor_address, for elements of any type. It is valid as
+  // long as this owner, or another one of the memory. Throws error.
+  void *address(sizes index = {}) const {
+    return detail::call(dlb_tensor_address, get(), detail::rank_of(index), index.data());
+  }
+
 #ifdef __cpp_lib_mdspan
   // Returns the elements with their indexes. It is valid as long as this owner, or another one of the memory. Throws error as
   // data() does, and DLB_ERROR_LAYOUT if the tensor has other than Rank dimensions, if it is not contiguous and Layout is
@@ -564,6 +571,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
 
   // Views: further owners of the same memory, which stays as long as one of them. This tensor must be one of this library;
   // see imported(). Each throws error (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
+  tensor share() const { return adopt(detail::call(dlb_tensor_share, get())); }  // all elements
   tensor slice(array_view<const subscript> index = {}) const {
     return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index), static_cast<const dlb_index *>(index.data())));
   }
@@ -586,6 +594,20 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   template <class T>
   tensor convert() const {
     return convert(dlbridge::dtype<T>);
+  }
+
+  // Copies the elements into the memory of `dst`, repeats them to its shape and converts them, as dlb_tensor_copy_into. A part of
+  // a tensor is a view: x.copy_into(y.slice({0})). Throws error.
+  void copy_into(const tensor &dst) const {
+    dlb_error e;
+    detail::check(dlb_tensor_copy_into(dst.get(), get(), &e), e);
+  }
+
+  // Sets every element to a value, which is converted to their data type. Throws error.
+  template <class T>
+  void fill(const T &value) const {
+    dlb_error e;
+    detail::check(dlb_tensor_fill(get(), dlbridge::dtype<T>, &value, &e), e);
   }
 
  private:
@@ -669,6 +691,11 @@ inline std::string to_string(const tensor &t) {
 
 // Writes the text of to_string.
 inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out << to_string(t); }
+
+// Reports whether two tensors have the same data type, shape and elements, as dlb_tensor_equal. Throws error.
+inline bool equal(const tensor &a, const tensor &b, std::uint64_t flags = 0) {
+  return detail::call(dlb_tensor_equal, a.get(), b.get(), flags) != 0;
+}
 
 // ---- shared memory ----
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -307,6 +308,31 @@ static std::vector<std::byte> read(const std::string &path) {
 
 static bool equal(const frame &f, const std::vector<std::byte> &bytes) { return std::equal(f.begin(), f.end(), bytes.begin(), bytes.end()); }
 
+// What is done with the elements of tensors.
+static void elements() {
+  const tensor x = counting(3, 4);
+  tensor::lend(std::vector<int>{70, 80}).copy_into(x.slice({all, range(1, 3)}));
+  CHECK(to_string(x) == "float32[3 4] on cpu [[0 70 80 3] [4 70 80 7] [8 70 80 11]]");
+  THROWS(DLB_ERROR_LAYOUT, "overlap", x.slice({dlbridge::until(2)}).copy_into(x.slice({dlbridge::from(1)})));
+  const tensor y = x.share();
+  CHECK(y.get() != x.get() && y.data<float>() == x.data<float>());
+  CHECK(x.address({1, -1}) == x.data<float>() + 7 && x.address() == x.data<float>());
+  CHECK(equal(x, y.copy()) && !equal(x, x.transpose()));
+  y.fill(std::int64_t{9});
+  CHECK(*static_cast<float *>(x.address({2, 3})) == 9);
+  x.fill(std::numeric_limits<float>::quiet_NaN());
+  CHECK(!equal(x, y) && equal(x, y, DLB_EQUAL_NAN));
+  CHECK(dlbridge::bits_of({kDLInt, 4, 1}) == 4);
+  int frees = 0;
+  {
+    const auto z = tensor::zeros(dlbridge::dtype<float>, {2, 3},
+                                 {[](void *, std::size_t size) { return std::malloc(size); },
+                                  [](void *count, void *memory, std::size_t) { std::free(memory), ++*static_cast<int *>(count); }, &frees});
+    CHECK(z.size() == 6 && z.values<float>()[5] == 0 && frees == 0);
+  }
+  CHECK(frees == 1);
+}
+
 #ifdef __linux__
 static void shared_memory() {
   namespace shm = dlbridge::shm;
@@ -590,6 +616,7 @@ int main(int argc, char **argv) try {
   owners();
   lending();
   views();
+  elements();
 #ifdef __linux__
   shared_memory();
 #endif

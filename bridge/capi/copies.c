@@ -1,5 +1,7 @@
-/* Copies of tensors: dlb_tensor_copy, dlb_tensor_contiguous and dlb_tensor_convert. All of it is plain C. */
+/* Copies of tensors, in new memory and into memory that is there, further tensors on the same memory, and comparison. All of it is
+ * plain C. */
 #include "capi.h"
+#include "copy.h"
 
 enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
 
@@ -23,19 +25,30 @@ int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVer
   return code == DLB_OK ? copy(__func__, out, tensor, error) : code;
 }
 
+/* Sets *out to a further tensor on the memory of one of this library, with these strides; NULL means row-major. */
+static int32_t share(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int64_t *strides,
+                     dlb_error *error) {
+  int32_t code = capi_check_own(op, "tensor", tensor, error);
+  if (code != DLB_OK) return code;
+  DLTensor view = tensor->dl_tensor;
+  view.strides = strides;
+  uint64_t flags = tensor->flags & (DLPACK_FLAG_BITMASK_READ_ONLY | PADDED);
+  *out = core_export_versioned(core_block_of_versioned(tensor)->share, &view, flags);
+  return *out == NULL ? capi_memory(op, error) : capi_ok(error);
+}
+
+int32_t dlb_tensor_share(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
+  return code == DLB_OK ? share(__func__, out, tensor, tensor->dl_tensor.strides, error) : code;
+}
+
 int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   core_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
-  if (!extent.row_major) return copy(__func__, out, tensor, error);
-  code = capi_check_own(__func__, "tensor", tensor, error);
-  if (code != DLB_OK) return code;
-  DLTensor view = tensor->dl_tensor;
-  view.strides = NULL;
-  uint64_t flags = tensor->flags & (DLPACK_FLAG_BITMASK_READ_ONLY | PADDED);
-  *out = core_export_versioned(core_block_of_versioned(tensor)->share, &view, flags);
-  return *out == NULL ? capi_memory(__func__, error) : capi_ok(error);
+  return extent.row_major ? share(__func__, out, tensor, NULL, error) : copy(__func__, out, tensor, error);
 }
 
 static int is_number(DLDataType dtype) { return core_known_dtype(dtype) && dtype.code != kDLOpaqueHandle; }
@@ -78,4 +91,64 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   DLTensor view = {
       .data = share->data, .device = {.device_type = kDLCPU}, .ndim = from->ndim, .dtype = dtype, .shape = from->shape};
   return capi_hand_over(out, __func__, share, &view, DLPACK_FLAG_BITMASK_IS_COPIED, core_share_drop, error);
+}
+
+/* Writes the elements of a tensor to those of another. */
+static int32_t assign(const char *op, const DLManagedTensorVersioned *dst, const DLTensor *src, uint64_t flags, dlb_error *error) {
+  char where[256] = "";
+  core_status status = core_assign(&dst->dl_tensor, dst->flags, src, flags, where, sizeof where);
+  if (status == CORE_OK) return capi_ok(error);
+  if (status == CORE_ERR_DTYPE && where[0] == 0) {
+    int32_t code = check_numbers(op, dst->dl_tensor.dtype, src->dtype, error);
+    if (code != DLB_OK) return code;
+  }
+  return capi_fail(error, (int32_t)status, "%s: %s", op, where);
+}
+
+int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst, const DLManagedTensorVersioned *src, dlb_error *error) {
+  int32_t code = capi_check(__func__, "dst", dst, NULL, error);
+  if (code == DLB_OK) code = capi_check(__func__, "src", src, NULL, error);
+  return code == DLB_OK ? assign(__func__, dst, &src->dl_tensor, src->flags, error) : code;
+}
+
+int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype, const void *value, dlb_error *error) {
+  int32_t code = capi_check(__func__, "dst", dst, NULL, error);
+  if (code != DLB_OK) return code;
+  if (value == NULL) return capi_null(__func__, "value", error);
+  DLTensor one = {.data = (void *)value, .device = {.device_type = kDLCPU}, .dtype = dtype};
+  code = capi_check_description(__func__, "value", &one, PADDED, NULL, error);
+  return code == DLB_OK ? assign(__func__, dst, &one, PADDED, error) : code;
+}
+
+static int same_shape(const DLTensor *a, const DLTensor *b) {
+  if (a->ndim != b->ndim) return 0;
+  for (int32_t d = 0; d < a->ndim; d++) {
+    if (a->shape[d] != b->shape[d]) return 0;
+  }
+  return 1;
+}
+
+int32_t dlb_tensor_equal(int32_t *out, const DLManagedTensorVersioned *a, const DLManagedTensorVersioned *b, uint64_t flags,
+                         dlb_error *error) {
+  core_extent extent;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "a", a, &extent, error);
+  if (code == DLB_OK) code = capi_check(__func__, "b", b, NULL, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, DLB_EQUAL_NAN, error);
+  if (code != DLB_OK) return code;
+  const DLTensor *x = &a->dl_tensor, *y = &b->dl_tensor;
+  code = capi_check_readable(__func__, x, error);
+  if (code == DLB_OK) code = capi_check_readable(__func__, y, error);
+  if (code == DLB_OK) code = check_numbers(__func__, x->dtype, x->dtype, error);
+  if (code == DLB_OK) code = check_numbers(__func__, y->dtype, y->dtype, error);
+  if (code != DLB_OK) return code;
+  if (x->dtype.code != y->dtype.code || x->dtype.bits != y->dtype.bits || x->dtype.lanes != y->dtype.lanes || !same_shape(x, y))
+    return capi_ok(error);
+  int64_t steps[CORE_RANK_MAX];
+  core_set_row_major(steps, x->shape, x->ndim);
+  *out = extent.count == 0 || core_equal((const char *)x->data + x->byte_offset, x->strides == NULL ? steps : x->strides,
+                                         (a->flags & PADDED) != 0, (const char *)y->data + y->byte_offset,
+                                         y->strides == NULL ? steps : y->strides, (b->flags & PADDED) != 0, x->dtype, x->shape,
+                                         x->ndim, (flags & DLB_EQUAL_NAN) != 0) == 1;
+  return capi_ok(error);
 }

@@ -120,6 +120,8 @@ static int is_little_endian(void) {
   return *(const unsigned char *)&one == 1;
 }
 
+int32_t dlb_dtype_bits(DLDataType dtype) { return (int32_t)dtype.bits * dtype.lanes; }
+
 int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code != DLB_OK) return code;

@@ -32,6 +32,7 @@ var growths = map[string]growth{
 	"dlb_bytes":          never,
 	"dlb_header":         never,
 	"dlb_index":          never,
+	"dlb_allocator":      never,
 	"dlb_shm_handle":     never,
 	"dlb_frame":          reserved,
 	"dlb_message_tensor": reserved,

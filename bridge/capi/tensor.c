@@ -3,6 +3,7 @@
 #include "capi.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 enum {
   PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
@@ -41,6 +42,57 @@ int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32
   return allocate(__func__, out, dtype, ndim, shape, 0, error);
 }
 
+/* What gives the memory of dlb_tensor_alloc_with back. */
+typedef struct {
+  dlb_allocator allocator;
+  void *memory;
+  size_t size;
+} allocation;
+
+static void give_back(void *ctx) {
+  allocation a = *(allocation *)ctx;
+  free(ctx);
+  a.allocator.free(a.allocator.ctx, a.memory, a.size);
+}
+
+/* Makes the tensor `view` on memory of extent->nbytes bytes of an allocator. */
+static int32_t allocate_with(const char *op, DLManagedTensorVersioned **out, DLTensor *view, const core_extent *extent,
+                             const dlb_allocator *allocator, dlb_error *error) {
+  size_t size = (size_t)extent->nbytes;
+  allocation *a = malloc(sizeof *a);
+  if (a == NULL) return capi_memory(op, error);
+  *a = (allocation){*allocator, allocator->allocate(allocator->ctx, size), size};
+  if (a->memory == NULL) {
+    free(a);
+    return capi_fail(error, DLB_ERROR_MEMORY, "%s: the allocator has returned no memory for %zu bytes", op, size);
+  }
+  view->data = memset(a->memory, 0, size);
+  core_share *hold = NULL;
+  int32_t code = capi_check_description(op, "memory of the allocator", view, 0, NULL, error);
+  if (code == DLB_OK) {
+    hold = capi_hold(give_back, a);
+    code = hold == NULL ? capi_memory(op, error) : capi_hand_over(out, op, hold, view, 0, capi_unhold, error);
+  }
+  if (code != DLB_OK) give_back(a);
+  return code;
+}
+
+int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
+                              const dlb_allocator *allocator, dlb_error *error) {
+  core_extent extent;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code != DLB_OK) return code;
+  if (allocator == NULL) return capi_null(__func__, "allocator", error);
+  if (allocator->allocate == NULL) return capi_null(__func__, "allocator->allocate", error);
+  if (allocator->free == NULL) return capi_null(__func__, "allocator->free", error);
+  DLTensor view = {.device = {.device_type = kDLCPU}, .ndim = ndim, .dtype = dtype, .shape = (int64_t *)shape};
+  char where[256];
+  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
+  if (extent.nbytes == 0) return allocate(__func__, out, dtype, ndim, shape, 0, error);
+  return allocate_with(__func__, out, &view, &extent, allocator, error);
+}
+
 int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
                         void (*release)(void *ctx), void *ctx, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
@@ -74,6 +126,24 @@ int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, 
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
   *out = extent.nbytes;
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  core_extent extent;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  *out = extent.count;
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  core_extent extent;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  *out = extent.row_major;
   return capi_ok(error);
 }
 

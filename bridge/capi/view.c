@@ -11,6 +11,15 @@ _Static_assert(sizeof(dlb_index) == sizeof(core_index) && offsetof(dlb_index, st
                    DLB_INDEX_ELLIPSIS == CORE_INDEX_ELLIPSIS && DLB_INDEX_NEW_AXIS == CORE_INDEX_NEW_AXIS,
                "dlb_index and core_index are the same");
 
+/* Checks the argument `what`, a list of `count` numbers. */
+static int32_t check_list(const char *op, int32_t count, const char *what, const void *list, size_t alignment, dlb_error *error) {
+  if (count < 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %" PRId32 " numbers in %s", op, count, what);
+  if (count > 0 && list == NULL) return capi_null(op, what, error);
+  if (count > 0 && (uintptr_t)list % alignment != 0)
+    return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
+  return DLB_OK;
+}
+
 /* Begins the view `op` of a tensor: checks the tensor and the `count` numbers at `list`, which is the argument `what`, and
  * begins *v, which `end` ends. A tensor of another library has no share that could be counted. */
 static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_viewing *v,
@@ -19,11 +28,8 @@ static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_viewin
   int32_t code = CAPI_CLEAR(op, out, error);
   if (code == DLB_OK) code = capi_check(op, "tensor", tensor, NULL, error);
   if (code == DLB_OK) code = capi_check_own(op, "tensor", tensor, error);
+  if (code == DLB_OK) code = check_list(op, count, what, list, alignment, error);
   if (code != DLB_OK) return code;
-  if (count < 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %" PRId32 " numbers in %s", op, count, what);
-  if (count > 0 && list == NULL) return capi_null(op, what, error);
-  if (count > 0 && (uintptr_t)list % alignment != 0)
-    return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
   return core_viewing_begin(v, &tensor->dl_tensor, count) == CORE_OK ? DLB_OK : capi_memory(op, error);
 }
 
@@ -71,6 +77,27 @@ int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVe
 int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                          const int64_t *index, dlb_error *error) {
   VIEW(core_view_index, count, index, int64_t, 0);
+}
+
+int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor, int32_t count, const int64_t *index,
+                           dlb_error *error) {
+  core_viewing v;
+  core_extent extent;
+  char where[256] = "";
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = capi_check_readable(__func__, &tensor->dl_tensor, error);
+  if (code == DLB_OK) code = check_list(__func__, count, "index", index, _Alignof(int64_t), error);
+  if (code != DLB_OK) return code;
+  if (core_viewing_begin(&v, &tensor->dl_tensor, count) != CORE_OK) return capi_memory(__func__, error);
+  DLTensor part = tensor->dl_tensor;
+  core_status status = core_view_index(&v.view, &v.base, count, index, where, sizeof where);
+  if (status == CORE_OK) status = core_view_describe(&part, &v.view, tensor->flags, where, sizeof where);
+  core_viewing_end(&v);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", __func__, where);
+  if (extent.count == 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: a tensor without elements has no addresses", __func__);
+  *out = (char *)part.data + part.byte_offset;
+  return capi_ok(error);
 }
 
 int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,

@@ -460,6 +460,7 @@ static dlb_frame *make_dlb_frame_p(void) {
 }
 static int64_t *make_int64_t_p(void) { return output_of(sizeof(int64_t), IN_NUMBERS); }
 static int32_t *make_int32_t_p(void) { return output_of(sizeof(int32_t), IN_NUMBERS); }
+static void **make_void_pp(void) { return output_of(sizeof(void *), IN_NUMBERS); }
 static size_t *make_size_t_p(void) { return output_of(sizeof(size_t), IN_NUMBERS); }
 static dlb_header *make_dlb_header_p(void) { return output_of(sizeof(dlb_header), IN_NUMBERS); }
 static dlb_bytes *make_dlb_bytes_p(void) { return output_of(sizeof(dlb_bytes), IN_NUMBERS); }
@@ -571,7 +572,7 @@ static DLDataType make_DLDataType(void) { return argument++, good ? FLOAT32 : ON
 static const int64_t *make_const_int64_t_p(void) {
   static __thread int64_t shape[300];
   if (null()) return NULL;
-  for (int d = 0; d < 300; d++) shape[d] = is("dlb_tensor_index") ? 0 : is("dlb_tensor_reshape") || d > 1 ? 1 : 2 + d;
+  for (int d = 0; d < 300; d++) shape[d] = is("dlb_tensor_index") || is("dlb_tensor_address") ? 0 : is("dlb_tensor_reshape") || d > 1 ? 1 : 2 + d;
   if (chance(3)) shape[below(3)] = ONE_OF(0, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 62);
   return chance(30) ? (int64_t *)((char *)shape + 1) : shape;
 }
@@ -694,7 +695,7 @@ static DLManagedTensorVersioned *make_DLManagedTensorVersioned_p(void) { return 
 static __thread DLManagedTensorVersioned *one_element;
 
 static int is_view(void) {
-  static const char *const views[] = {"slice", "index", "transpose", "reshape", "broadcast_to", "flip", "expand", "squeeze", "contiguous"};
+  static const char *const views[] = {"share", "slice", "index", "transpose", "reshape", "broadcast_to", "flip", "expand", "squeeze", "contiguous"};
   for (size_t i = 0; i < sizeof views / sizeof *views; i++)
     if (of("dlb_tensor_") && strcmp(function + strlen("dlb_tensor_"), views[i]) == 0) return 1;
   return 0;
@@ -745,6 +746,35 @@ static DLManagedTensor *make_DLManagedTensor_p(void) {
   l->made.legacy.manager_ctx = l;
   l->made.legacy.deleter = delete_legacy;
   return chance(30) ? (void *)((char *)&l->made.legacy + 1) : &l->made.legacy;
+}
+
+/* An element for dlb_tensor_fill, as large as the largest of TYPES. */
+static const void *make_const_void_p(void) {
+  static __thread char value[16];
+  if (null()) return NULL;
+  for (size_t i = 0; i < sizeof value; i++) value[i] = (char)any();
+  return value;
+}
+
+/* An allocator that may have no memory, lack a function, or return memory that is not aligned. */
+static void *allocate(void *ctx, size_t size) {
+  if (ctx != NULL && below(2)) return NULL;
+  char *memory = malloc(size + 1);
+  return memory == NULL ? NULL : memory + (ctx != NULL);
+}
+
+static void free_allocated(void *ctx, void *memory, size_t size) {
+  memset(memory, 0x5a, size);
+  free((char *)memory - (ctx != NULL));
+}
+
+static const dlb_allocator *make_const_dlb_allocator_p(void) {
+  static __thread dlb_allocator a;
+  if (null()) return NULL;
+  a = (dlb_allocator){allocate, free_allocated, chance(2) ? &nowhere : NULL};
+  if (chance(9)) a.allocate = NULL;
+  if (chance(9)) a.free = NULL;
+  return &a;
 }
 
 static const dlb_message_tensor *make_const_dlb_message_tensor_p(void) {

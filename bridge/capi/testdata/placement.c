@@ -92,6 +92,45 @@ static void note_elements(outcome *expected, int which, DLManagedTensorVersioned
   dlb_tensor_release(tensor);
 }
 
+/* Compares a tensor and writes to it, if it is writable and no two indexes lead to one element, and restores it. */
+static void written(DLManagedTensorVersioned *tensor, outcome *expected, int first) {
+  const DLDataType float64 = {kDLFloat, 64, 1};
+  const double five = 5;
+  DLManagedTensorVersioned *copy, *other;
+  int64_t count, n = 1;
+  int32_t contiguous, equal;
+  void *address;
+  dlb_error error;
+  CHECK_OK(dlb_tensor_count(&count, tensor, &error));
+  for (int32_t d = 0; d < tensor->dl_tensor.ndim; d++) n *= tensor->dl_tensor.shape[d];
+  CHECK_INT(n, count);
+  CHECK_OK(dlb_tensor_is_contiguous(&contiguous, tensor, &error));
+  note(expected, 14, &contiguous, sizeof contiguous, first);
+  CHECK_OK(dlb_tensor_copy(&copy, tensor, &error));
+  CHECK_OK(dlb_tensor_equal(&equal, tensor, copy, DLB_EQUAL_NAN, &error));
+  CHECK_INT(1, equal);
+  CHECK_OK(dlb_tensor_share(&other, tensor, &error));
+  CHECK_OK(dlb_tensor_equal(&equal, tensor, other, DLB_EQUAL_NAN, &error));
+  CHECK_INT(1, equal);
+  CHECK_OK(dlb_tensor_address(&address, tensor, 0, NULL, &error));
+  CHECK(address == other->dl_tensor.data);
+  dlb_tensor_release(other);
+  int32_t code = dlb_tensor_fill(tensor, float64, &five, &error);
+  if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
+    CHECK_INT(DLB_ERROR_READONLY, code);
+  } else if (code == DLB_OK) {
+    CHECK_OK(dlb_tensor_copy(&other, tensor, &error));
+    note_elements(expected, 15, other, first);
+    CHECK_OK(dlb_tensor_copy_into(tensor, copy, &error));
+    CHECK_OK(dlb_tensor_equal(&equal, tensor, copy, 0, &error));
+    CHECK_INT(1, equal);
+  } else {
+    CHECK_INT(DLB_ERROR_LAYOUT, code);
+    CHECK_INT(DLB_ERROR_LAYOUT, dlb_tensor_copy_into(tensor, copy, &error));
+  }
+  dlb_tensor_release(copy);
+}
+
 static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first) {
   static const dlb_index backwards[] = {DLB_STEP(-1)};
   static const int64_t none = 0, any = -1;
@@ -123,6 +162,7 @@ static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first
   note_elements(expected, 11, other, first);
   if (dlb_tensor_convert(&view, tensor, float64, &error) == DLB_OK) note_elements(expected, 12, view, first);
   else CHECK_INT(DLB_ERROR_DTYPE, error.code);
+  written(tensor, expected, first);
   char text[1 << 15];
   size_t size;
   CHECK_OK(dlb_tensor_format(&size, text, sizeof text, tensor, &error));

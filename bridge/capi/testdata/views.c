@@ -1,4 +1,4 @@
-/* Views of tensors, and dlb_tensor_import. No message function is called, so that the program also links with the C sources
+/* Views of tensors, dlb_tensor_import, and what is done with tensors. No message function is called, so that the program also links with the C sources
  * alone.
  *
  * views CASES. The file has views that Go made of layouts, one a line (see view_test.go); the program makes them too. */
@@ -440,6 +440,320 @@ static void a_forked_child_makes_views(void) {
   CHECK_INT(1, released);
 }
 
+/* ---- what is done with tensors --------------------------------------------------------------- */
+
+/* A row-major tensor of numbers 0, 1, 2, ... */
+static DLManagedTensorVersioned *counting(int32_t ndim, const int64_t *shape) {
+  DLManagedTensorVersioned *t;
+  int64_t count;
+  CHECK_OK(dlb_tensor_alloc(&t, FLOAT32, ndim, shape, &error));
+  CHECK_OK(dlb_tensor_count(&count, t, &error));
+  for (int64_t i = 0; i < count; i++) ((float *)t->dl_tensor.data)[i] = (float)i;
+  return t;
+}
+
+static void check_elements(const char *want, const DLManagedTensorVersioned *t) {
+  char text[256];
+  size_t size;
+  CHECK_OK(dlb_tensor_format(&size, text, sizeof text, t, &error));
+  const char *elements = strstr(text, " on cpu ");
+  CHECK(elements != NULL);
+  if (strcmp(want, elements + strlen(" on cpu ")) == 0) return;
+  fprintf(stderr, "the tensor is %s, want elements %s\n", text, want);
+  exit(1);
+}
+
+static DLManagedTensorVersioned *part(const DLManagedTensorVersioned *t, dlb_index a, dlb_index b) {
+  DLManagedTensorVersioned *view;
+  const dlb_index index[] = {a, b};
+  CHECK_OK(dlb_tensor_slice(&view, t, 2, index, &error));
+  return view;
+}
+
+static const dlb_index WHOLE = DLB_ALL, REVERSED = DLB_STEP(-1), MIDDLE = DLB_RANGE(1, 3), FIRST = DLB_AT(0), SECOND = DLB_AT(1),
+                       START = DLB_UNTIL(2);
+
+static void copy_into_writes_to_a_part(void) {
+  DLManagedTensorVersioned *x = counting(2, (int64_t[]){3, 4}), *view = part(x, WHOLE, MIDDLE), *other;
+  int32_t pair[] = {70, 80};
+  int64_t sizes[] = {1, 1, 1, 2};
+  int released = 0;
+  other = lend(pair, (DLDataType){kDLInt, 32, 1}, 4, sizes, NULL, 0, &released); /* leading sizes of 1 count for nothing */
+  CHECK_OK(dlb_tensor_copy_into(view, other, &error));
+  check_elements("[[0 70 80 3] [4 70 80 7] [8 70 80 11]]", x);
+  dlb_tensor_release(other);
+  dlb_tensor_release(view);
+
+  view = part(x, WHOLE, FIRST), other = part(x, WHOLE, SECOND); /* columns lie between each other, and have no byte in common */
+  CHECK_OK(dlb_tensor_copy_into(view, other, &error));
+  check_elements("[[70 70 80 3] [70 70 80 7] [70 70 80 11]]", x);
+  CHECK_OK(dlb_tensor_copy_into(x, x, &error));
+  dlb_tensor_release(other);
+
+  other = part(x, REVERSED, SECOND); /* the same columns, but the order differs */
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_copy_into(view, other, &error));
+  dlb_tensor_release(view);
+  dlb_tensor_release(other);
+  view = part(x, MIDDLE, WHOLE), other = part(x, START, WHOLE);
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_copy_into(view, other, &error));
+  check_elements("[[70 70 80 3] [70 70 80 7] [70 70 80 11]]", x);
+  dlb_tensor_release(view);
+  dlb_tensor_release(other);
+  dlb_tensor_release(x);
+}
+
+static void copy_into_takes_every_layout_of_small_numbers(void) {
+  static const DLDataType int4 = {kDLInt, 4, 1}, int8 = {kDLInt, 8, 1};
+  uint8_t packed[2] = {0, 0xf0}, padded[3];
+  int8_t wide[] = {-1, 5, -8};
+  int64_t three[] = {3};
+  int released = 0;
+  DLManagedTensorVersioned *dst = lend(packed, int4, 1, three, NULL, 0, &released), *src = lend(wide, int8, 1, three, NULL, 0, &released);
+  DLManagedTensorVersioned *apart = lend(padded, int4, 1, three, NULL, PADDED, &released);
+  CHECK_OK(dlb_tensor_copy_into(dst, src, &error));
+  CHECK(packed[0] == 0x5f && packed[1] == 0xf8); /* the last four bits belong to nobody, and stay */
+  CHECK_OK(dlb_tensor_copy_into(apart, dst, &error));
+  CHECK((padded[0] & 15) == 15 && (padded[1] & 15) == 5 && (padded[2] & 15) == 8);
+  int32_t equal;
+  CHECK_OK(dlb_tensor_equal(&equal, apart, dst, 0, &error));
+  CHECK_INT(1, equal);
+  CHECK_OK(dlb_tensor_fill(dst, int4, "\x07", &error));
+  CHECK_OK(dlb_tensor_equal(&equal, apart, dst, 0, &error));
+  CHECK_INT(0, equal);
+  CHECK_OK(dlb_tensor_copy_into(dst, apart, &error));
+  CHECK(packed[0] == 0x5f && packed[1] == 0xf8);
+  dlb_tensor_release(dst);
+  dlb_tensor_release(src);
+  dlb_tensor_release(apart);
+  CHECK_INT(3, released);
+}
+
+static void copy_into_refuses(void) {
+  float data[6] = {1, 2, 3, 4, 5, 6};
+  int64_t shape[] = {2, 3}, repeated[] = {0, 1}, four[] = {4};
+  void *handles[6] = {0};
+  int released = 0;
+  DLManagedTensorVersioned *src = counting(2, shape);
+  const struct {
+    DLManagedTensorVersioned *dst;
+    int32_t code;
+    const char *says;
+  } rows[] = {
+      {lend(data, FLOAT32, 2, shape, NULL, READ_ONLY, &released), DLB_ERROR_READONLY, "read-only"},
+      {lend(data, FLOAT32, 2, shape, repeated, 0, &released), DLB_ERROR_LAYOUT, "overlap each other"},
+      {lend(data, FLOAT32, 1, four, NULL, 0, &released), DLB_ERROR_LAYOUT, "cannot be repeated"},
+      {lend(handles, (DLDataType){kDLOpaqueHandle, 64, 1}, 2, shape, NULL, 0, &released), DLB_ERROR_DTYPE, "handle"},
+      {lend(data, (DLDataType){kDLFloat, 16, 2}, 2, shape, NULL, 0, &released), DLB_ERROR_DTYPE, "lanes"},
+  };
+  enum { ROWS = sizeof rows / sizeof *rows };
+  for (int i = 0; i < ROWS; i++) {
+    dlb_error error;
+    CHECK_INT(rows[i].code, dlb_tensor_copy_into(rows[i].dst, src, &error));
+    CHECK(strstr(error.message, "dlb_tensor_copy_into: ") == error.message && strstr(error.message, rows[i].says) != NULL);
+    CHECK(i == 2 || dlb_tensor_fill(rows[i].dst, FLOAT32, data, &error) != DLB_OK);
+    dlb_tensor_release(rows[i].dst);
+  }
+  for (int i = 0; i < 6; i++) CHECK(data[i] == (float)(i + 1) && handles[i] == NULL);
+  CHECK_INT(ROWS, released);
+  DLTensor far = {.data = data, .device = {kDLCUDA, 0}, .ndim = 2, .dtype = FLOAT32, .shape = shape};
+  DLManagedTensorVersioned *device;
+  CHECK_OK(dlb_tensor_lend(&device, &far, 0, NULL, NULL, &error));
+  int32_t equal;
+  void *address;
+  const float one = 1;
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_copy_into(device, src, &error));
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_copy_into(src, device, &error));
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_fill(device, FLOAT32, &one, &error));
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_equal(&equal, src, device, 0, &error));
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_address(&address, device, 0, NULL, &error));
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensor_fill(src, (DLDataType){99, 8, 1}, &one, &error));
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_fill(src, FLOAT32, src->dl_tensor.data, &error));
+  check_elements("[[0 1 2] [3 4 5]]", src);
+  dlb_tensor_release(device);
+  dlb_tensor_release(src);
+}
+
+static void fill_loses_no_digit(void) {
+  int64_t numbers[4] = {0}, four[] = {4}, most = INT64_MAX;
+  const double number = -2.5;
+  int released = 0;
+  DLManagedTensorVersioned *t = lend(numbers, (DLDataType){kDLInt, 64, 1}, 1, four, NULL, 0, &released);
+  CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 64, 1}, &most, &error));
+  for (int i = 0; i < 4; i++) CHECK(numbers[i] == INT64_MAX);
+  CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLFloat, 64, 1}, &number, &error));
+  check_elements("[-2 -2 -2 -2]", t);
+  char unaligned[9];
+  memcpy(unaligned + 1, &most, 8);
+  CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 64, 1}, unaligned + 1, &error));
+  CHECK(numbers[3] == INT64_MAX);
+  dlb_tensor_release(t);
+  four[0] = 0;
+  CHECK_OK(dlb_tensor_alloc(&t, FLOAT32, 1, four, &error));
+  CHECK_OK(dlb_tensor_fill(t, FLOAT32, "\0\0\0\0", &error)); /* nothing is filled */
+  dlb_tensor_release(t);
+}
+
+static int32_t are_equal(const void *a, const void *b, DLDataType dtype, int64_t count, uint64_t flags) {
+  int released = 0;
+  int32_t equal = -1;
+  DLManagedTensorVersioned *x = lend((void *)a, dtype, 1, &count, NULL, READ_ONLY, &released);
+  DLManagedTensorVersioned *y = lend((void *)b, dtype, 1, &count, NULL, 0, &released);
+  CHECK_OK(dlb_tensor_equal(&equal, x, y, flags, &error));
+  dlb_tensor_release(x);
+  dlb_tensor_release(y);
+  return equal;
+}
+
+static void equal_compares_values(void) {
+  static const DLDataType complex64 = {kDLComplex, 64, 1}, boolean = {kDLBool, 8, 1}, int64 = {kDLInt, 64, 1}, half = {kDLFloat, 16, 1};
+  const float zero[] = {0, 1}, minus[] = {-0.0f, 1}, other[] = {0, 2};
+  float nan[2] = {1};
+  memcpy(nan + 1, "\0\0\xc0\x7f", 4);
+  CHECK_INT(1, are_equal(zero, minus, FLOAT32, 2, 0));
+  CHECK_INT(0, are_equal(zero, other, FLOAT32, 2, 0));
+  CHECK_INT(0, are_equal(nan, nan, FLOAT32, 2, 0));
+  CHECK_INT(1, are_equal(nan, nan, FLOAT32, 2, DLB_EQUAL_NAN));
+  CHECK_INT(0, are_equal(nan, zero, FLOAT32, 2, DLB_EQUAL_NAN));
+  CHECK_INT(0, are_equal(zero, other, complex64, 1, 0)); /* the imaginary parts differ */
+  CHECK_INT(1, are_equal(zero, minus, complex64, 1, 0));
+  CHECK_INT(1, are_equal(nan, nan, complex64, 1, DLB_EQUAL_NAN));
+  CHECK_INT(1, are_equal("\1\0", "\2\0", boolean, 2, 0));
+  CHECK_INT(0, are_equal("\1\0", "\1\1", boolean, 2, 0));
+  CHECK_INT(1, are_equal("\0\x80", "\0\0", half, 1, 0));
+  CHECK_INT(0, are_equal((int64_t[]){INT64_MAX}, (int64_t[]){INT64_MAX - 1}, int64, 1, 0)); /* the same number as a double */
+  int64_t many[1000], same[1000];
+  for (int i = 0; i < 1000; i++) many[i] = same[i] = i;
+  CHECK_INT(1, are_equal(many, same, int64, 1000, 0));
+  same[999] = 0;
+  CHECK_INT(0, are_equal(many, same, int64, 1000, 0));
+
+  DLManagedTensorVersioned *x = counting(2, (int64_t[]){3, 4}), *y, *z;
+  int32_t equal;
+  CHECK_OK(dlb_tensor_transpose(&y, x, 0, NULL, &error));
+  CHECK_OK(dlb_tensor_equal(&equal, x, y, 0, &error));
+  CHECK_INT(0, equal);
+  CHECK_OK(dlb_tensor_copy(&z, y, &error));
+  CHECK_OK(dlb_tensor_equal(&equal, y, z, 0, &error));
+  CHECK_INT(1, equal);
+  dlb_tensor_release(z);
+  CHECK_OK(dlb_tensor_convert(&z, x, (DLDataType){kDLFloat, 64, 1}, &error));
+  CHECK_OK(dlb_tensor_equal(&equal, x, z, 0, &error));
+  CHECK_INT(0, equal);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_equal(&equal, x, z, 2, &error));
+  dlb_tensor_release(z);
+  CHECK_OK(dlb_tensor_alloc(&z, (DLDataType){kDLOpaqueHandle, 64, 1}, 0, NULL, &error));
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensor_equal(&equal, z, z, 0, &error));
+  dlb_tensor_release(x);
+  dlb_tensor_release(y);
+  dlb_tensor_release(z);
+}
+
+static void addresses_and_sizes(void) {
+  DLManagedTensorVersioned *x = counting(2, (int64_t[]){3, 4}), *y;
+  float *data = x->dl_tensor.data;
+  void *at;
+  int64_t index[] = {1, -1}, count;
+  int32_t contiguous;
+  CHECK_OK(dlb_tensor_address(&at, x, 2, index, &error));
+  CHECK(at == data + 7);
+  CHECK_OK(dlb_tensor_address(&at, x, 1, index, &error));
+  CHECK(at == data + 4);
+  CHECK_OK(dlb_tensor_flip(&y, x, 0, NULL, &error));
+  CHECK_OK(dlb_tensor_address(&at, y, 0, NULL, &error));
+  CHECK(at == data + 11);
+  CHECK_OK(dlb_tensor_is_contiguous(&contiguous, y, &error));
+  CHECK_INT(0, contiguous);
+  CHECK_OK(dlb_tensor_is_contiguous(&contiguous, x, &error));
+  CHECK_INT(1, contiguous);
+  CHECK_OK(dlb_tensor_count(&count, y, &error));
+  CHECK_INT(12, count);
+  dlb_tensor_release(y);
+  index[0] = 3;
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_address(&at, x, 2, index, &error));
+  CHECK(at == NULL);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_address(&at, x, -1, index, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_address(&at, x, 1, NULL, &error));
+
+  CHECK_OK(dlb_tensor_share(&y, x, &error));
+  CHECK(y != x && y->dl_tensor.data == data && y->flags == 0);
+  dlb_tensor_release(x);
+  check_elements("[[0 1 2 3] [4 5 6 7] [8 9 10 11]]", y);
+  dlb_tensor_release(y);
+
+  CHECK_OK(dlb_tensor_alloc(&x, (DLDataType){kDLInt, 4, 1}, 1, (int64_t[]){4}, &error));
+  index[0] = 2;
+  CHECK_OK(dlb_tensor_address(&at, x, 1, index, &error));
+  CHECK(at == (char *)x->dl_tensor.data + 1);
+  index[0] = 1;
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_address(&at, x, 1, index, &error));
+  dlb_tensor_release(x);
+  CHECK_OK(dlb_tensor_alloc(&x, FLOAT32, 1, (int64_t[]){0}, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_address(&at, x, 0, NULL, &error));
+  dlb_tensor_release(x);
+  CHECK_INT(4, dlb_dtype_bits((DLDataType){kDLInt, 4, 1}));
+  CHECK_INT(96, dlb_dtype_bits((DLDataType){kDLFloat, 32, 3}));
+  CHECK_INT(255 * 65535, dlb_dtype_bits((DLDataType){kDLFloat, 255, 65535}));
+}
+
+/* A pool of one block. */
+typedef struct {
+  char memory[64];
+  size_t offset, asked, freed;
+  int empty, frees;
+} pool;
+
+static void *pool_allocate(void *ctx, size_t size) {
+  pool *p = ctx;
+  p->asked = size;
+  memset(p->memory, 0x5a, sizeof p->memory);
+  return p->empty ? NULL : p->memory + p->offset;
+}
+
+static void pool_free(void *ctx, void *memory, size_t size) {
+  pool *p = ctx;
+  CHECK(memory == p->memory + p->offset);
+  p->freed = size;
+  __atomic_fetch_add(&p->frees, 1, __ATOMIC_RELAXED);
+}
+
+static void *release_in_thread(void *tensor) {
+  dlb_tensor_release(tensor);
+  return NULL;
+}
+
+static void allocators_of_the_program(void) {
+  pool p = {.offset = 1};
+  dlb_allocator allocator = {pool_allocate, pool_free, &p};
+  DLManagedTensorVersioned *t, *view;
+  int64_t shape[] = {2, 3};
+  CHECK_OK(dlb_tensor_alloc_with(&t, UINT8, 2, shape, &allocator, &error));
+  CHECK(t->dl_tensor.data == p.memory + 1 && p.asked == 6 && p.memory[0] == 0x5a && p.memory[7] == 0x5a);
+  check_elements("[[0 0 0] [0 0 0]]", t);
+  CHECK_OK(dlb_tensor_share(&view, t, &error));
+  memset(&allocator, 0, sizeof allocator); /* copied */
+  dlb_tensor_release(t);
+  CHECK_INT(0, p.frees);
+  pthread_t thread;
+  CHECK_INT(0, pthread_create(&thread, NULL, release_in_thread, view));
+  CHECK_INT(0, pthread_join(thread, NULL));
+  CHECK(p.frees == 1 && p.freed == 6);
+
+  allocator = (dlb_allocator){pool_allocate, pool_free, &p};
+  p.asked = 0;
+  CHECK_OK(dlb_tensor_alloc_with(&t, FLOAT32, 1, (int64_t[]){0}, &allocator, &error));
+  dlb_tensor_release(t);
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_alloc_with(&t, FLOAT32, 1, (int64_t[]){-1}, &allocator, &error));
+  CHECK(p.asked == 0 && p.frees == 1);
+  p.empty = 1;
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensor_alloc_with(&t, FLOAT32, 2, shape, &allocator, &error));
+  CHECK(t == NULL && p.asked == 24 && p.frees == 1);
+  allocator.free = NULL;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_alloc_with(&t, FLOAT32, 2, shape, &allocator, &error));
+  allocator.allocate = NULL;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_alloc_with(&t, FLOAT32, 2, shape, &allocator, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_alloc_with(&t, FLOAT32, 2, shape, NULL, &error));
+}
+
 int main(int argc, char **argv) {
   CHECK_INT(2, argc);
   views_are_those_of_go(argv[1]);
@@ -453,6 +767,13 @@ int main(int argc, char **argv) {
   import_makes_a_tensor_of_ours();
   threads_make_views_of_one_tensor();
   a_forked_child_makes_views();
+  copy_into_writes_to_a_part();
+  copy_into_takes_every_layout_of_small_numbers();
+  copy_into_refuses();
+  fill_loses_no_digit();
+  equal_compares_values();
+  addresses_and_sizes();
+  allocators_of_the_program();
   check_nothing_is_left("views");
   return 0;
 }

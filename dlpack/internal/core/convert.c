@@ -12,6 +12,7 @@
 #include "copy.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #if HAS_AVX2
 #include <immintrin.h>
@@ -568,12 +569,16 @@ static int32_t bit_axes(core_axis *axes, int64_t *dst_start, DLDataType dst_dtyp
   return core_axes(axes, dst_start, s.dst, src_start, s.src, s.sizes, s.count);
 }
 
+int core_is_number(DLDataType to, DLDataType from) {
+  return kind_of(to) != NONE && kind_of(from) != NONE && to.lanes == from.lanes;
+}
+
 core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
                          const char *src, DLDataType src_dtype, const int64_t *src_strides,
                          bool src_padded, const int64_t *shape, int32_t ndim) {
   side to = {kind_of(dst_dtype), dst_dtype.bits, dst_padded};
   side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
-  if (to.kind == NONE || from.kind == NONE || dst_dtype.lanes != src_dtype.lanes) return CORE_ERR_DTYPE;
+  if (!core_is_number(dst_dtype, src_dtype)) return CORE_ERR_DTYPE;
   if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* not BOOL: a bool that is not 0 must become 1 */
     const int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes;
     steps s;
@@ -601,7 +606,7 @@ core_status core_copy_convert(core_share **out, core_extent *extent, const DLTen
   int64_t to[CORE_RANK_MAX];
   const int64_t *from = tensor->strides == NULL ? to : tensor->strides;
   DLTensor view = {.ndim = tensor->ndim, .dtype = dtype, .shape = tensor->shape};
-  if (kind_of(dtype) == NONE || kind_of(tensor->dtype) == NONE || dtype.lanes != tensor->dtype.lanes) return CORE_ERR_DTYPE;
+  if (!core_is_number(dtype, tensor->dtype)) return CORE_ERR_DTYPE;
   core_status status = core_check_layout(&view, 0, extent, message, size);
   if (status != CORE_OK) return status;
   core_share *share = core_share_alloc((size_t)extent->nbytes, 0);
@@ -612,4 +617,48 @@ core_status core_copy_convert(core_share **out, core_extent *extent, const DLTen
                  (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0, tensor->shape, tensor->ndim);
   *out = share;
   return CORE_OK;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+INLINE bool same_real(double x, double y, bool nan_equal) { return x == y || (nan_equal && isnan(x) && isnan(y)); }
+
+/* Reports whether n numbers of a side, `step` bits apart, are those in w. The buffer has a frame of its own, beside that of
+ * equal_line. */
+__attribute__((noinline)) static bool equal_some(const wide *w, const side *s, const uint8_t *base, int64_t at, int64_t step,
+                                                 int n, bool nan_equal) {
+  wide other;
+  read_some(&other, s, base, at, step, n);
+  if (is_integer(s->kind)) return memcmp(w->whole, other.whole, (size_t)n * sizeof *w->whole) == 0;
+  bool same = true;
+  for (int i = 0; i < n; i++) same &= same_real(w->real[i], other.real[i], nan_equal);
+  for (int i = 0; i < n && is_complex(s->kind); i++) same &= same_real(w->imaginary[i], other.imaginary[i], nan_equal);
+  return same;
+}
+
+__attribute__((noinline)) static bool equal_line(const side *x, const uint8_t *a, int64_t a_at, int64_t a_step, const side *y,
+                                                 const uint8_t *b, int64_t b_at, int64_t b_step, int64_t n, bool nan_equal) {
+  wide w;
+  for (int64_t done = 0; done < n; done += SOME) {
+    int some = n - done < SOME ? (int)(n - done) : SOME;
+    read_some(&w, x, a, a_at + done * a_step, a_step, some);
+    if (!equal_some(&w, y, b, b_at + done * b_step, b_step, some, nan_equal)) return false;
+  }
+  return true;
+}
+
+int core_equal(const char *a, const int64_t *a_strides, bool a_padded, const char *b, const int64_t *b_strides, bool b_padded,
+               DLDataType dtype, const int64_t *shape, int32_t ndim, bool nan_equal) {
+  side x = {kind_of(dtype), dtype.bits, a_padded}, y = {x.kind, dtype.bits, b_padded};
+  if (x.kind == NONE) return -1;
+  core_axis axes[CORE_AXES_MAX], line = {1, 0, 0};
+  int64_t a_at = 0, b_at = 0, index[CORE_AXES_MAX];
+  int32_t n = bit_axes(axes, &a_at, dtype, a_strides, a_padded, &b_at, dtype, b_strides, b_padded, shape, ndim);
+  if (n < 0) return 1;
+  if (n > 0) line = axes[--n];
+  memset(index, 0, (size_t)n * sizeof index[0]);
+  do {
+    if (!equal_line(&x, (const uint8_t *)a, a_at, line.dst, &y, (const uint8_t *)b, b_at, line.src, line.size, nan_equal)) return 0;
+  } while (core_next(index, axes, n, &a_at, &b_at));
+  return 1;
 }

@@ -60,4 +60,10 @@ CORE_API core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t
                                   const int64_t *src_strides, bool src_padded,
                                   const int64_t *shape, int32_t ndim);
 
+/* Reports whether two tensors of one shape and data type have equal numbers: 0 equals -0, and NaN equals NaN if `nan_equal` is
+ * set. Every bool but 0 is true. The two parts of a complex number are compared one by one. The arguments are as for
+ * core_convert. Returns -1 unless the data type is one of numbers. */
+CORE_API int core_equal(const char *a, const int64_t *a_strides, bool a_padded, const char *b, const int64_t *b_strides,
+                        bool b_padded, DLDataType dtype, const int64_t *shape, int32_t ndim, bool nan_equal);
+
 #endif

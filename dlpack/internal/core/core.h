@@ -273,7 +273,7 @@ CORE_API int64_t core_live_exports(void);
  * export. The pointer to the function is read and set by atomic builtins only. */
 extern CORE_API void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
 
-/* ---- validate.c, copy.c, convert.c: checks, copies and conversions --------------------------- */
+/* ---- validate.c, copy.c, convert.c, assign.c: checks, copies and conversions ------------------ */
 
 /* The result of a check. Go: Status */
 typedef enum {
@@ -369,6 +369,16 @@ CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor,
  * error *out is unchanged. Returns CORE_ERR_DTYPE, without a text, unless both types are numbers with the same lanes. */
 CORE_API core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
                                        DLDataType dtype, char *message, size_t size);
+
+/* Reports whether both data types are numbers with the same lanes, of which each can be converted to the other. */
+CORE_API int core_is_number(DLDataType to, DLDataType from);
+
+/* Writes the elements of src to those of dst. src is repeated to the shape of dst as by core_view_broadcast_to, and converted to
+ * its data type. Checks both descriptions first, and writes nothing after an error. Refuses memory that the host cannot use, a
+ * read-only dst, elements of dst that overlap each other, and memory in common unless both are the same elements. Returns
+ * CORE_ERR_DTYPE, without a text, for two data types of which core_is_number is false. Go: copyInto */
+CORE_API core_status core_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
+                                 char *message, size_t size);
 
 /* ---- layout.c: layouts of views ---------------------------------------------------------------- */
 
