@@ -249,6 +249,16 @@ var elementOperations = []operation{
 	}},
 	{"Tensor.Format", func(t testing.TB, x *dlpack.Tensor) any { return fmt.Sprintf("%v", x) }},
 	{"Tensor.Fill", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.Fill(1)) }},
+	{"Equal", func(t testing.TB, x *dlpack.Tensor) any {
+		c := must.Own(x.Copy())(t)
+		same, err := dlpack.Equal(x, c)
+		return []any{same, cause(err)}
+	}},
+	{"EqualNaN", func(t testing.TB, x *dlpack.Tensor) any {
+		c := must.Own(x.Copy())(t)
+		same, err := dlpack.EqualNaN(c, x)
+		return []any{same, cause(err)}
+	}},
 	{"Concat", joinedBytes(dlpack.Concat)},
 	{"Stack", joinedBytes(dlpack.Stack)},
 	{"MayShareMemory", func(t testing.TB, x *dlpack.Tensor) any { return dlpack.MayShareMemory(x, x) }},

@@ -7,6 +7,8 @@ package core
 #cgo nocallback core_copy_part
 #cgo noescape core_convert
 #cgo nocallback core_convert
+#cgo noescape core_equal
+#cgo nocallback core_equal
 #include "copy.h"
 */
 import "C"
@@ -151,4 +153,11 @@ func CopyBytes(dst, src unsafe.Pointer, size int64) {
 	whole := size / page * page
 	CopyElements(dst, step, src, step, []int64{size / page}, page, whole)
 	copy(unsafe.Slice((*byte)(unsafe.Add(dst, whole)), size-whole), unsafe.Slice((*byte)(unsafe.Add(src, whole)), size-whole))
+}
+
+// Equal reports whether two tensors of one shape and data type, which must be one of numbers, have equal elements. NaN equals NaN
+// if nanEqual is set.
+func Equal(a, b *Numbers, shape []int64, nanEqual bool) bool {
+	return C.core_equal((*C.char)(Pointer(a.Data)), inC(a.Strides), C.bool(a.Padded), (*C.char)(Pointer(b.Data)), inC(b.Strides),
+		C.bool(b.Padded), a.DType.inC(), inC(shape), C.int32_t(len(shape)), C.bool(nanEqual)) == 1
 }
