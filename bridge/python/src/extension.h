@@ -231,6 +231,7 @@ extern PyType_Spec tensor_spec;
 
 /* ---- index.c */
 PyObject *tensor_subscript(PyObject *self, PyObject *index);
+int tensor_assign(PyObject *self, PyObject *index, PyObject *value);
 Py_ssize_t tensor_length(PyObject *self);
 PyObject *tensor_item_at(PyObject *self, Py_ssize_t index);
 PyObject *tensor_iterate(PyObject *self);

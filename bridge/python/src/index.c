@@ -121,6 +121,51 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   return view;
 }
 
+/* Checks that a Python int can be an element. Without this check an int would lose its high bits, as elements of tensors do. */
+static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
+  if (!PyLong_Check(object) || PyBool_Check(object) || (dtype.code != kDLInt && dtype.code != kDLUInt)) return 0;
+  int is_signed = dtype.code == kDLInt, given = number->view.dtype.code == kDLInt;
+  int64_t value = *(const int64_t *)number->view.data; /* a uint64 above the range of int64 is negative here */
+  int bits = dtype.bits - is_signed;
+  int fits = given ? (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1)) && (is_signed || value >= 0) : bits == 64;
+  if (fits) return 0;
+  PyObject *name = dtype_name(dtype);
+  if (name != NULL) PyErr_Format(PyExc_OverflowError, "dlbridge: assign: %R is no %U", object, name);
+  Py_XDECREF(name);
+  return -1;
+}
+
+/* Writes the elements of `from` to those of `to`. */
+static int assign(Tensor *to, Tensor *from) {
+  char message[MESSAGE_SIZE] = "";
+  uint64_t flags = to->flags | (tensor_read_only(to) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  core_share *target = tensor_hold(to), *source = target == NULL ? NULL : tensor_hold(from);
+  core_status status = CORE_OK;
+  if (source != NULL && to->extent.nbytes < 1 << 16) {
+    status = core_assign(&to->view, flags, &from->view, from->flags, message, sizeof message);
+  } else if (source != NULL) {
+    WITHOUT_GIL(status = core_assign(&to->view, flags, &from->view, from->flags, message, sizeof message));
+  }
+  int held = source != NULL;
+  if (source != NULL) share_end(source);
+  if (target != NULL) share_end(target);
+  if (!held) return -1;
+  if (status == CORE_OK) return 0;
+  raise_status(status, "assign", message[0] != 0 ? message : "the data types are not numbers of the same lanes");
+  return -1;
+}
+
+int tensor_assign(PyObject *op, PyObject *index, PyObject *value) {
+  if (value == NULL) return raise_error(PyExc_TypeError, "'dlbridge.Tensor' object does not support item deletion");
+  PyObject *to = tensor_subscript(op, index);
+  if (to == NULL) return -1;
+  Tensor *from = consume(PyType_GetModuleState(Py_TYPE(op)), value);
+  int failed = from == NULL || check_fits(value, from, ((Tensor *)to)->view.dtype) < 0 || assign((Tensor *)to, from) < 0;
+  Py_XDECREF((PyObject *)from);
+  Py_DECREF(to);
+  return failed ? -1 : 0;
+}
+
 static int raise_unsized(const char *text) { return raise_error(PyExc_TypeError, "dlbridge: %s", text); }
 
 Py_ssize_t tensor_length(PyObject *op) {

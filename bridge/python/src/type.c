@@ -141,14 +141,6 @@ static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(
 /* The hash is that of the address, because == compares identity. Objects lie at multiples of 16. */
 static Py_hash_t tensor_hash(PyObject *op) { return (Py_hash_t)((uintptr_t)op >> 4); }
 
-/* ---- assignment ------------------------------------------------------------------------------ */
-
-static int tensor_assign(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(index), PyObject *Py_UNUSED(value)) {
-  return raise_error(PyExc_TypeError,
-                     "'dlbridge.Tensor' object does not support item assignment; tensor.numpy() returns an array on the same "
-                     "memory, which does");
-}
-
 static PyObject *get_closed(PyObject *op, void *Py_UNUSED(closure)) { return PyBool_FromLong(((Tensor *)op)->share == NULL); }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -455,8 +447,11 @@ PyDoc_STRVAR(tensor_doc,
              "A view of memory, and a share in its ownership.\n\n"
              "Integers, slices, `...` and None index a tensor as in NumPy, and the result is always a view. With one int\n"
              "for each dimension it is a tensor of 0 dimensions, whose number float(), int() and item() return. Methods\n"
-             "that NumPy has too have its names; the array that numpy() returns has NumPy's others, and assignment.\n"
+             "that NumPy has too have its names; the array that numpy() returns has NumPy's others.\n"
              "strides count elements.\n\n"
+             "`t[index] = y` writes to the memory, as in NumPy: y, a tensor, array or number, is repeated to the shape of\n"
+             "t[index] and converted as by convert(), and an int must fit. A y that shares memory with t[index] is refused,\n"
+             "unless both are the same elements: copy it first.\n\n"
              "`==` compares the identity of two tensors, not their elements. With an array of NumPy, NumPy compares the\n"
              "elements. With numbers, and with all other arrays, buffers and collections, `==` raises TypeError.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"

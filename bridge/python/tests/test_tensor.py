@@ -164,10 +164,79 @@ def test_an_index_is_any_object_that_is_one():
     assert t[Two() :].tolist() == [2.0, 3.0]
     with pytest.raises(KeyError, match="mine"):
         t[Broken()]
-    with pytest.raises(TypeError, match=r"does not support item assignment; tensor.numpy\(\) returns"):
-        t[0] = 1
-    with pytest.raises(TypeError, match="does not support item assignment"):
+    with pytest.raises(TypeError, match="does not support item deletion"):
         del t[0]
+
+
+ASSIGNED = {
+    "a number": (1, lambda x: 7),
+    "a range": (slice(1, 3), lambda x: np.arange(4) * 10),
+    "everything": (..., lambda x: 0.5),
+    "a column": ((slice(None), 1), lambda x: np.array([7, 8, 9])),
+    "one element": ((2, -1), lambda x: 99),
+    "backwards": (slice(None, None, -1), lambda x: np.arange(12).reshape(3, 4) * 2.5),
+    "repeated, with leading sizes of 1": (slice(0, 2), lambda x: np.ones((1, 1, 1, 4))),
+    "another column": ((slice(None), 0), lambda x: x[:, 2]),
+    "itself": (..., lambda x: x),
+    "nothing": (slice(0, 0), lambda x: 5),
+    "a bool": ((0, 0), lambda x: True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "float64", "uint8"])
+@pytest.mark.parametrize("case", ASSIGNED)
+def test_assignment_writes_as_numpy_does(case, dtype):
+    index, value = ASSIGNED[case]
+    a, b = numbers((3, 4), dtype), numbers((3, 4), dtype)
+    t = dlbridge.from_dlpack(b)
+    a[index] = value(a)
+    t[index] = value(t)
+    np.testing.assert_array_equal(b, a)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(256, "uint8"), (-1, "uint8"), (128, "int8"), (-129, "int8"), (2**63, "int64"), (-1, "uint64"), (8, "int4")]
+)
+def test_an_int_that_does_not_fit_is_not_assigned(value, dtype):
+    t = dlbridge.empty(2, dtype)
+    t[...] = 1
+    with pytest.raises(OverflowError, match=f"{value} is no {dtype}"):
+        t[...] = value
+    assert t.tolist() == [1, 1]
+    t[...] = value - 1 if value > 0 else value + 1
+    assert t.tolist() == [value - 1 if value > 0 else value + 1] * 2
+
+
+def test_the_largest_ints_are_assigned():
+    t = dlbridge.empty(1, "uint64")
+    t[0] = 2**64 - 1
+    assert t.tolist() == [2**64 - 1]
+
+
+def test_assignment_refuses():
+    a = numbers((3, 4))
+    t = dlbridge.from_dlpack(a)
+    with pytest.raises(ValueError, match="cannot be repeated to the shape"):
+        t[0] = np.zeros(3)
+    with pytest.raises(ValueError, match="source and destination overlaps"):
+        t[1:] = t[:-1]
+    with pytest.raises(IndexError, match="out of bounds"):
+        t[3] = 1
+    with pytest.raises(TypeError):
+        t[0] = [1, 2, 3, 4]
+    with pytest.raises(BufferError, match="not numbers of the same lanes"):
+        t[0] = dlbridge.empty(4, "float32x2")
+    with pytest.raises(BufferError, match="read-only"):
+        dlbridge.from_buffer(b"1234")[0] = 1
+    with pytest.raises(BufferError, match="read-only"):
+        t.broadcast_to((2, 3, 4))[0] = 1
+    np.testing.assert_array_equal(a, numbers((3, 4)))
+    closed = dlbridge.empty(1, "uint8")
+    closed.close()
+    with pytest.raises(ValueError, match="closed"):
+        closed[0] = 1
+    with pytest.raises(ValueError, match="closed"):
+        t[0] = closed
 
 
 def test_elements_in_parts_of_a_byte_are_not_indexed():
