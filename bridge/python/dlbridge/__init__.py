@@ -28,7 +28,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this package
 if TYPE_CHECKING:
-    from . import decthings, shm, tens, tensorflow
+    from . import decthings, shm, tens, tensorflow, testing
     from ._elements import Elements
     from ._wrap import load, wrap
 
@@ -46,12 +46,14 @@ __all__ = [
     "shm",
     "tens",
     "tensorflow",
+    "testing",
     "to_address",
     "wrap",
 ]
 __version__ = "0.1.0"
 
-_MODULES = {"decthings": "", "shm": "", "tens": "", "tensorflow": "", "Elements": "_elements", "load": "_wrap", "wrap": "_wrap"}
+_MODULES = {name: "" for name in ("decthings", "shm", "tens", "tensorflow", "testing")}
+_MODULES |= {"Elements": "_elements", "load": "_wrap", "wrap": "_wrap"}
 
 if not TYPE_CHECKING:  # a type checker would take every name for an attribute of this module
 
