@@ -12,7 +12,7 @@ func CountTries(s *Socket, ctx context.Context, tries *atomic.Int64) error {
 	r := receivingOf(nil)
 	return s.do(ctx, "receive", pollIn, func() (bool, error) {
 		tries.Add(1)
-		frames, _, err := s.take(r)
+		frames, _, err := s.tryReceive(r)
 		return frames != nil, err
 	})
 }

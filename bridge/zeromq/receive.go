@@ -67,7 +67,7 @@ func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 // receive waits for a message and returns its frames and their owners.
 func (s *Socket) receive(ctx context.Context, r *receiving) (frames [][]byte, owners []*dlpack.Tensor, err error) {
 	err = s.do(ctx, "receive", pollIn, func() (done bool, err error) {
-		frames, owners, err = s.take(r)
+		frames, owners, err = s.tryReceive(r)
 		return frames != nil, err
 	})
 	return frames, owners, err
@@ -85,15 +85,15 @@ func (s *Socket) answerRefused() {
 	s.refused = false
 }
 
-// take receives the frames of one message, nil if there is none.
-func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
+// tryReceive returns the frames of one message and their owners, and no frames if none has arrived.
+func (s *Socket) tryReceive(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	s.answerRefused()
 	var code C.int
 	switch {
 	case s.cut != 0:
 		code = C.EFSM
 	case s.early:
-		code = s.takeEarly(r)
+		code = s.deliverEarly(r)
 	default:
 		code = C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, frameOverhead, C.int64_t(r.limit))
 	}
@@ -116,8 +116,8 @@ func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	return frames, owners, err
 }
 
-// takeEarly takes the early message, and returns what zeromq_receive returns.
-func (s *Socket) takeEarly(r *receiving) C.int {
+// deliverEarly leaves the early message in the inbox, unless it is larger than the limit, and returns what zeromq_receive returns.
+func (s *Socket) deliverEarly(r *receiving) C.int {
 	s.early = false
 	size := int64(0)
 	for _, frame := range unsafe.Slice(s.inbox.frames, s.inbox.count) {

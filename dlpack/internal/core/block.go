@@ -95,9 +95,9 @@ func (q *freeQueue) remove(b *Block) {
 	q.n--
 }
 
-// take returns a live block and puts it in the exported queue. The block takes over the caller's share of the slot. If
-// there is no memory, take returns nil, and the caller keeps the share.
-func (c *blockCache) take(s *slot) *Block {
+// makeLive returns a live block and puts it in the exported queue. The block takes over the caller's share of the slot. If
+// there is no memory, makeLive returns nil, and the caller keeps the share.
+func (c *blockCache) makeLive(s *slot) *Block {
 	c.exports++
 	c.look(looks)
 	var b *Block

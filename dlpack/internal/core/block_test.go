@@ -14,7 +14,7 @@ import (
 func (sh *shard) export() *Block {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.blocks.take(new(slot))
+	return sh.blocks.makeLive(new(slot))
 }
 
 // die marks the block dead, as its deleter does.

@@ -255,7 +255,7 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 	if rank > rankSmall {
 		return nil, Closed
 	}
-	b := sh.blocks.take(s)
+	b := sh.blocks.makeLive(s)
 	if b == nil {
 		s.leave() // gives up the block's share; Go's is left
 		return nil, NoMemory
@@ -273,7 +273,7 @@ func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
 	s.pinMemory(start, uintptr(size), nil)
 	var b *Block
 	if rank <= rankSmall {
-		b = sh.blocks.take(s)
+		b = sh.blocks.makeLive(s)
 	}
 	sh.mu.Unlock()
 	if b == nil {

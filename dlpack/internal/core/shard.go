@@ -156,7 +156,7 @@ func (s *slot) newBlock(rank int) *Block {
 	} else {
 		sh = lockLarge(rank)
 	}
-	b := sh.blocks.take(s)
+	b := sh.blocks.makeLive(s)
 	sh.mu.Unlock()
 	if b == nil {
 		s.drop()

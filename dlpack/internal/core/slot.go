@@ -126,7 +126,7 @@ func lockSlot(kind Kind, shares uint64) (*shard, *slot) {
 	if sh == nil {
 		return nil, nil
 	}
-	s := sh.slots.take(kind, shares)
+	s := sh.slots.beginTurn(kind, shares)
 	if s == nil {
 		sh.mu.Unlock()
 		return nil, nil
@@ -148,9 +148,9 @@ func (b *bin) hasSlot() bool {
 	return b.free != 0 || b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0
 }
 
-// take takes a free slot in a new turn, for a memory of the given kind, with the given number of shares. It returns nil
-// if there is no memory.
-func (b *bin) take(kind Kind, shares uint64) *slot {
+// beginTurn returns a slot that was free, in a new turn, for a memory of the given kind, with the given number of shares.
+// It returns nil if there is no memory.
+func (b *bin) beginTurn(kind Kind, shares uint64) *slot {
 	b.reap(looks)
 	if b.free == 0 && !b.grow() {
 		return nil

@@ -42,7 +42,7 @@ func TestOldHandlesTakeNothing(t *testing.T) {
 	sh := s.shard()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	require.Equal(t, s, sh.slots.take(Collected, 1), "the slot that was put back last")
+	require.Equal(t, s, sh.slots.beginTurn(Collected, 1), "the slot that was put back last")
 	require.NotEqual(t, old, s.handle())
 	_, status = old.retain()
 	assert.Equal(t, Closed, status, "it is another's turn")
