@@ -311,9 +311,9 @@ static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
 static producer_kind kind_of(module_state *state, PyObject *producer) {
   PyTypeObject *type = Py_TYPE(producer);
   producer_kind *place = &state->kinds[((uintptr_t)type >> 4) % KINDS], kind;
-  TURN_BEGIN();
+  LOCK_CORE();
   kind = *place;
-  TURN_END();
+  UNLOCK_CORE();
   if (kind.type == type) return kind;
   kind.by_buffer = lends_by_buffer(state, type);
   if (kind.by_buffer < 0) return (producer_kind){NULL};
@@ -324,10 +324,10 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
               has(type, state->names[NAME_IS_NEG]);
   kind.masked = has(type, state->names[NAME_MASK]) && has(type, state->names[NAME_FILLED]);
   producer_kind was;
-  TURN_BEGIN();
+  LOCK_CORE();
   was = *place;
   *place = kind;
-  TURN_END();
+  UNLOCK_CORE();
   Py_XDECREF((PyObject *)was.type);
   return kind;
 }
@@ -650,9 +650,9 @@ DLManagedTensorVersioned *export_producer(module_state *state, PyObject *produce
     core_share_retain(share);
     Py_DECREF((PyObject *)tensor);
   } else if (share != NULL) {
-    TURN_BEGIN();
+    LOCK_CORE();
     managed = core_export_versioned_unlocked(share, &exact.managed->dl_tensor, exact.managed->flags);
-    TURN_END();
+    UNLOCK_CORE();
     if (managed == NULL) PyErr_NoMemory();
   }
   if (managed != NULL && keep != NULL) *keep = share;

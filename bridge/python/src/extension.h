@@ -57,12 +57,12 @@
 /* The core's functions named ..._unlocked, and accesses to module_state.kinds, must not run at the same time. The GIL ensures
  * that, and in free-threaded builds this mutex. */
 #ifdef Py_GIL_DISABLED
-extern PyMutex turn;
-#define TURN_BEGIN() PyMutex_Lock(&turn)
-#define TURN_END() PyMutex_Unlock(&turn)
+extern PyMutex core_mutex;
+#define LOCK_CORE() PyMutex_Lock(&core_mutex)
+#define UNLOCK_CORE() PyMutex_Unlock(&core_mutex)
 #else
-#define TURN_BEGIN() (void)0
-#define TURN_END() (void)0
+#define LOCK_CORE() (void)0
+#define UNLOCK_CORE() (void)0
 #endif
 
 /* Marks a function that common calls do not reach. The compiler places it apart from the code of the fast path. */

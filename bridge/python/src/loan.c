@@ -223,9 +223,9 @@ PyObject *tensor_on_release(PyObject *op, PyObject *function) {
   int failed = told == NULL || entry == NULL;
   if (!failed) {
     entry->function = Py_NewRef(function);
-    TURN_BEGIN();
+    LOCK_CORE();
     add_function(share, told, entry);
-    TURN_END();
+    UNLOCK_CORE();
     if (share->ctx == told) told = NULL; /* it is in use now */
     entry = NULL;
   }

@@ -79,7 +79,7 @@ PyDoc_STRVAR(counters_doc,
              "    ['double_deletes', 'elements', 'exports']");
 
 #ifdef Py_GIL_DISABLED
-PyMutex turn;
+PyMutex core_mutex;
 #endif
 
 #define FASTCALL(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS

@@ -120,10 +120,10 @@ static void *export_form(Tensor *self, int versioned, int cpu) {
   LOCK(self);
   open = self->share != NULL;
   if (open) {
-    TURN_BEGIN();
+    LOCK_CORE();
     if (versioned) managed = core_export_versioned_unlocked(self->share, &view, export_flags(self));
     else managed = core_export_legacy_unlocked(self->share, &view);
-    TURN_END();
+    UNLOCK_CORE();
   }
   UNLOCK();
   if (!open) raise_closed(self);

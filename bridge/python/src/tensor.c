@@ -14,9 +14,9 @@ static int frees_much(const core_share *Py_UNUSED(share)) { return 0; }
 
 core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
   core_share *share;
-  TURN_BEGIN();
+  LOCK_CORE();
   share = core_hold_unlocked(lender, ctx);
-  TURN_END();
+  UNLOCK_CORE();
   return share;
 }
 
@@ -34,9 +34,9 @@ int is_import(void (*lender)(void *ctx)) { return lender == end_versioned || len
 
 int64_t held_imports(void) {
   int64_t held;
-  TURN_BEGIN();
+  LOCK_CORE();
   held = core_held_unlocked(end_versioned) + core_held_unlocked(end_legacy);
-  TURN_END();
+  UNLOCK_CORE();
   return held;
 }
 
