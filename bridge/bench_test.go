@@ -7,13 +7,13 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
 func BenchmarkBareCgoCall(b *testing.B) {
 	for b.Loop() {
-		dlpacktest.Nothing()
+		repotest.CallC()
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -659,5 +660,5 @@ func TestTableOfOperationsIsComplete(t *testing.T) {
 	for _, op := range slices.Concat(elementOperations, viewOperations) {
 		known = append(known, op.name)
 	}
-	dlpacktest.CheckFunctionsOfTensors(t, ".", known)
+	repotest.CheckFunctionsOfTensors(t, ".", known)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 func copied(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Copy() }
@@ -513,7 +514,7 @@ func TestAForgottenReleaseIsCountedAndFreesNothing(t *testing.T) {
 		require.NoError(t, d.Memset(float32(7)))
 		return d.Data().([]float32)
 	}()
-	dlpacktest.Forgive(1)
+	repotest.Forgive(1)
 	require.Eventually(t, func() bool {
 		collect()
 		return dlpack.ReadStats().Forgotten > before

@@ -13,10 +13,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 func TestDensesDoNotCareWhereMemoryLies(t *testing.T) {
-	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"Dense"})
+	repotest.CheckFunctionsOfTensors(t, ".", []string{"Dense"})
 	dlpacktest.CheckPlacements(t, func(t testing.TB, x *dlpack.Tensor) any {
 		d, release, err := gorgonia.Dense(x, gorgonia.AllowTransposed)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // cause returns the cause of an error, without the address that its text may contain.
@@ -24,7 +25,7 @@ func cause(err error) string {
 }
 
 func TestTensorsAreComposedAndBoundWhereverMemoryLies(t *testing.T) {
-	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"Compose", "Describe", "Description.Bind"})
+	repotest.CheckFunctionsOfTensors(t, ".", []string{"Compose", "Describe", "Description.Bind"})
 	dlpacktest.CheckPlacements(t, func(t testing.TB, x *dlpack.Tensor) any {
 		described := nervana.Describe(x)
 		bound := must.Do(described.Bind(x))(t)

@@ -12,13 +12,13 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // The yardstick of the others: a call into C and back that does nothing.
 func BenchmarkBareCgoCall(b *testing.B) {
 	for b.Loop() {
-		dlpacktest.Nothing()
+		repotest.CallC()
 	}
 }
 

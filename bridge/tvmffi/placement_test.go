@@ -11,11 +11,12 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 func TestArgumentsDoNotCareWhereMemoryLies(t *testing.T) {
 	need(t)
-	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"Keep", "UnsafeConstant"})
+	repotest.CheckFunctionsOfTensors(t, ".", []string{"Keep", "UnsafeConstant"})
 	f := serve(t, func(a tvmffi.Args) (any, error) {
 		x := a.Tensor(0)
 		if err := a.Check(1); err != nil {

@@ -7,8 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void fixture_nothing(void) {}
-
 fixture *fixture_new(int32_t room, size_t bytes) {
   fixture *f = calloc(1, sizeof *f + 2 * (size_t)room * sizeof(int64_t));
   if (f == NULL || posix_memalign(&f->data, 256, bytes + 256) != 0) abort();

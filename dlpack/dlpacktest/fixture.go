@@ -258,9 +258,6 @@ func ExportInC(legacy bool) (managed unsafe.Pointer) {
 	return unsafe.Pointer(C.core_export_versioned(share, &view, 0))
 }
 
-// Nothing calls a C function that does nothing. Benchmarks use it to measure the cost of a call into C.
-func Nothing() { C.fixture_nothing() }
-
 // A Loan is C memory for [dlpack.Lend]. It counts how often the memory was given back.
 type Loan struct{ f *C.fixture }
 

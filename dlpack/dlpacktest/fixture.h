@@ -49,6 +49,5 @@ void fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, i
 /* The sum of float32 elements, and setting all of them, by shape and strides, as a C consumer does. */
 double fixture_sum(const DLTensor *t);
 void fixture_fill(const DLTensor *t, float value);
-void fixture_nothing(void);
 
 #endif

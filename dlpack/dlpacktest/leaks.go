@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 	"testing"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // Main runs the tests of a package and ends the process. The exit status is 1 if the tests leave tensors behind. A TestMain
@@ -26,17 +26,12 @@ func Main(m *testing.M) { os.Exit(Run(m)) }
 // Run is [Main] for a TestMain that has to clean up afterwards. It does not end the process, and returns the exit status instead.
 func Run(m interface{ Run() int }) int { return run(m, os.Stderr) }
 
-// Forgive tells [Main] to expect a number of imports that a test leaves behind on purpose.
-func Forgive(imports int64) { forgiven.Add(imports) }
-
-var forgiven atomic.Int64
-
 func run(m interface{ Run() int }, out io.Writer) int {
 	if code := m.Run(); code != 0 {
 		return code
 	}
 	s := dlpack.ReadStats()
-	s.Imports -= forgiven.Load()
+	s.Imports -= repotest.Forgiven()
 	if s.Exports == 0 && s.Imports == 0 && s.Allocations == 0 {
 		return 0
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
@@ -22,7 +23,7 @@ func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
 			for _, use := range uses(t, f) {
 				names = append(names, use.name)
 			}
-			dlpacktest.CheckFunctionsOfTensors(t, filepath.Join(root, f.Folder), names)
+			repotest.CheckFunctionsOfTensors(t, filepath.Join(root, f.Folder), names)
 			dlpacktest.CheckPlacements(t, func(t testing.TB, x *dlpack.Tensor) any {
 				var outcomes []any
 				for _, w := range f.Writers {

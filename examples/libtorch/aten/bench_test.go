@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/examples/libtorch/aten/naive"
 )
 
@@ -25,7 +26,7 @@ func BenchmarkImport(b *testing.B) {
 		name string
 		run  func()
 	}{
-		{"empty_call", dlpacktest.Nothing},
+		{"empty_call", repotest.CallC},
 		{"naive", func() {
 			x := naive.Lend(data)
 			if x == nil {
