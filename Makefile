@@ -107,7 +107,8 @@ check-go:
 check-others:
 	@$(call each,$(CHECKS))
 
-each = for target in $(1); do echo "== make $$target, $$(date +%T)"; $(MAKE) --no-print-directory $$target || exit 1; done
+# Without MAKEFLAGS, the make of a target has one job. Variables that the command line sets are in its environment.
+each = for target in $(1); do echo "== make $$target, $$(date +%T)"; MAKEFLAGS= $(MAKE) --no-print-directory $$target || exit 1; done
 
 vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has a place
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
