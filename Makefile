@@ -19,6 +19,7 @@ PEERS := $(BUILD)/venv-peers
 # Examples that need the heavy peers.
 HEAVY_EXAMPLES := examples/libtorch examples/ray examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
+STRICT_CXX = -Wconversion -Wshadow -Wold-style-cast $(if $(findstring clang,$(shell $(CXX) --version)),,-Wuseless-cast)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Where packages are that build without cgo, completely or in part, and these packages.
 PURE := ./tens/... ./dlpack/... ./bridge/...
@@ -215,7 +216,7 @@ header: ## compile each header alone, in C99, C11, C++17 and C++20
 	done
 	@for standard in c++17 c++20; do \
 	  echo "dlbridge.hpp c++ -std=$$standard"; \
-	  echo '#include <dlbridge.hpp>' | $(CXX) -x c++ -std=$$standard $(STRICT) -Wconversion -Wshadow -Iinclude -fsyntax-only - || exit 1; \
+	  echo '#include <dlbridge.hpp>' | $(CXX) -x c++ -std=$$standard $(STRICT) $(STRICT_CXX) -Iinclude -fsyntax-only - || exit 1; \
 	done
 
 # A larger frame could reach over the guard page below the stack of a thread, into other memory.

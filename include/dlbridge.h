@@ -55,6 +55,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Casts of the macros below. In C++ they are no casts in the style of C, of which -Wold-style-cast
+ * warns, and none to the type that a value has already, of which -Wuseless-cast does. */
+#ifdef __cplusplus
+template <class T, class From>
+constexpr T dlb_cast(From x) {
+  return static_cast<T>(x);
+}
+#define DLB_CAST(T, x) dlb_cast<T>(x)
+#else
+#define DLB_CAST(T, x) ((T)(x))
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -234,7 +246,7 @@ DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType 
                                 const void *value, dlb_error *error);
 
 /* For dlb_tensor_equal: NaN is equal to NaN. */
-#define DLB_EQUAL_NAN ((uint64_t)1)
+#define DLB_EQUAL_NAN UINT64_C(1)
 
 /* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements, and to
  * 0 if not. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, or NaN with
@@ -324,22 +336,23 @@ typedef struct dlb_index {
                     are given, or one of the other values */
 } dlb_index;
 
-#define DLB_INDEX_START ((uint64_t)1)
-#define DLB_INDEX_STOP ((uint64_t)2)
-#define DLB_INDEX_AT ((uint64_t)4)
-#define DLB_INDEX_ELLIPSIS ((uint64_t)8)
-#define DLB_INDEX_NEW_AXIS ((uint64_t)16)
+#define DLB_INDEX_START UINT64_C(1)
+#define DLB_INDEX_STOP UINT64_C(2)
+#define DLB_INDEX_AT UINT64_C(4)
+#define DLB_INDEX_ELLIPSIS UINT64_C(8)
+#define DLB_INDEX_NEW_AXIS UINT64_C(16)
 
 /* Initialisers of a dlb_index: `dlb_index rows[] = {DLB_RANGE(1, 3), DLB_AT(-1)}` is [1:3, -1] in
  * Python. */
-#define DLB_ALL {0, 0, 1, 0}                                      /* : */
-#define DLB_AT(i) {(int64_t)(i), 0, 1, DLB_INDEX_AT}              /* i; removes the dimension */
-#define DLB_FROM(start) {(int64_t)(start), 0, 1, DLB_INDEX_START} /* start: */
-#define DLB_UNTIL(stop) {0, (int64_t)(stop), 1, DLB_INDEX_STOP}   /* :stop */
-#define DLB_RANGE(start, stop) DLB_RANGE_STEP(start, stop, 1)     /* start:stop */
-#define DLB_STEP(step) {0, 0, (int64_t)(step), 0}                 /* ::step */
-#define DLB_RANGE_STEP(a, b, step) \
-  {(int64_t)(a), (int64_t)(b), (int64_t)(step), DLB_INDEX_START | DLB_INDEX_STOP}
+#define DLB_ALL {0, 0, 1, 0}                                    /* : */
+#define DLB_AT(i) {DLB_CAST(int64_t, i), 0, 1, DLB_INDEX_AT}    /* i; removes the dimension */
+#define DLB_FROM(i) {DLB_CAST(int64_t, i), 0, 1, DLB_INDEX_START} /* i: */
+#define DLB_UNTIL(i) {0, DLB_CAST(int64_t, i), 1, DLB_INDEX_STOP} /* :i */
+#define DLB_RANGE(a, b) DLB_RANGE_STEP(a, b, 1)                 /* a:b */
+#define DLB_STEP(step) {0, 0, DLB_CAST(int64_t, step), 0}       /* ::step */
+#define DLB_RANGE_STEP(a, b, step)                                        \
+  {DLB_CAST(int64_t, a), DLB_CAST(int64_t, b), DLB_CAST(int64_t, step), \
+   DLB_INDEX_START | DLB_INDEX_STOP} /* a:b:step */
 #define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., the dimensions that the others leave */
 #define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
 
@@ -481,7 +494,7 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
-#define DLB_SHM_WRITABLE ((uint64_t)1)
+#define DLB_SHM_WRITABLE UINT64_C(1)
 
 /* Allocates a row-major tensor of zeros in a new segment.
  * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also
@@ -604,7 +617,7 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
 
 /* For dlb_shm_attach: the tensor lies in the object itself. If another process makes the object
  * smaller, an access to the part that is gone ends this process (SIGBUS). */
-#define DLB_SHM_TRUST_PEER ((uint64_t)1)
+#define DLB_SHM_TRUST_PEER UINT64_C(1)
 
 /* Returns a tensor in a shared memory object of POSIX, which another program has made under this
  * name with shm_open, as multiprocessing.shared_memory of Python does. Its elements are copied,
@@ -647,7 +660,7 @@ typedef struct dlb_frame {
 } dlb_frame;
 
 /* Tensors on the frame may be written to. Without this flag they are READ_ONLY. */
-#define DLB_FRAME_WRITABLE ((uint64_t)1)
+#define DLB_FRAME_WRITABLE UINT64_C(1)
 
 /* A message: level, form, label, header, payload parts, and the tensors that the label
  * describes. */
@@ -669,8 +682,8 @@ typedef struct dlb_bytes {
 } dlb_bytes;
 
 /* Options of dlb_message_decode, dlb_message_decode_packed and dlb_message_decode_next. */
-#define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: no tensors */
-#define DLB_DECODE_JOIN ((uint64_t)2)         /* copy tensors that lie in several parts */
+#define DLB_DECODE_MESSAGE_ONLY UINT64_C(1) /* do not decode the label: no tensors */
+#define DLB_DECODE_JOIN UINT64_C(2)         /* copy tensors that lie in several parts */
 
 /* An option of every function that decodes: the most memory, in bytes, that a call may take beside
  * the frames. A call that would take more fails with DLB_ERROR_FORMAT before it allocates the
@@ -680,7 +693,8 @@ typedef struct dlb_bytes {
  * tensors in several parts take (dlb_message_decode). The functions that decode values say how
  * these count. */
 #define DLB_LIMIT(bytes) \
-  (((uint64_t)(bytes) >> 47 != 0 ? ((uint64_t)1 << 47) - 1 : (uint64_t)(bytes)) << 16)
+  ((DLB_CAST(uint64_t, bytes) >> 47 != 0 ? (UINT64_C(1) << 47) - 1 : DLB_CAST(uint64_t, bytes)) \
+   << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the
  * parts and tensors alias the frames. A tensor that lies in several parts
@@ -893,9 +907,9 @@ typedef struct dlb_value {
 /* The dialects of Decthings, which encode types of variable size (strings, binaries and media)
  * differently. The bytes do not show the dialect. Numbers and booleans are the same in all
  * dialects. */
-#define DLB_DECTHINGS_DOC ((uint64_t)0)   /* the published document */
-#define DLB_DECTHINGS_PY004 ((uint64_t)1) /* Python client up to 0.0.4, Rust crate up to 0.1.3 */
-#define DLB_DECTHINGS_RS015 ((uint64_t)2) /* Rust crate from 0.1.4 */
+#define DLB_DECTHINGS_DOC UINT64_C(0)   /* the published document */
+#define DLB_DECTHINGS_PY004 UINT64_C(1) /* Python client up to 0.0.4, Rust crate up to 0.1.3 */
+#define DLB_DECTHINGS_RS015 UINT64_C(2) /* Rust crate from 0.1.4 */
 
 /* Decodes a frame that holds one tensor of Decthings, and nothing else. The options are a dialect,
  * and DLB_LIMIT, which counts the copy of a tensor whose elements are not aligned, 16 bytes for
@@ -942,8 +956,8 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
  * accepts: it ignores values after the last element and the content of a tensor without elements,
  * truncates integers that are out of range to their low bits, and uses the given dimensions of a
  * shape whose rank is marked as unknown. */
-#define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
-#define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
+#define DLB_TENSORFLOW_LENIENT UINT64_C(1)
+#define DLB_TENSORFLOW_INTEGERS UINT64_C(2) /* decode quantised numbers as tensors of integers */
 
 /* Decodes a frame that holds a TensorProto. DLB_LIMIT applies to a tensor that omits values because
  * they repeat the last one; by default it is 64 MiB. It counts the elements of a tensor with their
@@ -957,9 +971,9 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 /* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in
  * tensor_content, and all others in the field of their type. FIELDS and CONTENT exclude each
  * other. */
-#define DLB_TENSORFLOW_FIELDS ((uint64_t)1)  /* use the field of the type, as AsProtoField does */
-#define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* use tensor_content, as AsProtoTensorContent does */
-#define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* elements at a multiple of 64 bytes from `data` */
+#define DLB_TENSORFLOW_FIELDS UINT64_C(1)  /* use the field of the type, as AsProtoField does */
+#define DLB_TENSORFLOW_CONTENT UINT64_C(2) /* use tensor_content, as AsProtoTensorContent does */
+#define DLB_TENSORFLOW_PAD UINT64_C(4)     /* elements at a multiple of 64 bytes from `data` */
 
 /* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`.
  * `out`, `data` and `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if

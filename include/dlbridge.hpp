@@ -34,6 +34,13 @@
 // otherwise. Even a function whose comment names no exception can throw std::bad_alloc. Destructors and noexcept functions do
 // not throw.
 //
+// Without exceptions (-fno-exceptions, or DLBRIDGE_NO_EXCEPTIONS defined before this header), a function that would throw writes
+// the text of the error to stderr and calls std::abort. A program that wants to go on after an error calls the function of
+// dlbridge.h: dlb_dtype_parse(&type, text, &e). Files with and without exceptions can be linked into one program.
+//
+// Lists and views. Shapes, strides and indexes are lists in braces or any container of integers. `sizes`, which shape() returns,
+// has its own numbers. values() returns a view, which must not be used longer than its tensor: it is refused for a temporary.
+//
 // Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
 // use tensors only can be linked with libdlbridge_tensor.
 #ifndef DLBRIDGE_HPP_
@@ -42,10 +49,12 @@
 #include "dlbridge.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -66,14 +75,31 @@
 #include <span>
 #endif
 #ifdef __cpp_lib_mdspan
-#include <array>
 #include <mdspan>
 #endif
 #if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_BFLOAT16_T__)
 #include <stdfloat>
 #endif
 
+#if !defined(DLBRIDGE_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
+#define DLBRIDGE_NO_EXCEPTIONS
+#endif
+#ifdef DLBRIDGE_NO_EXCEPTIONS
+#include <cstdio>
+#include <cstdlib>
+#endif
+
+// After this, clang warns if a result outlives what it refers to.
+#if defined(__clang__) && __has_cpp_attribute(clang::lifetimebound)
+#define DLBRIDGE_LIFETIMEBOUND [[clang::lifetimebound]]
+#else
+#define DLBRIDGE_LIFETIMEBOUND
+#endif
+
 namespace dlbridge {
+#ifdef DLBRIDGE_NO_EXCEPTIONS
+inline namespace no_exceptions {  // other names for the linker than in files with exceptions
+#endif
 
 // An error of the library: one of the codes DLB_ERROR_* and the library's text. Errors of memory are std::bad_alloc.
 class error : public std::runtime_error {
@@ -90,10 +116,19 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-inline void check(std::int32_t code, const dlb_error &e) {
-  if (code == DLB_OK) return;
+// Throws an error, or ends a program without exceptions.
+[[noreturn]] inline void fail(std::int32_t code, const std::string &text) {
+#ifdef DLBRIDGE_NO_EXCEPTIONS
+  std::fprintf(stderr, "dlbridge: error %s: %s\n", dlb_error_name(code), text.c_str());
+  std::abort();
+#else
   if (code == DLB_ERROR_MEMORY) throw std::bad_alloc();
-  throw error(code, e.message);
+  throw error(code, text);
+#endif
+}
+
+inline void check(std::int32_t code, const dlb_error &e) {
+  if (code != DLB_OK) fail(code, e.message);
 }
 
 // Calls a function whose output is its first argument and whose error is its last.
@@ -115,7 +150,7 @@ std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Pa
 
 // Returns a name for C. Throws error for a name with a NUL, with which a string of C ends.
 inline const char *c_string(const std::string &name, std::int32_t code, const char *function) {
-  if (name.find('\0') != std::string::npos) throw error(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
+  if (name.find('\0') != std::string::npos) detail::fail(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
   return name.c_str();
 }
 
@@ -156,14 +191,46 @@ class owner {
 };
 
 template <class T>
+using plain = std::remove_cv_t<std::remove_reference_t<T>>;
+template <class T>
 inline constexpr bool never = false;
 template <class T>
 inline constexpr bool is_view = false;  // set below for the types that own nothing
 
+template <class T, class = void>
+inline constexpr bool has_data = false;
+template <class T>
+inline constexpr bool has_data<T, std::void_t<decltype(std::data(std::declval<T &>()))>> = true;
+template <class T, class = void>
+inline constexpr bool has_begin = false;
+template <class T>
+inline constexpr bool has_begin<T, std::void_t<decltype(std::begin(std::declval<T &>()))>> = true;
+
+template <class Enable, class... Call>
+inline constexpr bool is_void_call = false;
+template <class... Call>
+inline constexpr bool is_void_call<std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
+
+// Whether T is a function, a std::function, or an object that is called as one; a matrix is not, whose calls are overloaded.
+template <class T, class Pointer, class = void>
+inline constexpr bool is_callable = std::is_function_v<std::remove_pointer_t<T>> ||
+                                    is_void_call<void, T &> || is_void_call<void, T &, Pointer>;
+template <class T, class Pointer>
+inline constexpr bool is_callable<T, Pointer, std::void_t<decltype(&T::operator())>> = true;
+
+// A number of a shape, of axes or of an index: an integer that is neither a bool nor a character.
+template <class T>
+inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
+                                  !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> &&
+#ifdef __cpp_char8_t
+                                  !std::is_same_v<T, char8_t> &&
+#endif
+                                  !std::is_same_v<T, char32_t>;
+
 // Does not compile if lend() cannot take an argument of this type; the compiler's message then says what to pass instead.
 template <class Argument>
 constexpr bool lendable() {
-  using Container = std::remove_cv_t<std::remove_reference_t<Argument>>;
+  using Container = plain<Argument>;
   static_assert(!std::is_pointer_v<std::decay_t<Argument>>,
                 "dlbridge: lend: a pointer owns no memory: lend(data, shape, owner) takes what keeps it.");
   static_assert(!is_view<Container>,
@@ -175,6 +242,26 @@ constexpr bool lendable() {
   static_assert(!std::is_same_v<Container, std::vector<bool>>,
                 "dlbridge: lend: std::vector<bool> has no bool in memory: use std::vector<std::uint8_t>, or lend(data, shape, "
                 "owner) with a std::unique_ptr<bool[]>.");
+  static_assert(has_data<Container> || std::is_pointer_v<std::decay_t<Argument>>,
+                "dlbridge: lend: the elements must lie in one block, as those of std::vector do: copy a std::list or std::deque "
+                "into one.");
+  return true;
+}
+
+// Does not compile if an object of this type does not keep memory alive.
+template <class Argument, class Pointer>
+constexpr bool keeps() {
+  using Owner = std::decay_t<Argument>;
+  static_assert(std::is_constructible_v<Owner, Argument>,
+                "dlbridge: lend: this owner cannot be copied: it is moved into the tensor by std::move(owner).");
+  static_assert(!is_callable<Owner, Pointer>,
+                "dlbridge: lend: an owner is destroyed and not called: pass std::shared_ptr<void>(data, function), which calls the "
+                "function.");
+  static_assert(!std::is_pointer_v<Owner> || is_callable<Owner, Pointer>,
+                "dlbridge: lend: a pointer keeps no memory: pass its smart pointer or its container, or nullptr for memory that "
+                "is never freed.");
+  static_assert(!is_view<Owner>, "dlbridge: lend: a view keeps no memory: pass the container, or nullptr for memory that is "
+                                 "never freed.");
   return true;
 }
 
@@ -182,21 +269,22 @@ constexpr bool lendable() {
 // container is moved back.
 template <class Container, class Lend>
 auto lend_container(Container &container, Lend lend) {
-  auto owner = std::make_unique<Container>(std::move(container));
-  try {
-    auto lent = lend(*owner);
-    owner.release();
-    return lent;
-  } catch (...) {
-    container = std::move(*owner);
-    throw;
-  }
+  struct keeper {
+    Container &from;
+    std::unique_ptr<Container> owner;
+    ~keeper() {
+      if (owner != nullptr) from = std::move(*owner);
+    }
+  } kept{container, std::make_unique<Container>(std::move(container))};
+  auto lent = lend(*kept.owner);
+  kept.owner.release();
+  return lent;
 }
 
 }  // namespace detail
 
-// A view of elements of the type T in consecutive memory: a std::span for C++17. In C++20 it converts to std::span. As a
-// parameter it accepts lists in braces, containers and spans. It must not be used longer than the memory lives.
+// A view of elements of the type T in consecutive memory: a std::span for C++17, to which it converts in C++20. It must not be
+// used longer than the memory lives.
 template <class T>
 class array_view {
  public:
@@ -205,11 +293,10 @@ class array_view {
 
   constexpr array_view() noexcept = default;
   constexpr array_view(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
-  template <class U = T, std::enable_if_t<std::is_const_v<U>, int> = 0>
-  constexpr array_view(std::initializer_list<value_type> list) noexcept : array_view(std::data(list), list.size()) {}
   template <class Container, class Data = decltype(std::data(std::declval<Container &>())),
             std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]>, int> = 0>
-  constexpr array_view(Container &&container) noexcept : array_view(std::data(container), std::size(container)) {}
+  constexpr array_view(Container &&container DLBRIDGE_LIFETIMEBOUND) noexcept
+      : array_view(std::data(container), std::size(container)) {}
 
   constexpr T *data() const noexcept { return data_; }
   constexpr std::size_t size() const noexcept { return size_; }
@@ -218,18 +305,100 @@ class array_view {
   constexpr T *end() const noexcept { return data_ + size_; }
   constexpr T &operator[](std::size_t i) const noexcept { return data_[i]; }
 
-  // Report whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`, or `== std::vector<std::int64_t>{2, 3}`.
-  friend bool operator==(array_view a, array_view b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
-  friend bool operator!=(array_view a, array_view b) { return !(a == b); }
-
  private:
   T *data_ = nullptr;
   std::size_t size_ = 0;
 };
 
+// A list that owns its elements: numbers, subscripts or texts. As a parameter it accepts a list in braces, and every container
+// whose elements are of the type T or, for numbers, of another integer type. It allocates memory only for more than 8 elements.
+template <class T>
+class list_of {
+ public:
+  using value_type = T;
+
+  list_of() noexcept = default;
+  list_of(const list_of &) = default;  // there is no move: an empty list would have lost its elements, and not its size
+  list_of &operator=(const list_of &) = default;
+  list_of(std::initializer_list<T> list) : list_of(list.begin(), list.size()) {}
+  list_of(const T *data, std::size_t size) { assign(data, data + size); }
+
+  // Throw error (DLB_ERROR_OVERFLOW for an integer that T does not have).
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  list_of(std::initializer_list<Number> list) {
+    assign(list.begin(), list.end());
+  }
+  template <class Container, std::enable_if_t<detail::has_begin<Container> && !std::is_same_v<Container, list_of>, int> = 0>
+  list_of(const Container &container) {
+    assign(std::begin(container), std::end(container));
+  }
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> || std::is_same_v<Number, T>, int> = 0>
+  list_of(Number) {
+    static_assert(detail::never<Number>, "dlbridge: a list is written in braces, also one of a single number: {3}.");
+  }
+
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  const T &operator[](std::size_t i) const & noexcept DLBRIDGE_LIFETIMEBOUND { return data()[i]; }
+  T operator[](std::size_t i) const && noexcept { return list()[i]; }
+  const T *data() const & noexcept DLBRIDGE_LIFETIMEBOUND { return size_ > few ? many_.data() : few_.data(); }
+  const T *begin() const & noexcept DLBRIDGE_LIFETIMEBOUND { return data(); }
+  const T *end() const & noexcept DLBRIDGE_LIFETIMEBOUND { return data() + size_; }
+
+  // Addresses in a temporary list, which do not compile.
+  const T *data() const && noexcept { return refuse(); }
+  const T *begin() const && noexcept { return refuse(); }
+  const T *end() const && noexcept { return refuse(); }
+
+  // Report whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`, or `== std::vector<std::size_t>{2, 3}`.
+  friend bool operator==(const list_of &a, const list_of &b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+  friend bool operator!=(const list_of &a, const list_of &b) { return !(a == b); }
+
+ private:
+  static constexpr std::size_t few = 8;
+
+  template <class Iterator>
+  void assign(Iterator first, Iterator last) {
+    size_ = static_cast<std::size_t>(std::distance(first, last));
+    if (size_ > few) many_.resize(size_);
+    T *out = size_ > few ? many_.data() : few_.data();
+    for (; first != last; ++first) *out++ = converted(*first);
+  }
+
+  template <class Element>
+  static T converted(const Element &element) {
+    if constexpr (std::is_integral_v<T>) {
+      static_assert(detail::is_number<Element>, "dlbridge: shapes, strides, axes and indexes are lists of integers.");
+      if constexpr (detail::is_number<Element> && !std::is_same_v<Element, T>) {
+        const T number = static_cast<T>(element);
+        if (static_cast<Element>(number) != element || (number < 0) != (element < Element{}))
+          detail::fail(DLB_ERROR_OVERFLOW, "dlbridge::list_of: " + std::to_string(element) + " is not a number of " +
+                                               std::to_string(8 * sizeof(T)) + " bits with a sign");
+        return number;
+      } else {
+        return static_cast<T>(element);
+      }
+    } else {
+      static_assert(std::is_constructible_v<T, Element>,
+                    "dlbridge: an element of this list has the wrong type: a subscript is an integer, a range or a constant such as all.");
+      return T(element);
+    }
+  }
+
+  const list_of &list() const noexcept { return *this; }
+  static const T *refuse() noexcept {
+    static_assert(detail::never<T>, "dlbridge: this list is a temporary, to which no address may lead: give it a name first.");
+    return nullptr;
+  }
+
+  std::size_t size_ = 0;
+  std::array<T, few> few_{};
+  std::vector<T> many_;  // all elements, if they are more
+};
+
 // Writes the elements as tensors write theirs: "[2 3]".
 template <class T>
-std::ostream &operator<<(std::ostream &out, array_view<T> list) {
+std::ostream &operator<<(std::ostream &out, const list_of<T> &list) {
   out << '[';
   for (std::size_t i = 0; i < list.size(); i++) out << (i == 0 ? "" : " ") << list[i];
   return out << ']';
@@ -253,8 +422,9 @@ std::int32_t rank_of(const List &list) noexcept {
 
 }  // namespace detail
 
-using sizes = array_view<const std::int64_t>;  // a shape, strides, or an index of each dimension
-using axes = array_view<const std::int32_t>;   // the numbers of dimensions; negative ones count from the last
+using sizes = list_of<std::int64_t>;     // a shape, strides, or an index of each dimension
+using axes = list_of<std::int32_t>;      // the numbers of dimensions; negative ones count from the last
+using texts = list_of<std::string_view>;  // texts that the caller keeps
 
 #ifdef __cpp_lib_span
 template <class T>
@@ -276,13 +446,7 @@ struct dtype_of {
 };
 
 template <class T>
-struct dtype_of<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) <= 8 && !std::is_same_v<T, bool> &&
-                                    !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
-                                    !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>
-#ifdef __cpp_char8_t
-                                    && !std::is_same_v<T, char8_t>
-#endif
-                                    >> {
+struct dtype_of<T, std::enable_if_t<detail::is_number<T> && sizeof(T) <= 8>> {
   static constexpr DLDataType value = {std::is_signed_v<T> ? kDLInt : kDLUInt, static_cast<std::uint8_t>(8 * sizeof(T)), 1};
 };
 template <>
@@ -352,8 +516,10 @@ inline DLDevice parse_device(const std::string &name) {
 
 // A subscript of tensor::slice: an index, which removes the dimension, or one of the constants and functions below.
 struct subscript : dlb_index {
+  constexpr subscript() noexcept : dlb_index DLB_ALL {}
   constexpr subscript(dlb_index index) noexcept : dlb_index(index) {}
-  constexpr subscript(std::int64_t index) noexcept : dlb_index DLB_AT(index) {}
+  template <class Number, std::enable_if_t<detail::is_number<Number>, int> = 0>
+  constexpr subscript(Number index) noexcept : dlb_index DLB_AT(index) {}
 };
 static_assert(sizeof(subscript) == sizeof(dlb_index), "an array of subscripts is one of dlb_index");
 
@@ -398,25 +564,25 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   }
 
   // Returns a new row-major tensor of zeros on the CPU. Throws error.
-  static tensor zeros(DLDataType type, sizes shape) {
+  static tensor zeros(DLDataType type, const sizes &shape) {
     return adopt(detail::call(dlb_tensor_alloc, type, detail::rank_of(shape), shape.data()));
   }
   template <class T>
-  static tensor zeros(sizes shape) {
+  static tensor zeros(const sizes &shape) {
     return zeros(dlbridge::dtype<T>, shape);
   }
 
   // As zeros, in memory of `allocator`, as dlb_tensor_alloc_with. Throws error.
-  static tensor zeros(DLDataType type, sizes shape, const dlb_allocator &allocator) {
+  static tensor zeros(DLDataType type, const sizes &shape, const dlb_allocator &allocator) {
     return adopt(detail::call(dlb_tensor_alloc_with, type, detail::rank_of(shape), shape.data(), &allocator));
   }
 
   // Returns a new row-major tensor on the CPU, whose elements are undefined until they are written. Throws error.
-  static tensor empty(DLDataType type, sizes shape) {
+  static tensor empty(DLDataType type, const sizes &shape) {
     return adopt(detail::call(dlb_tensor_empty, type, detail::rank_of(shape), shape.data()));
   }
   template <class T>
-  static tensor empty(sizes shape) {
+  static tensor empty(const sizes &shape) {
     return empty(dlbridge::dtype<T>, shape);
   }
 
@@ -431,39 +597,40 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
 
   // As above, row-major with a shape. Throws error (DLB_ERROR_LAYOUT if the container has more or fewer elements).
   template <class Container>
-  static tensor lend(Container &&container, sizes shape) {
+  static tensor lend(Container &&container, const sizes &shape) {
     static_assert(detail::lendable<Container>());
-    return detail::lend_container(container, [shape](Container &owner) {
+    return detail::lend_container(container, [&shape](Container &owner) {
       if (count_of(shape) != static_cast<std::int64_t>(std::size(owner)))
-        throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(std::size(owner)) +
+        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(std::size(owner)) +
                                           " elements, and a shape of " + std::to_string(count_of(shape)));
       return lend_raw(std::data(owner), shape, {}, 0, detail::destroy<Container>, &owner);
     });
   }
 
-  // Returns a tensor on the memory at `data`, which `owner`, such as a smart pointer or a matrix, keeps alive. The owner is moved
-  // into the tensor, and destroyed when nothing refers to the memory any more, on any thread. An owner that is a function is
-  // destroyed too, but not called: pass std::shared_ptr<void>(data, function), which calls it. Empty strides mean row-major. A
-  // pointer to const makes a READ_ONLY tensor. Throws error; the owner is then destroyed.
+  // Returns a tensor on the memory at `data`, which `owner`, such as a smart pointer or a matrix, keeps alive, or nullptr for memory
+  // that is never freed. The owner is moved or copied into the tensor, and destroyed when nothing refers to the memory any more,
+  // on any thread. `lend(p.get(), {4}, std::move(p))` is right: the owner is moved after all arguments are known. Empty strides mean
+  // row-major. A pointer to const makes a READ_ONLY tensor. Throws error; the owner is then unchanged.
   template <class T, class Owner>
-  static tensor lend(T *data, sizes shape, Owner owner, sizes strides = {}, std::uint64_t flags = 0) {
-    auto kept = std::make_unique<Owner>(std::move(owner));
-    tensor out = lend_raw(data, shape, strides, flags, detail::destroy<Owner>, kept.get());
-    kept.release();
+  static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
+    using Kept = std::optional<std::decay_t<Owner>>;
+    static_assert(detail::keeps<Owner, std::remove_cv_t<T> *>());
+    auto kept = std::make_unique<Kept>();
+    tensor out = lend_raw(data, shape, strides, flags, detail::destroy<Kept>, kept.get());
+    kept.release()->emplace(std::forward<Owner>(owner));
     return out;
   }
 
-  // Describe the tensor. The views of shape and strides are valid as long as the tensor; strides count elements, and are empty
-  // for row-major tensors of libraries that leave them out. A negative axis counts from the last. Throw error (DLB_ERROR_NULL if
+  // Describe the tensor. Strides count elements, and are empty for row-major tensors of libraries that leave them out. A negative axis counts from the last. Throw error (DLB_ERROR_NULL if
   // this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const {
     if (raw_ == nullptr)
-      throw error(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
+      detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
     return raw_->dl_tensor;
   }
   std::int32_t ndim() const { return dl_tensor().ndim; }
   sizes shape() const { return {dl_tensor().shape, static_cast<std::size_t>(ndim())}; }
-  std::int64_t shape(std::int32_t axis) const { return shape()[axis_of(axis)]; }
+  std::int64_t shape(std::int32_t axis) const { return dl_tensor().shape[axis_of(axis)]; }
   sizes strides() const { return {dl_tensor().strides, dl_tensor().strides == nullptr ? 0 : static_cast<std::size_t>(ndim())}; }
   DLDataType dtype() const { return dl_tensor().dtype; }
   DLDevice device() const { return dl_tensor().device; }
@@ -483,24 +650,25 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   // Reports whether the elements are row-major without gaps. Throws error.
   bool is_contiguous() const { return detail::call(dlb_tensor_is_contiguous, get()) != 0; }
 
-  // Returns the address of element (0, ..., 0). The tensor keeps the memory. Throws error unless the elements are of the type
+  // Returns the address of element (0, ..., 0), whatever the strides: the other elements follow it only if is_contiguous(), and
+  // at() finds them in any layout. The tensor keeps the memory, or another one that has it. Throws error unless the elements are of the type
   // T, in memory that the host can read, aligned, and writable or T const.
   template <class T>
   T *data() const {
     const DLTensor &t = dl_tensor();
     const std::string where = "dlbridge::tensor::data: ";
     if (!same(t.dtype, dlbridge::dtype<T>))
-      throw error(DLB_ERROR_DTYPE, where + "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
+      detail::fail(DLB_ERROR_DTYPE, where + "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
                                        "; convert() makes them so");
     // The rule is that of core_host_readable, which the library does not export.
     if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost && t.device.device_type != kDLROCMHost)
-      throw error(DLB_ERROR_DEVICE, where + "the host cannot read memory of " + to_string(t.device));
+      detail::fail(DLB_ERROR_DEVICE, where + "the host cannot read memory of " + to_string(t.device));
     if (!std::is_const_v<T> && read_only())
-      throw error(DLB_ERROR_READONLY,
+      detail::fail(DLB_ERROR_READONLY,
                   where + "the tensor is read-only; data<const T>() reads it, copy() makes a writable one");
     const auto address = reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.byte_offset);
     if (address % alignof(T) != 0)
-      throw error(DLB_ERROR_UNALIGNED,
+      detail::fail(DLB_ERROR_UNALIGNED,
                   where + "the elements are not aligned to " + std::to_string(alignof(T)) + " bytes; copy() aligns them");
     return reinterpret_cast<T *>(address);
   }
@@ -508,55 +676,69 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. It is valid as long as this
   // owner, or another one of the memory. Throws error as data() does, and DLB_ERROR_LAYOUT if there are gaps.
   template <class T>
-  dlbridge::span<T> values() const {
+  dlbridge::span<T> values() const & DLBRIDGE_LIFETIMEBOUND {
     T *first = data<T>();
     require_contiguous("values");
     return {first, static_cast<std::size_t>(size())};
+  }
+  template <class T>
+  dlbridge::span<T> values() const && {
+    static_assert(detail::never<T>, "dlbridge: values: the tensor is a temporary, which is gone after the statement: give it a name "
+                                    "first.");
+    return {};
   }
 
   // Returns one element: `x.at<float>({1, 2}) = 3`. It is valid as long as this owner, or another one of the memory. Throws error
   // as data() does, and DLB_ERROR_ARGUMENT for an index that is negative, out of range or of another number of dimensions.
   template <class T>
-  T &at(sizes index) const {
+  T &at(const sizes &index) const {
     T *element = data<T>();
-    const sizes extents = shape(), steps = strides();
+    const array_view<const std::int64_t> extents(raw_->dl_tensor.shape, static_cast<std::size_t>(ndim()));
+    const std::int64_t *const steps = raw_->dl_tensor.strides;
     bool inside = index.size() == extents.size();
     std::int64_t next = 1;
     for (std::size_t d = index.size(); inside && d-- > 0; next *= extents[d]) {
       inside = index[d] >= 0 && index[d] < extents[d];
-      if (inside) element += index[d] * (steps.empty() ? next : steps[d]);
+      if (inside) element += index[d] * (steps == nullptr ? next : steps[d]);
     }
     if (!inside) {
       std::ostringstream text;
-      text << "dlbridge::tensor::at: index " << index << " of shape " << extents;
-      throw error(DLB_ERROR_ARGUMENT, text.str());
+      text << "dlbridge::tensor::at: index " << index << " of shape " << shape();
+      detail::fail(DLB_ERROR_ARGUMENT, text.str());
     }
     return *element;
   }
 
   // Returns the address of the element with these first indexes, as dlb_tensor_address, for elements of any type. It is valid as
   // long as this owner, or another one of the memory. Throws error.
-  void *address(sizes index = {}) const {
+  void *address(const sizes &index = {}) const {
     return detail::call(dlb_tensor_address, get(), detail::rank_of(index), index.data());
   }
 
 #ifdef __cpp_lib_mdspan
   // Returns the elements with their indexes. It is valid as long as this owner, or another one of the memory. Throws error as
   // data() does, and DLB_ERROR_LAYOUT if the tensor has other than Rank dimensions, if it is not contiguous and Layout is
-  // std::layout_right, or if strides are negative or elements repeated, which std::layout_stride excludes.
+  // std::layout_right, if the transposed tensor is not and Layout is std::layout_left, or if strides are negative or elements repeated, which std::layout_stride excludes.
   template <class T, std::size_t Rank, class Layout = std::layout_stride>
   std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const {
-    static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right>);
+    static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right> ||
+                      std::is_same_v<Layout, std::layout_left>,
+                  "dlbridge: mdspan: the layout is std::layout_stride, std::layout_right or std::layout_left.");
     T *first = data<T>();
     const sizes extents = shape(), steps = strides();
     if (extents.size() != Rank)
-      throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: " + std::to_string(extents.size()) + " dimensions, not " +
+      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: " + std::to_string(extents.size()) + " dimensions, not " +
                                         std::to_string(Rank));
     std::array<std::int64_t, Rank> sizes_of{}, strides_of{};
     std::copy(extents.begin(), extents.end(), sizes_of.begin());
     const std::dextents<std::int64_t, Rank> all_extents(sizes_of);
     if constexpr (std::is_same_v<Layout, std::layout_right>) {
       require_contiguous("mdspan");
+      return std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>(first, all_extents);
+    } else if constexpr (std::is_same_v<Layout, std::layout_left>) {
+      if (!transpose().is_contiguous())
+        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: the tensor is not column-major without gaps; "
+                                       "transpose().contiguous().transpose() makes it so");
       return std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>(first, all_extents);
     } else {
       const bool row_major = is_contiguous();  // also without elements
@@ -572,16 +754,16 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   // Views: further owners of the same memory, which stays as long as one of them. This tensor must be one of this library;
   // see imported(). Each throws error (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
   tensor share() const { return adopt(detail::call(dlb_tensor_share, get())); }  // all elements
-  tensor slice(array_view<const subscript> index = {}) const {
+  tensor slice(const list_of<subscript> &index = {}) const {
     return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index), static_cast<const dlb_index *>(index.data())));
   }
-  tensor index(sizes first) const { return list(dlb_tensor_index, first); }          // the elements with these first indexes
-  tensor transpose(axes order = {}) const { return list(dlb_tensor_transpose, order); }  // {} reverses all dimensions
-  tensor reshape(sizes shape) const { return list(dlb_tensor_reshape, shape); }      // one size may be -1
-  tensor broadcast_to(sizes shape) const { return list(dlb_tensor_broadcast_to, shape); }
-  tensor flip(axes reversed = {}) const { return list(dlb_tensor_flip, reversed); }  // {} reverses all dimensions
-  tensor expand(axes added) const { return list(dlb_tensor_expand, added); }
-  tensor squeeze(axes removed = {}) const { return list(dlb_tensor_squeeze, removed); }
+  tensor index(const sizes &first) const { return list(dlb_tensor_index, first); }          // the elements with these first indexes
+  tensor transpose(const axes &order = {}) const { return list(dlb_tensor_transpose, order); }  // {} reverses all dimensions
+  tensor reshape(const sizes &shape) const { return list(dlb_tensor_reshape, shape); }      // one size may be -1
+  tensor broadcast_to(const sizes &shape) const { return list(dlb_tensor_broadcast_to, shape); }
+  tensor flip(const axes &reversed = {}) const { return list(dlb_tensor_flip, reversed); }  // {} reverses all dimensions
+  tensor expand(const axes &added) const { return list(dlb_tensor_expand, added); }
+  tensor squeeze(const axes &removed = {}) const { return list(dlb_tensor_squeeze, removed); }
 
   // Returns a row-major tensor: a view, as above, if this tensor is row-major already, and a copy otherwise. Throws error.
   tensor contiguous() const { return adopt(detail::call(dlb_tensor_contiguous, get())); }
@@ -615,7 +797,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   explicit tensor(DLManagedTensorVersioned *raw) noexcept : owner(raw) {}
 
   // Returns the number of elements of a shape, or -1 if, before the first size of 0, a size is negative or the product overflows.
-  static std::int64_t count_of(sizes shape) noexcept {
+  static std::int64_t count_of(const sizes &shape) noexcept {
     std::int64_t count = 1;
     for (std::int64_t n : shape) {
       if (n == 0) return 0;
@@ -628,7 +810,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
   std::size_t axis_of(std::int32_t axis) const {
     const std::int32_t positive = axis < 0 ? axis + ndim() : axis;
     if (positive < 0 || positive >= ndim())
-      throw error(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) + " of " +
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) + " of " +
                                           std::to_string(ndim()) + " dimensions");
     return static_cast<std::size_t>(positive);
   }
@@ -638,14 +820,14 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
                                      dlb_error *);
 
   template <class T>
-  tensor list(view_function<T> *view, array_view<const T> numbers) const {
+  tensor list(view_function<T> *view, const list_of<T> &numbers) const {
     return adopt(detail::call(view, get(), detail::rank_of(numbers), numbers.data()));
   }
 
   template <class T>
-  static tensor lend_raw(T *data, sizes shape, sizes strides, std::uint64_t flags, void (*release)(void *), void *owner) {
+  static tensor lend_raw(T *data, const sizes &shape, const sizes &strides, std::uint64_t flags, void (*release)(void *), void *owner) {
     if (!strides.empty() && strides.size() != shape.size())
-      throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(strides.size()) + " strides of " +
+      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(strides.size()) + " strides of " +
                                         std::to_string(shape.size()) + " dimensions");
     DLTensor view{};
     view.data = const_cast<std::remove_cv_t<T> *>(data);
@@ -660,14 +842,14 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
 
   void require_contiguous(const char *function) const {
     if (!is_contiguous())
-      throw error(DLB_ERROR_LAYOUT, std::string("dlbridge::tensor::") + function +
+      detail::fail(DLB_ERROR_LAYOUT, std::string("dlbridge::tensor::") + function +
                                         ": the tensor is not row-major without gaps; contiguous() makes it so");
   }
 
 #ifdef __cpp_lib_mdspan
   // Checks the precondition of std::layout_stride: ordered by stride, each dimension begins after the one before it has ended.
   template <std::size_t Rank>
-  static void require_unique(sizes extents, const std::array<std::int64_t, Rank> &steps) {
+  static void require_unique(const sizes &extents, const std::array<std::int64_t, Rank> &steps) {
     std::array<std::size_t, Rank> order{};
     for (std::size_t d = 0; d < Rank; d++) order[d] = d;
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -676,7 +858,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
     std::int64_t least = 1;
     for (std::size_t d : order) {
       if (steps[d] < least)
-        throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: strides[" + std::to_string(d) + "] = " +
+        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: strides[" + std::to_string(d) + "] = " +
                                           std::to_string(steps[d]) + " repeats or reverses elements; copy() has none");
       least = steps[d] * extents[d];
     }
@@ -701,7 +883,7 @@ inline bool equal(const tensor &a, const tensor &b, std::uint64_t flags = 0) {
 
 namespace detail {
 // Describes a row-major tensor of the host that begins at this offset in bytes.
-inline DLTensor row_major(DLDataType type, sizes shape, std::uint64_t offset = 0) {
+inline DLTensor row_major(DLDataType type, const sizes &shape, std::uint64_t offset = 0) {
   return {nullptr, {kDLCPU, 0}, rank_of(shape), type, const_cast<std::int64_t *>(shape.data()), nullptr, offset};
 }
 }  // namespace detail
@@ -710,11 +892,11 @@ inline DLTensor row_major(DLDataType type, sizes shape, std::uint64_t offset = 0
 namespace shm {
 
 // Returns a new row-major tensor of zeros in a segment of its own. Throws error.
-inline tensor zeros(DLDataType type, sizes shape) {
+inline tensor zeros(DLDataType type, const sizes &shape) {
   return tensor::adopt(detail::call(dlb_shm_alloc, type, detail::rank_of(shape), shape.data()));
 }
 template <class T>
-tensor zeros(sizes shape) {
+tensor zeros(const sizes &shape) {
   return zeros(dlbridge::dtype<T>, shape);
 }
 
@@ -745,7 +927,7 @@ inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags =
   raw.reserve(tensors.size());
   for (const tensor &t : tensors) raw.push_back(t.get());
   dlb_error e;
-  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), static_cast<std::int64_t>(timeout.count()), flags, &e), e);
+  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), std::int64_t{timeout.count()}, flags, &e), e);
 }
 inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
   send(fd, array_view<const tensor>(&t, 1), flags, timeout);
@@ -759,8 +941,8 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
   std::vector<DLManagedTensorVersioned *> raw(room);
   std::vector<tensor> out;
   out.reserve(room);  // so that nothing throws between the call and the owners
-  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copy_unsealed,
-                                         static_cast<std::int64_t>(timeout.count()));
+  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, std::int32_t{fd}, copy_unsealed,
+                                         std::int64_t{timeout.count()});
   for (std::size_t i = 0; i < count; i++) out.push_back(tensor::adopt(raw[i]));
   return out;
 }
@@ -771,19 +953,19 @@ using handle = dlb_shm_handle;
 // Offers the segment of a tensor, which stays the caller's, to one other process of the same user, which calls fetch(), until the
 // time is over. `flags` is 0 or DLB_SHM_WRITABLE. A thread answers as long as something is offered. Throws error.
 inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
-  return detail::call(dlb_shm_offer, t.get(), static_cast<std::int64_t>(timeout.count()), flags);
+  return detail::call(dlb_shm_offer, t.get(), std::int64_t{timeout.count()}, flags);
 }
 
 // Returns a row-major tensor in the segment of a handle, in the process that has made it or another one. `flags` is 0 or
 // DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is that of recv(). Throws error: DLB_ERROR_CLOSED if the handle was used before, its time
 // is over, or its process has ended or is in another network namespace; DLB_ERROR_SYSTEM as dlb_shm_fetch.
-inline tensor fetch(const handle &h, DLDataType type, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
+inline tensor fetch(const handle &h, DLDataType type, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                     std::uint64_t flags = 0, std::uint64_t copy_unsealed = 0) {
   const DLTensor view = detail::row_major(type, shape);
-  return tensor::adopt(detail::call(dlb_shm_fetch, &h, &view, flags, copy_unsealed, static_cast<std::int64_t>(timeout.count())));
+  return tensor::adopt(detail::call(dlb_shm_fetch, &h, &view, flags, copy_unsealed, std::int64_t{timeout.count()}));
 }
 template <class T>
-tensor fetch(const handle &h, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5), std::uint64_t flags = 0,
+tensor fetch(const handle &h, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5), std::uint64_t flags = 0,
              std::uint64_t copy_unsealed = 0) {
   return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copy_unsealed);
 }
@@ -791,7 +973,7 @@ tensor fetch(const handle &h, sizes shape, std::chrono::milliseconds timeout = s
 // Copies the elements of a row-major tensor that begins `offset` bytes after the beginning of a shared memory object of POSIX, which
 // another program has made under this name. With DLB_SHM_TRUST_PEER in `options` the tensor lies in the object itself: see
 // dlb_shm_attach. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
-inline tensor attach(const std::string &name, DLDataType type, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
+inline tensor attach(const std::string &name, DLDataType type, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
                      std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
   const char *const in = detail::c_string(directory, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
   const char *const object = detail::c_string(name, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
@@ -799,7 +981,7 @@ inline tensor attach(const std::string &name, DLDataType type, sizes shape, std:
   return tensor::adopt(detail::call(dlb_shm_attach, in, object, &view, flags, options));
 }
 template <class T>
-tensor attach(const std::string &name, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0, std::uint64_t options = 0,
+tensor attach(const std::string &name, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0, std::uint64_t options = 0,
               const std::string &directory = "/dev/shm") {
   return attach(name, dlbridge::dtype<T>, shape, offset, flags, options, directory);
 }
@@ -843,16 +1025,16 @@ class [[nodiscard]] frame {
   }
 
   // Lends the raw frame, which this owner keeps.
-  const dlb_frame &get() const noexcept { return raw_; }
+  const dlb_frame &get() const noexcept DLBRIDGE_LIFETIMEBOUND { return raw_; }
 
   // Gives the frame to the caller, who must call its release; this owner is then empty.
   dlb_frame release() noexcept { return std::exchange(raw_, dlb_frame{}); }
 
   // Return the bytes of the frame. They are valid until it is released.
-  const std::byte *data() const noexcept { return static_cast<const std::byte *>(raw_.data); }
+  const std::byte *data() const noexcept DLBRIDGE_LIFETIMEBOUND { return static_cast<const std::byte *>(raw_.data); }
   std::size_t size() const noexcept { return raw_.size; }
-  const std::byte *begin() const noexcept { return data(); }
-  const std::byte *end() const noexcept { return data() + size(); }
+  const std::byte *begin() const noexcept DLBRIDGE_LIFETIMEBOUND { return data(); }
+  const std::byte *end() const noexcept DLBRIDGE_LIFETIMEBOUND { return data() + size(); }
 
  private:
   explicit frame(const dlb_frame &raw) noexcept : raw_(raw) {}
@@ -895,40 +1077,23 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   // Encodes tensors, which the message takes over. Those without gaps are not copied. Throws error; the tensors are then
   // unchanged.
   static message encode(std::vector<tensor> &&tensors, const message_fields &fields = {}) {
-    if (fields.tensor_metadata.size() > tensors.size())
-      throw error(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: metadata of " + std::to_string(fields.tensor_metadata.size()) +
-                                          " tensors, of which there are " + std::to_string(tensors.size()));
-    std::vector<dlb_message_tensor> raw(tensors.size());
-    for (std::size_t i = 0; i < raw.size(); i++) {
-      raw[i].tensor = tensors[i].get();
-      if (i < fields.tensor_metadata.size()) raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
-    }
-    dlb_message_fields plain{};
-    plain.header = fields.header;
-    plain.label = detail::bytes(fields.label);
-    plain.metadata = detail::bytes(fields.metadata);
-    plain.spread = fields.spread;
-    message out(detail::call(dlb_message_encode, &plain, raw.data(), raw.size()));
-    for (tensor &t : tensors) t.release();
+    std::vector<tensor *> each;
+    each.reserve(tensors.size());
+    for (tensor &t : tensors) each.push_back(&t);
+    message out = encode_each(each.data(), each.size(), fields);
     tensors.clear();
     return out;
   }
 
   // Encodes the tensors: `encode(std::move(x), std::move(y))`. As above.
-  template <class... Tensors, std::enable_if_t<(std::is_same_v<Tensors, tensor> && ...), int> = 0>
-  static message encode(tensor &&first, Tensors &&...others) {
-    std::vector<tensor> tensors;
-    tensors.reserve(1 + sizeof...(others));
-    tensors.push_back(std::move(first));
-    (tensors.push_back(std::move(others)), ...);
-    try {
-      return encode(std::move(tensors));
-    } catch (...) {
-      std::size_t i = 0;
-      first = std::move(tensors[i++]);
-      ((others = std::move(tensors[i++])), ...);
-      throw;
-    }
+  template <class First, class... Others, std::enable_if_t<std::is_same_v<detail::plain<First>, tensor>, int> = 0>
+  static message encode(First &&first, Others &&...others) {
+    static_assert((std::is_same_v<detail::plain<Others>, tensor> && ...),
+                  "dlbridge: message::encode: only tensors follow a tensor; with fields, the tensors are a std::vector.");
+    static_assert(!std::is_lvalue_reference_v<First> && (!std::is_lvalue_reference_v<Others> && ...),
+                  "dlbridge: message::encode: the message takes the tensors over: encode(std::move(x)).");
+    tensor *const each[] = {&first, &others...};
+    return encode_each(each, 1 + sizeof...(others), {});
   }
 
   // Encodes a label of any bytes and payload parts, which the message takes over. Throws error; the parts are then unchanged.
@@ -943,9 +1108,9 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   // Return the fields of the message. The texts are valid as long as the message. Metadata are JSON texts, or std::nullopt if
   // there are none. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
   dlb_header header() const { return detail::call(dlb_message_header, raw_); }
-  std::string_view label() const { return detail::view(detail::call(dlb_message_label, raw_)); }
-  std::optional<std::string_view> metadata() const { return optional(detail::call(dlb_message_metadata, raw_)); }
-  std::optional<std::string_view> tensor_metadata(std::size_t index) const {
+  std::string_view label() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_message_label, raw_)); }
+  std::optional<std::string_view> metadata() const DLBRIDGE_LIFETIMEBOUND { return optional(detail::call(dlb_message_metadata, raw_)); }
+  std::optional<std::string_view> tensor_metadata(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
     return optional(detail::call(dlb_message_tensor_metadata, raw_, index));
   }
 
@@ -1006,7 +1171,7 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   };
   iterator begin() const {
     if (raw_ == nullptr)
-      throw error(DLB_ERROR_NULL, "dlbridge::message: the owner is empty: it was moved from, released or never set");
+      detail::fail(DLB_ERROR_NULL, "dlbridge::message: the owner is empty: it was moved from, released or never set");
     return {this, 0};
   }
   iterator end() const noexcept { return {this, size()}; }
@@ -1014,6 +1179,25 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
  private:
   friend owner;
   explicit message(dlb_message *raw) noexcept : owner(raw) {}
+
+  static message encode_each(tensor *const *tensors, std::size_t count, const message_fields &fields) {
+    if (fields.tensor_metadata.size() > count)
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: metadata of " + std::to_string(fields.tensor_metadata.size()) +
+                                           " tensors, of which there are " + std::to_string(count));
+    std::vector<dlb_message_tensor> raw(count);
+    for (std::size_t i = 0; i < count; i++) {
+      raw[i].tensor = tensors[i]->get();
+      if (i < fields.tensor_metadata.size()) raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
+    }
+    dlb_message_fields plain{};
+    plain.header = fields.header;
+    plain.label = detail::bytes(fields.label);
+    plain.metadata = detail::bytes(fields.metadata);
+    plain.spread = fields.spread;
+    message out(detail::call(dlb_message_encode, &plain, raw.data(), count));
+    for (std::size_t i = 0; i < count; i++) tensors[i]->release();
+    return out;
+  }
 
   static std::vector<dlb_frame> lent(const std::vector<frame> &frames) {
     std::vector<dlb_frame> raw;
@@ -1088,11 +1272,11 @@ class [[nodiscard]] elements : public detail::owner<elements, dlb_elements, dlb_
   // Return the type, the shape and the number of the elements, and the bytes and the format of element `index` in row-major
   // order. The format of images, audio and video is a text such as "png", that of all others is empty. The views are valid as
   // long as this owner. Throw error (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for an index out of range).
-  std::string_view type() const { return detail::view(checked(nullptr).type); }
+  std::string_view type() const DLBRIDGE_LIFETIMEBOUND { return detail::view(checked(nullptr).type); }
   sizes shape() const { return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)}; }
   std::size_t size() const { return checked(nullptr).count; }
-  std::string_view operator[](std::size_t index) const { return detail::view(checked(&index).values[index]); }
-  std::string_view format(std::size_t index) const {
+  std::string_view operator[](std::size_t index) const DLBRIDGE_LIFETIMEBOUND { return detail::view(checked(&index).values[index]); }
+  std::string_view format(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
     const dlb_elements &e = checked(&index);
     return e.formats == nullptr ? std::string_view() : detail::view(e.formats[index]);
   }
@@ -1103,9 +1287,9 @@ class [[nodiscard]] elements : public detail::owner<elements, dlb_elements, dlb_
 
   const dlb_elements &checked(const std::size_t *index) const {
     if (raw_ == nullptr)
-      throw error(DLB_ERROR_NULL, "dlbridge::elements: the owner is empty: it was moved from, released or never set");
+      detail::fail(DLB_ERROR_NULL, "dlbridge::elements: the owner is empty: it was moved from, released or never set");
     if (index != nullptr && *index >= raw_->count)
-      throw error(DLB_ERROR_ARGUMENT,
+      detail::fail(DLB_ERROR_ARGUMENT,
                   "dlbridge::elements: element " + std::to_string(*index) + " of " + std::to_string(raw_->count));
     return *raw_;
   }
@@ -1113,10 +1297,10 @@ class [[nodiscard]] elements : public detail::owner<elements, dlb_elements, dlb_
 
 // Elements to be encoded, which the program makes. All texts are borrowed: they must outlive the call that encodes them.
 struct elements_view {
-  std::string_view type;                          // "string", "image", "qint8"
+  std::string_view type;  // "string", "image", "qint8"
   sizes shape;
-  array_view<const std::string_view> values;      // in row-major order
-  array_view<const std::string_view> formats{};   // of images, audio and video
+  texts values;     // in row-major order
+  texts formats{};  // of images, audio and video
 };
 
 // A decoded tensor or elements, or std::monostate if there was nothing to decode.
@@ -1148,7 +1332,7 @@ class borrowed_value {
   }
   borrowed_value(const elements_view &e) : values_(copied(e.values)), formats_(copied(e.formats)) {
     if (!formats_.empty() && formats_.size() != values_.size())
-      throw error(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: " + std::to_string(formats_.size()) + " formats of " +
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: " + std::to_string(formats_.size()) + " formats of " +
                                           std::to_string(values_.size()) + " values");
     elements_.type = bytes(e.type);
     elements_.ndim = static_cast<std::int32_t>(std::min<std::size_t>(e.shape.size(), INT32_MAX));
@@ -1162,10 +1346,10 @@ class borrowed_value {
   const dlb_value *get() const noexcept { return &raw_; }
 
  private:
-  static std::vector<dlb_bytes> copied(array_view<const std::string_view> texts) {
+  static std::vector<dlb_bytes> copied(const texts &list) {
     std::vector<dlb_bytes> out;
-    out.reserve(texts.size());
-    for (std::string_view text : texts) out.push_back(bytes(text));
+    out.reserve(list.size());
+    for (std::string_view text : list) out.push_back(bytes(text));
     return out;
   }
 
@@ -1283,8 +1467,13 @@ inline dlb_counters counters() noexcept {
 inline bool set_ledger(bool on) noexcept { return dlb_ledger_set(on) != 0; }
 
 // Writes the live objects, and where each was made, to a file descriptor, and returns their number. Throws error.
-inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, static_cast<std::int32_t>(fd)); }
+inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, std::int32_t{fd}); }
 
+#ifdef DLBRIDGE_NO_EXCEPTIONS
+}  // namespace no_exceptions
+#endif
 }  // namespace dlbridge
+
+#undef DLBRIDGE_LIFETIMEBOUND
 
 #endif

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <list>
 #include <sstream>
 #include <thread>
 
@@ -136,7 +137,7 @@ static void owners() {
   CHECK(!x && y.data<float>() == memory);  // NOLINT: a moved-from owner is empty
   THROWS(DLB_ERROR_NULL, "empty", x.shape());
   THROWS(DLB_ERROR_NULL, "NULL", x.copy());
-  THROWS(DLB_ERROR_NULL, "NULL", x.validate());
+  THROWS(DLB_ERROR_NULL, "NULL", (x.validate(), 0));
   DLManagedTensorVersioned *raw = y.release();
   CHECK(!y && raw->dl_tensor.data == memory);
   y = tensor::adopt(raw);
@@ -219,10 +220,34 @@ static void lending() {
   }
   CHECK(destroyed == 2);
   THROWS(DLB_ERROR_LAYOUT, "1 strides of 2", tensor::lend(table, {2, 3}, counted(&destroyed), {1}));
-  CHECK(destroyed == 3);  // the owner was passed by value
+  CHECK(destroyed == 3);  // the temporary itself
+  {
+    counted owner(&destroyed);
+    THROWS(DLB_ERROR_LAYOUT, "1 strides of 2", tensor::lend(table, {2, 3}, std::move(owner), {1}));
+    THROWS(DLB_ERROR_LAYOUT, "-1", tensor::lend(table, {-1}, std::move(owner)));
+    CHECK(owner.destroyed == &destroyed);  // NOLINT: an error moves nothing
+  }
+  CHECK(destroyed == 4);
+  {
+    auto four = std::make_unique<float[]>(4);  // the compiler may evaluate std::move first, and moves later
+    const float *address = four.get();
+    const tensor lent = tensor::lend(four.get(), {4}, std::move(four));
+    CHECK(lent.data<float>() == address && four == nullptr);  // NOLINT
+    const auto several = std::make_shared<std::vector<float>>(3);
+    const tensor copied = tensor::lend(several->data(), {3}, several);
+    CHECK(several.use_count() == 2);
+    struct matrix {
+      std::vector<float> numbers = std::vector<float>(4);
+      float &operator()(std::size_t i) { return numbers[i]; }
+      const float &operator()(std::size_t i) const { return numbers[i]; }
+    } square;
+    float *const first = square.numbers.data();
+    const tensor of_matrix = tensor::lend(first, {2, 2}, std::move(square));
+    CHECK(of_matrix.data<float>() == first && tensor::lend(table, {6}, nullptr).size() == 6);
+  }
   tensor shared = tensor::lend(table, {6}, std::shared_ptr<std::int64_t>(table, [&](std::int64_t *) { destroyed++; }));
   shared.reset();
-  CHECK(destroyed == 4);
+  CHECK(destroyed == 5);
 
   tensor odd = tensor::lend(reinterpret_cast<std::byte *>(table) + 1, {8}, 0);
   odd.get()->dl_tensor.dtype = dlbridge::dtype<std::int32_t>;
@@ -276,10 +301,13 @@ static void views() {
   CHECK(numbers.size() == 12 && numbers.data() == at);
   x.values<float>()[0] = 7;
   CHECK(at[0] == 7);
-  THROWS(DLB_ERROR_LAYOUT, "contiguous()", x.transpose().values<float>());
-  CHECK(tensor::zeros<float>({0, 3}).transpose().values<float>().size() == 0 && tensor::zeros<float>({}).values<float>().size() == 1);
+  const tensor turned = x.transpose();
+  THROWS(DLB_ERROR_LAYOUT, "contiguous()", turned.values<float>());
+  const tensor nothing = tensor::zeros<float>({0, 3}).transpose(), one = tensor::zeros<float>({});
+  CHECK(nothing.values<float>().size() == 0 && one.values<float>().size() == 1);
 #ifdef __cpp_lib_span
-  std::span<const std::int64_t> shape = x.shape();
+  const sizes extents = x.shape();
+  std::span<const std::int64_t> shape = extents;
   CHECK(shape.size() == 2 && shape[1] == 4);
 #endif
 #ifdef __cpp_lib_mdspan
@@ -290,12 +318,44 @@ static void views() {
   CHECK(x.slice({all, range(1, 2)}).mdspan<float, 2>().stride(0) == 4);
   CHECK(tensor::zeros<float>({5, 0, 5}).transpose().mdspan<float, 3>().empty());
   CHECK(tensor::zeros<float>({}).mdspan<float, 0>().size() == 1);
+  auto left = x.transpose().mdspan<float, 2, std::layout_left>();
+  CHECK(left.extent(0) == 4 && &left[1, 2] == at + 9);
+  CHECK(tensor::zeros<float>({3, 1}).mdspan<float, 2, std::layout_left>().extent(0) == 3);
+  THROWS(DLB_ERROR_LAYOUT, "not column-major", x.mdspan<float, 2, std::layout_left>());
   THROWS(DLB_ERROR_LAYOUT, "contiguous()", x.transpose().mdspan<float, 2, std::layout_right>());
   THROWS(DLB_ERROR_LAYOUT, "2 dimensions, not 3", x.mdspan<float, 3>());
   THROWS(DLB_ERROR_LAYOUT, "strides[1] = -1", x.flip({1}).mdspan<float, 2>());
   THROWS(DLB_ERROR_LAYOUT, "strides[0] = 0", x.broadcast_to({2, 3, 4}).mdspan<const float, 3>());
   THROWS(DLB_ERROR_DTYPE, "not float64", x.mdspan<double, 2>());
 #endif
+}
+
+static void lists() {
+  const std::vector<std::size_t> unsigned_sizes{3, 2};
+  const std::vector<int> ints{3, 2};
+  const std::list<short> shorts{3, 2};
+  const long longs[] = {3, 2};
+  const std::size_t rows = 3, columns = 2;
+  const tensor x = counting(2, 3);
+  for (const tensor &y : {x.reshape(unsigned_sizes), x.reshape(ints), x.reshape(shorts), x.reshape(longs), x.reshape({rows, columns})})
+    CHECK(y.shape() == sizes{3, 2} && y.shape() == unsigned_sizes && ints == y.shape());
+  CHECK(x.transpose(std::vector<std::int64_t>{1, 0}).shape() == ints && x.slice(std::vector<int>{1, 2}).shape() == sizes{});
+  CHECK(x.slice({rows - 2}).shape() == sizes{3});
+  const sizes kept = counting(2, 3).shape(), steps = counting(2, 3).strides();
+  CHECK(kept == sizes{2, 3} && steps == sizes{3, 1} && counting(4, 1).shape()[0] == 4);
+  std::int64_t product = 1;
+  for (std::int64_t n : counting(2, 3).shape()) product *= n;
+  CHECK(product == 6);
+  sizes many{1, 2, 1, 2, 1, 2, 1, 2, 1, 2};  // more than the list has without memory of its own
+  sizes moved = std::move(many);
+  CHECK(many == moved && moved.size() == 10 && tensor::zeros<float>(moved).shape() == moved);  // NOLINT
+  moved = sizes{7};
+  CHECK(moved == sizes{7} && many.data()[9] == 2);
+  THROWS(DLB_ERROR_OVERFLOW, "18446744073709551615", x.reshape(std::vector<std::uint64_t>{UINT64_MAX}));
+  THROWS(DLB_ERROR_OVERFLOW, "4294967296", x.flip(std::vector<std::int64_t>{std::int64_t{1} << 32}));
+  const std::vector<std::string> words{"a", "bc"};
+  const dlbridge::texts views = words;
+  CHECK(views.size() == 2 && views[1] == "bc" && views[1].data() == words[1].data());
 }
 
 static std::vector<std::byte> read(const std::string &path) {
@@ -306,6 +366,8 @@ static std::vector<std::byte> read(const std::string &path) {
   return bytes;
 }
 
+static frame lend_copy(std::vector<std::byte> bytes) { return frame::lend(std::move(bytes)); }
+
 static bool equal(const frame &f, const std::vector<std::byte> &bytes) { return std::equal(f.begin(), f.end(), bytes.begin(), bytes.end()); }
 
 // What is done with the elements of tensors.
@@ -313,7 +375,7 @@ static void elements() {
   const tensor x = counting(3, 4);
   tensor::lend(std::vector<int>{70, 80}).copy_into(x.slice({all, range(1, 3)}));
   CHECK(to_string(x) == "float32[3 4] on cpu [[0 70 80 3] [4 70 80 7] [8 70 80 11]]");
-  THROWS(DLB_ERROR_LAYOUT, "overlap", x.slice({dlbridge::until(2)}).copy_into(x.slice({dlbridge::from(1)})));
+  THROWS(DLB_ERROR_LAYOUT, "overlap", (x.slice({dlbridge::until(2)}).copy_into(x.slice({dlbridge::from(1)})), 0));
   const tensor y = x.share();
   CHECK(y.get() != x.get() && y.data<float>() == x.data<float>());
   CHECK(x.address({1, -1}) == x.data<float>() + 7 && x.address() == x.data<float>());
@@ -457,7 +519,7 @@ static void messages(const std::string &root) {
   CHECK(equal(again.packed(), copy));
   std::vector<std::byte> several(copy);
   several.insert(several.end(), copy.begin(), copy.end());
-  dlbridge::message_reader in(frame::lend(std::vector<std::byte>(several)));
+  dlbridge::message_reader in(lend_copy(several));
   std::size_t read_messages = 0;
   tensor from_first;
   for (message next = in.next(); next; next = in.next()) {
@@ -465,13 +527,13 @@ static void messages(const std::string &root) {
     CHECK(equal(next.packed(), copy) && in.offset() == ++read_messages * copy.size());
   }
   CHECK(read_messages == 2 && !in.next() && from_first.shape() == again[0].shape());
-  THROWS(DLB_ERROR_FORMAT, "dlb_message_decode_next", message::decode(frame::lend(std::vector<std::byte>(several))));
+  THROWS(DLB_ERROR_FORMAT, "dlb_message_decode_next", message::decode(lend_copy(several)));
   several.pop_back();
   dlbridge::message_reader cut_short(frame::lend(std::move(several)), DLB_DECODE_MESSAGE_ONLY);
   CHECK(cut_short.next().size() == 0);
   THROWS(DLB_ERROR_FORMAT, "cut short", cut_short.next());
   CHECK(cut_short.offset() == copy.size() && !dlbridge::message_reader(frame()).next());
-  message only = message::decode(frame::lend(std::vector<std::byte>(copy)), DLB_DECODE_MESSAGE_ONLY);
+  message only = message::decode(lend_copy(copy), DLB_DECODE_MESSAGE_ONLY);
   CHECK(only.size() == 0 && only.part_count() == 3);
   dlb_message *raw = only.release();
   CHECK(!only);
@@ -548,9 +610,9 @@ static void values(const std::string &root) {
   CHECK(decthings::encode_to(buffer.data(), buffer.size(), x.transpose()) == size && buffer == encoded);
   THROWS(DLB_ERROR_ROOM, "", decthings::encode_to(buffer.data(), size - 1, x));
   decthings::check("{\"shape\":[3,2],\"allowedTypes\":[\"f32\"]}", x.transpose());
-  THROWS(DLB_ERROR_DTYPE, "", decthings::check("{\"shape\":[3,2],\"allowedTypes\":[\"i8\"]}", x.transpose()));
+  THROWS(DLB_ERROR_DTYPE, "", (decthings::check("{\"shape\":[3,2],\"allowedTypes\":[\"i8\"]}", x.transpose()), 0));
 
-  dlbridge::value v = decthings::decode(frame::lend(std::vector<std::byte>(encoded)));
+  dlbridge::value v = decthings::decode(lend_copy(encoded));
   CHECK(v.size == size && std::get<tensor>(v.object).shape() == sizes{3, 2});
   CHECK(v.copied == ((std::get<tensor>(v.object).flags() & DLPACK_FLAG_BITMASK_IS_COPIED) != 0));
   CHECK(decthings::encode(v) == encoded);
@@ -580,9 +642,9 @@ static void values(const std::string &root) {
 
   std::vector<std::byte> batch;  // more than one call decodes
   for (int i = 0; i < 200; i++) batch.insert(batch.end(), encoded.begin(), encoded.end());
-  std::vector<dlbridge::value> many = decthings::decode_all(frame::lend(std::vector<std::byte>(batch)));
+  std::vector<dlbridge::value> many = decthings::decode_all(lend_copy(batch));
   CHECK(many.size() == 200 && std::get<tensor>(many[199].object).contiguous().data<const float>()[1] == 3);
-  decthings::reader in(frame::lend(std::vector<std::byte>(batch)), decthings::dialect::doc, 64);
+  decthings::reader in(lend_copy(batch), decthings::dialect::doc, 64);
   std::size_t count = 0;
   for (std::vector<dlbridge::value> next = in.next(); !next.empty(); next = in.next()) {
     count += next.size();
@@ -601,7 +663,7 @@ static void values(const std::string &root) {
   CHECK(decthings::decode_all(frame()).empty());
 
   const std::vector<std::byte> proto = read(root + "/bridge/tensorflow/testdata/bool-content-2x2.bin");
-  dlbridge::value t = tensorflow::decode(frame::lend(std::vector<std::byte>(proto)));
+  dlbridge::value t = tensorflow::decode(lend_copy(proto));
   CHECK(std::get<tensor>(t.object).shape() == sizes{2, 2} && std::get<tensor>(t.object).data<bool>() != nullptr);
   CHECK(tensorflow::encode(t) == proto);
   buffer.assign(tensorflow::encode_to(nullptr, 0, t, DLB_TENSORFLOW_FIELDS), std::byte{});
@@ -617,6 +679,7 @@ int main(int argc, char **argv) try {
   lending();
   views();
   elements();
+  lists();
 #ifdef __linux__
   shared_memory();
 #endif

@@ -1,7 +1,8 @@
 #!/bin/sh
 # run.sh LIB WORK PYTHON [short]: builds the tests of dlbridge.hpp against the libraries in LIB, and runs them: with g++ as C++17 and
 # C++20, and, because g++ 12 has no std::mdspan, with the clang of the Python package ziglang as C++23. g++ adds the sanitizers.
-# `short` is C++17 alone, without them. A compiler that is missing is an error.
+# g++ and clang++ refuse the wrong uses of refused.txt. `short` is C++17 with $CXX alone, without sanitizers. A compiler that is
+# missing is an error.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=$(cd "${1:?usage: run.sh LIB WORK PYTHON [short]}" && pwd)
@@ -17,7 +18,7 @@ export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR ASAN_OPTIONS
 try() {
   standard=$1
   shift
-  "$@" "-std=$standard" -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$root/include" "$root/.ci/cpp/dlbridge.cpp" \
+  "$@" "-std=$standard" -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Werror -I"$root/include" "$root/.ci/cpp/dlbridge.cpp" \
     -o "$work/$standard" -L"$lib" -ldlbridge -ldlbridge_tensor "-Wl,-rpath,$lib"
   "$work/$standard" "$root"
   echo "dlbridge.hpp in $standard: ok"
@@ -39,32 +40,29 @@ for program in "$work/head1" "$work/head2"; do
   libraries="-ldlbridge -ldlbridge_tensor"
 done
 
-# refuse TEXT STATEMENT: the statement must not compile, for the reason that a static_assert names.
-refuse() {
-  printf '#include <dlbridge.hpp>\nusing dlbridge::frame;\nusing dlbridge::tensor;\nint main() { %s }\n' "$2" > "$work/refused.cpp"
-  if "${CXX:-c++}" -std=c++17 -fsyntax-only -I"$root/include" "$work/refused.cpp" 2> "$work/refused.txt"; then
-    echo "this compiles: $2" >&2
-    exit 1
-  fi
-  grep -q "static assertion failed.*$1" "$work/refused.txt" || { cat "$work/refused.txt" >&2; exit 1; }
-}
-refuse 'lend(std::move(x))' 'std::vector<float> x(3); auto t = tensor::lend(x);'
-refuse 'lend(std::move(x))' 'std::string x; auto f = frame::lend(x);'
-refuse 'const container cannot be moved' 'const std::vector<float> x(3); auto t = tensor::lend(std::move(x), {3});'
-refuse 'a pointer owns no memory' 'float x[3] = {}; auto t = tensor::lend(&x[0], {3});'
-refuse 'a pointer owns no memory' 'float x[3] = {}; auto t = tensor::lend(x);'
-refuse 'a view owns no memory' 'auto t = tensor::lend(dlbridge::sizes{1, 2});'
-refuse 'std::vector<bool> has no bool' 'auto t = tensor::lend(std::vector<bool>(3));'
-refuse 'Characters are text' 'auto t = tensor::lend(std::string("text"));'
-refuse 'Characters are text' 'auto t = tensor::zeros<char>({3});'
+# Without exceptions an error ends the process with its text, also beside a file that has them.
+flags="-std=c++17 -Wall -Wextra -Werror -I$root/include"
+# shellcheck disable=SC2086 # flags are words
+"${CXX:-c++}" $flags -fno-exceptions -c "$root/.ci/cpp/no_exceptions.cpp" -o "$work/without.o"
+# shellcheck disable=SC2086
+"${CXX:-c++}" $flags -c "$root/.ci/cpp/no_exceptions.cpp" -o "$work/with.o"
+"${CXX:-c++}" "$work/without.o" "$work/with.o" -o "$work/no_exceptions" -L"$lib" -ldlbridge_tensor "-Wl,-rpath,$lib"
+rc=0
+printed=$("$work/no_exceptions" 2> "$work/no_exceptions.txt") || rc=$?
+if [ "$rc" != 134 ] || [ "$printed" != "float32[2] on cpu [3 4] 1" ] || ! grep -q '^dlbridge: error layout: dlb_tensor_reshape: ' "$work/no_exceptions.txt"; then
+  echo "without exceptions: exit code $rc, not 134 (abort); printed \"$printed\" and \"$(cat "$work/no_exceptions.txt")\"" >&2
+  exit 1
+fi
 
 if [ "${4:-}" = short ]; then
+  "$python" "$root/.ci/cpp/refused.py" "$root/include" "$work/refused" "${CXX:-c++}"
   try c++17 "${CXX:-c++}"
   exit
 fi
+"$python" "$root/.ci/cpp/refused.py" "$root/include" "$work/refused" "${CXX:-c++}" clang++
 sanitized="-fsanitize=address,undefined -fno-sanitize-recover=all"
 # shellcheck disable=SC2086 # flags are words
-for standard in c++17 c++20; do try "$standard" "${CXX:-c++}" $sanitized; done
+for standard in c++17 c++20; do try "$standard" "${CXX:-c++}" $sanitized -Wuseless-cast; done
 echo '#include <mdspan>
 #ifndef __cpp_lib_mdspan
 #error this compiler has no std::mdspan

@@ -48,7 +48,7 @@ var (
 	libraryPattern   = regexp.MustCompile(`^/\* ---- [^/]*\n \* Library: (\w+)\.`)
 	functionPattern  = regexp.MustCompile(`^DLB_API (.*?)(\w+)\((.*)\)$`)
 	structurePattern = regexp.MustCompile(`^typedef struct (\w+)(?: \{(.*)\})? (\w+)$`)
-	macroPattern     = regexp.MustCompile(`(?m)^#define (DLB_\w+) +([(\d].*)$`)
+	macroPattern     = regexp.MustCompile(`(?m)^#define (DLB_\w+) +((?:[(\d]|UINT64_C).*)$`)
 	parameterPattern = regexp.MustCompile(`^(.*?)(\w+)$`)
 	namePattern      = regexp.MustCompile(`\(\*(\w+)\)|(\w+)(?:\[\d+\])?$`)
 )

@@ -1,0 +1,86 @@
+"""refused.py HEADERS WORK CXX...: each statement of refused.txt is refused by each C++ compiler, with the words that it must say."""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+
+PROLOGUE = """\
+#include <dlbridge.hpp>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <list>
+"""
+STATEMENT = """\
+using dlbridge::frame;
+using dlbridge::message;
+using dlbridge::tensor;
+void use(tensor &x, tensor &y, frame &f, message &m, float *p, std::size_t n, std::unique_ptr<float[]> &owner);
+void use(tensor &x, tensor &y, frame &f, message &m, float *p, std::size_t n, std::unique_ptr<float[]> &owner) {
+  static_cast<void>(x), static_cast<void>(y), static_cast<void>(f), static_cast<void>(m), static_cast<void>(p);
+  static_cast<void>(n), static_cast<void>(owner);
+"""
+FLAGS = ["-std=c++17", "-Werror=unused-result", "-Werror=narrowing"]
+
+
+def cases(text):
+    """The statements, each with the words of g++ and those of clang++."""
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            statement, words = line.rsplit(" => ", 1)
+            gcc, _, clang = words.partition(" / ")
+            yield statement, {"g++": gcc, "clang++": clang or gcc}
+
+
+def compiled(compiler, kind, headers, work):
+    """The command that compiles a statement, with PROLOGUE compiled beforehand."""
+    prologue = work / f"{kind}.hpp"
+    prologue.write_text(PROLOGUE)
+    out = work / (f"{kind}.hpp.gch" if kind == "g++" else f"{kind}.pch")
+    extra = ["-Werror=dangling"] if kind == "clang++" else []
+    command = [compiler, *FLAGS, *extra, f"-I{headers}"]
+    subprocess.run([*command, "-x", "c++-header", prologue, "-o", out], check=True)
+    include = ["-include", prologue] if kind == "g++" else ["-include-pch", out]
+    return [*command, "-fsyntax-only", "-x", "c++", *include, "-"]
+
+
+def said(command, statement):
+    """Whether the statement compiles, and the errors."""
+    done = subprocess.run(command, input=f"{STATEMENT}  {statement}\n}}\n", capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    return done.returncode == 0, done.stderr
+
+
+def fault(command, statement, words):
+    """What is wrong with what a compiler says, or None."""
+    compiles, errors = said(command, statement)
+    if compiles and words != "-":
+        return f"this compiles: {statement}"
+    if not compiles and words == "-":
+        return f"this does not compile: {statement}\n{errors}"
+    if not compiles and not any("error" in line and words in line for line in errors.splitlines()):
+        return f"no error with the words {words!r}: {statement}\n{errors}"
+    return None
+
+
+def main():
+    headers, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    table = list(cases(pathlib.Path(__file__).with_suffix(".txt").read_text()))
+    work.mkdir(parents=True, exist_ok=True)
+    jobs = []
+    for compiler in sys.argv[3:]:
+        kind = "clang++" if "clang" in subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout else "g++"
+        command = compiled(compiler, kind, headers, work)
+        compiles, errors = said(command, "x.validate();")
+        if not compiles:
+            sys.exit(f"{compiler} refuses what is right:\n{errors}")
+        jobs += [(command, statement, words[kind]) for statement, words in table]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        faults = [f"{job[0][0]}: {text}" for job, text in zip(jobs, pool.map(lambda job: fault(*job), jobs), strict=True) if text]
+    if faults:
+        sys.exit("\n".join(faults))
+    print(f"dlbridge.hpp refuses {len(table)} wrong uses: {', '.join(sys.argv[3:])}: ok")
+
+
+main()
