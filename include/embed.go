@@ -1,4 +1,4 @@
-// Package dlbridgeheader holds dlbridge.h, the C interface of dlbridge.
+// Package include has dlbridge.h, the header of the C interface.
 //
 // A C compiler finds the headers of a Go module that requires dlbridge, in the module cache or wherever a replace leads, with
 //
@@ -6,11 +6,11 @@
 //
 // The package that implements the interface imports this one: the embedding makes an edited header
 // rebuild it, and the Go file makes `go mod vendor` keep the folder.
-package dlbridgeheader
+package include
 
 import _ "embed"
 
-// Source is the text of dlbridge.h.
+// Header is the text of dlbridge.h.
 //
 //go:embed dlbridge.h
-var Source string
+var Header string

@@ -23,14 +23,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
-	dlbridgeheader "github.com/dlbridge/dlbridge/include"
+	"github.com/dlbridge/dlbridge/include"
 )
 
 // The tests are C programs in testdata. Each makes its own checks, and exits with 0 or prints an error. They need a C
 // compiler.
 
 const (
-	include = "../../include"
+	headers = "../../include"
 	core    = "../../dlpack/internal/core"
 	// ofFormats are the programs of what only one format does.
 	ofFormats = "../*/testdata/capi_*.c"
@@ -38,7 +38,7 @@ const (
 
 var (
 	strict = []string{"-Wall", "-Wextra", "-pedantic", "-Werror"}
-	c11    = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include, "-Itestdata"}, strict, positional)
+	c11    = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + headers, "-Itestdata"}, strict, positional)
 	// The programs initialise structures by position, without their reserved words.
 	positional = []string{"-Wno-missing-field-initializers"}
 	// The programs that call functions which need Go, relative to testdata. What only one format does is in testdata/capi_NAME.c of its folder.
@@ -206,7 +206,7 @@ func TestHeaderCompilesAlone(t *testing.T) {
 				}
 			}
 			program := filepath.Join(t.TempDir(), "program")
-			flags := append([]string{l.standard, "-I" + include}, strict...)
+			flags := append([]string{l.standard, "-I" + headers}, strict...)
 			flags = append(flags, "-x", l.language, "testdata/header.c", "-x", "none", "-o", program)
 			run(t, nil, nil, l.compiler, append(flags, libraryFlags(t)...)...)
 			run(t, nil, nil, program)
@@ -405,7 +405,7 @@ func TestLibraryIsOpenedLate(t *testing.T) {
 
 // version returns a part of the version in the header.
 func version(t testing.TB, part string) string {
-	found := regexp.MustCompile(`#define DLB_VERSION_` + part + ` (\d+)`).FindStringSubmatch(dlbridgeheader.Source)
+	found := regexp.MustCompile(`#define DLB_VERSION_` + part + ` (\d+)`).FindStringSubmatch(include.Header)
 	require.NotNil(t, found)
 	return found[1]
 }
@@ -431,7 +431,7 @@ func TestLibrariesExportTheHeaderAndNoMore(t *testing.T) {
 	for _, f := range header(t).functions {
 		declared[f.library] = append(declared[f.library], f.name)
 	}
-	require.Equal(t, strings.Count(dlbridgeheader.Source, "\nDLB_API "), len(declared["libdlbridge"])+len(declared["libdlbridge_tensor"]))
+	require.Equal(t, strings.Count(include.Header, "\nDLB_API "), len(declared["libdlbridge"])+len(declared["libdlbridge_tensor"]))
 	dir := must.Do(library())(t)
 	for _, library := range []string{"libdlbridge", "libdlbridge_tensor"} {
 		f := must.Do(elf.Open(filepath.Join(dir, library+".so")))(t)

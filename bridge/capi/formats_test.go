@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
-	dlbridgeheader "github.com/dlbridge/dlbridge/include"
+	"github.com/dlbridge/dlbridge/include"
 )
 
 // Each package with a DecodeView is a format with a row in formats.h and in formats.go, and with functions in dlbridge.h.
@@ -47,7 +47,7 @@ func TestEveryFormatHasItsRows(t *testing.T) {
 		for function, has := range map[string]bool{
 			"decode": true, "encode": true, "decode_batch": slices.Contains(streams, name), "check": slices.Contains(rules, name),
 		} {
-			declared := regexp.MustCompile(`\bdlb_` + name + `_` + function + `\(`).MatchString(dlbridgeheader.Source)
+			declared := regexp.MustCompile(`\bdlb_` + name + `_` + function + `\(`).MatchString(include.Header)
 			assert.Equal(t, has, declared, needs, "dlb_"+name+"_"+function)
 		}
 	}

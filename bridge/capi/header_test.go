@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
-	dlbridgeheader "github.com/dlbridge/dlbridge/include"
+	"github.com/dlbridge/dlbridge/include"
 )
 
 // The tests read the declarations from dlbridge.h, so that there is no second list of them.
@@ -54,7 +54,7 @@ var (
 )
 
 // header reads the declarations of dlbridge.h.
-func header(t testing.TB) declarations { return parse(t, dlbridgeheader.Source) }
+func header(t testing.TB) declarations { return parse(t, include.Header) }
 
 // parse reads the declarations of a header. It reports everything that it does not understand as an error, so that no
 // declaration is skipped.
@@ -181,14 +181,14 @@ func (f *function) text() string {
 
 // The header is read in terminals and beside code: no line has more than 100 columns.
 func TestTheHeaderHasAtMost100Columns(t *testing.T) {
-	for i, line := range strings.Split(dlbridgeheader.Source, "\n") {
+	for i, line := range strings.Split(include.Header, "\n") {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100, "dlbridge.h:%d: %s", i+1, line)
 	}
 }
 
 // The program at the top of the header runs as it stands, in C and C++, and is that of the first example in C.
 func TestTheProgramInTheHeaderRuns(t *testing.T) {
-	head, _, found := strings.Cut(dlbridgeheader.Source, "\n *\n * A producer owns memory")
+	head, _, found := strings.Cut(include.Header, "\n *\n * A producer owns memory")
 	require.True(t, found)
 	_, head, found = strings.Cut(head, "\n *\n")
 	require.True(t, found)
@@ -200,7 +200,7 @@ func TestTheProgramInTheHeaderRuns(t *testing.T) {
 	assert.Equal(t, string(read(t, "../../examples/c/first.c")), text)
 	for _, language := range [][]string{{"cc", "c", "-std=c99"}, {"c++", "c++", "-std=c++11"}} {
 		program := filepath.Join(t.TempDir(), "first")
-		flags := []string{language[2], "-Wall", "-Wextra", "-Werror", "-I" + include,
+		flags := []string{language[2], "-Wall", "-Wextra", "-Werror", "-I" + headers,
 			"-x", language[1], "../../examples/c/first.c", "-x", "none", "-o", program}
 		run(t, nil, nil, language[0], append(flags, libraryFlags(t)...)...)
 		assert.Equal(t, "2 dimensions, last element 42\n", run(t, sanitized, nil, program))
@@ -336,7 +336,7 @@ func TestProgramsOfTheRecordedHeaderRun(t *testing.T) {
 	recorded, abi := d.abi(t, "-I"+filepath.Dir(recordedHeader)), now.abi(t)
 	if slices.ContainsFunc(recorded, func(line string) bool { return !slices.Contains(abi, line) }) {
 		if *updateABI {
-			require.NoError(t, os.WriteFile(recordedHeader, []byte(dlbridgeheader.Source), 0o600))
+			require.NoError(t, os.WriteFile(recordedHeader, []byte(include.Header), 0o600))
 			t.Log("the recorded header was replaced; program.c beside it has to be adapted if it does not compile")
 			return
 		}

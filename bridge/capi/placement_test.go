@@ -47,7 +47,7 @@ func TestEveryFunctionIsInAllItsPlaces(t *testing.T) {
 	}
 	placed := calledBy(t, compile(t, "cc", "placement.c", append(slices.Clone(c11), "-c")...))
 	hostile := calledBy(t, compileHostile(t, "-c"))
-	tested := calledBy(t, compile(t, "c++", "../../../.ci/cpp/dlbridge.cpp", "-std=c++17", "-I"+include, "-c"))
+	tested := calledBy(t, compile(t, "c++", "../../../.ci/cpp/dlbridge.cpp", "-std=c++17", "-I"+headers, "-c"))
 	d := header(t)
 	require.Greater(t, len(d.functions), 50)
 	for _, f := range d.functions {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
-	dlbridgeheader "github.com/dlbridge/dlbridge/include"
+	"github.com/dlbridge/dlbridge/include"
 )
 
 // growth is the way in which a structure of dlbridge.h grows in a later version of the same major number.
@@ -46,7 +46,7 @@ var reservedPattern = regexp.MustCompile(`uint64_t reserved\[(\d)\];`)
 
 // grown returns the header with an additional field, grown, in each structure that can grow.
 func grown(t testing.TB) string {
-	source := dlbridgeheader.Source
+	source := include.Header
 	for name, how := range growths {
 		if how == never {
 			continue
@@ -112,7 +112,7 @@ func TestStructuresThatGrowOnlyAddToTheABI(t *testing.T) {
 
 // The header states for each structure how it grows, or that it never grows.
 func TestEveryStructureHasARuleOfGrowth(t *testing.T) {
-	_, rule, found := strings.Cut(dlbridgeheader.Source, "\n * Structures. ")
+	_, rule, found := strings.Cut(include.Header, "\n * Structures. ")
 	require.True(t, found)
 	rule, _, found = strings.Cut(rule, "\n * The structures of DLPack ")
 	require.True(t, found)

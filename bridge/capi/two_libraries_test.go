@@ -102,7 +102,7 @@ func TestMessagesNeedLibdlbridge(t *testing.T) {
 		source := program + ".c"
 		text := "#include <dlbridge.h>\nint main(void) { return ((void (*)(void))" + name + ")(), 0; }\n"
 		require.NoError(t, os.WriteFile(source, []byte(text), 0o600))
-		out, err := exec.Command("cc", slices.Concat([]string{source, "-o", program, "-I" + include}, linked(dir, "dlbridge_tensor"))...).CombinedOutput()
+		out, err := exec.Command("cc", slices.Concat([]string{source, "-o", program, "-I" + headers}, linked(dir, "dlbridge_tensor"))...).CombinedOutput()
 		require.Error(t, err)
 		assert.Contains(t, string(out), "undefined reference to `"+name+"'")
 	}
