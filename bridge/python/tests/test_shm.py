@@ -34,7 +34,7 @@ from multiprocessing import shared_memory
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import on_threads, run_python
 
 import dlbridge
 from dlbridge import _core, shm
@@ -810,6 +810,18 @@ def test_a_child_of_fork_that_queues_its_first_tensor_at_its_end_waits():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def assert_waits_at_its_end(context, target, into, reader, receive):
+    """A process whose target sends [0, 1, 2] into a pipe or queue from a thread is alive until it was received, and then ends."""
+    process = context.Process(target=target, args=(into,))
+    process.start()
+    assert reader.poll(60)
+    process.join(0.5)
+    assert process.is_alive()
+    assert receive().tolist() == [0, 1, 2]
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
 def _send_after_the_end(connection):
     def send():
         threading.main_thread().join()  # until the interpreter waits for its threads
@@ -823,14 +835,7 @@ def _send_after_the_end(connection):
 def test_a_process_waits_for_what_its_threads_send_after_its_target_has_returned(method):
     context = multiprocessing.get_context(method)
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send_after_the_end, args=(sender,))
-    process.start()
-    assert receiver.poll(60)
-    process.join(0.5)
-    assert process.is_alive()
-    assert receiver.recv().tolist() == [0, 1, 2]
-    process.join(timeout=60)
-    assert process.exitcode == 0
+    assert_waits_at_its_end(context, _send_after_the_end, sender, receiver, receiver.recv)
 
 
 def _queue_after_the_end(queue):
@@ -846,14 +851,7 @@ def _queue_after_the_end(queue):
 def test_a_process_waits_for_what_its_threads_queue_after_its_target_has_returned(method):
     context = multiprocessing.get_context(method)
     queue = context.Queue()
-    process = context.Process(target=_queue_after_the_end, args=(queue,))
-    process.start()
-    assert queue._reader.poll(30)
-    process.join(0.5)
-    assert process.is_alive()
-    assert queue.get(timeout=60)[1].tolist() == [0, 1, 2]
-    process.join(timeout=60)
-    assert process.exitcode == 0
+    assert_waits_at_its_end(context, _queue_after_the_end, queue, queue._reader, lambda: queue.get(timeout=60)[1])
 
 
 def _fill_a_queue_that_nobody_reads(queue):
@@ -1204,18 +1202,14 @@ def test_other_threads_run_while_a_large_segment_is_freed(end):
 
 
 def test_many_threads_send_and_receive(pair):
-    def work():
+    def work(_):
         a, b = socket.socketpair()
         with a, b:
             for i in range(200):
                 x = shm.copy(np.full(10, i))
                 assert exchange((a, b), x)[0].tolist() == [i] * 10
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(8, work)
 
 
 # ---- handles ------------------------------------------------------------------------------------
