@@ -13,9 +13,10 @@ const (
 	spare = 128 << 20
 )
 
-// RequireMemory returns [ErrMemory] if the system has no memory for a Go slice of n more bytes, for which Go's allocator
-// would end the process. A small message or a broadcast can describe more elements than any machine has memory for, so every
-// function that allocates for them calls RequireMemory first.
+// RequireMemory is for packages that allocate what a message describes, such as those of bridge: it returns [ErrMemory] if the
+// system has no memory for a Go slice of n more bytes, for which Go's allocator would end the process. A small message or a
+// broadcast can describe more elements than any machine has memory for, so every function that allocates for them calls
+// RequireMemory first.
 //
 // Below 64 MiB it does not check. From there on it asks the system for n bytes and at least 128 MiB more, touches none of this
 // memory, and gives it back; 128 TiB and more are refused without asking. The result holds as long as nobody else takes the

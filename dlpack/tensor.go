@@ -247,7 +247,8 @@ func (t *Tensor) errClosedAs(op, name string) error {
 	return newError(op, ErrClosed, "%s is %s", name, state)
 }
 
-// RequireOpen returns [ErrClosed] unless the tensor is open. Another goroutine may close it at any time.
+// RequireOpen is for packages that write tensors in other forms, such as those of bridge, to refuse a closed one before they begin: it
+// returns [ErrClosed] unless the tensor is open. Another goroutine may close it at any time.
 func (t *Tensor) RequireOpen() error {
 	if t.isClosed() {
 		return t.errClosed("open")
@@ -266,8 +267,8 @@ func (t *Tensor) DType() DataType { return t.orZero().dtype }
 // Device returns the device of the memory.
 func (t *Tensor) Device() Device { return t.orZero().device }
 
-// Collected reports whether the memory is Go's own, as for [FromSlice]. The garbage collector keeps such memory as long as
-// a pointer refers to it, even after the last Close.
+// Collected is for packages that hand memory on, such as those of bridge: it reports whether the memory is Go's own, as for
+// [FromSlice]. The garbage collector keeps such memory as long as a pointer refers to it, even after the last Close.
 func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.Kind() == core.Collected }
 
 // Flags returns the flags with which the tensor was made or imported, including unknown ones.
