@@ -1033,13 +1033,26 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * While the ledger is on, each object takes microseconds more. These functions are plain C, and
  * work in a forked child.
  *
- * Valgrind and LeakSanitizer find leaks too. `make install` installs suppressions with which
- * valgrind does not report the Go runtime: valgrind --leak-check=full
- * --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a process with leaks
- * before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0; it shows the program's own
- * calls if ASAN_OPTIONS has fast_unwind_on_malloc=0. Memory that the library keeps to use again is
- * "still reachable" to valgrind, and no leak; its warnings about debug information and client
- * stacks come from Go and mean nothing.
+ * Valgrind (on x86-64 Linux) and AddressSanitizer find lost tensors and frames and wild writes
+ * too, and name the call that is to blame. In a program under one of them, each tensor and frame
+ * gets new memory for its description, the memory of dlb_tensor_alloc ends at its last element, and
+ * the bytes before it are forbidden. The library is the usual one; the program is built with -g and
+ * -fno-omit-frame-pointer. DLBRIDGE_CHECK=1 in the environment does the same for other tools, and
+ * DLBRIDGE_CHECK=0 prevents it. Not found are:
+ *
+ * - Writes that skip what is forbidden: 200 bytes before the memory, and behind it the red zone of
+ *   the tool, which has 16 bytes in valgrind.
+ * - Writes outside of a part of a frame, and of other memory that the library has not allocated.
+ * - Reading the struct of a tensor after its release, which the library itself does to refuse it.
+ * - Lost messages and elements: the ledger has them.
+ * - Which call has lost a tensor, if its description lies where that of a tensor lay that was
+ *   released at least 65536 tensors ago.
+ *
+ * `make install` installs suppressions with which valgrind does not report the Go runtime:
+ * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
+ * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Memory
+ * that the library keeps to use again is "still reachable" to valgrind, and no leak; its warnings
+ * about debug information and client stacks come from Go and mean nothing.
  */
 
 /* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops

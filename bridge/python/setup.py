@@ -117,7 +117,7 @@ setup(
             include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI), str(SEGMENT)],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
-            extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],
+            extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],
             extra_link_args=["-Wl,--gc-sections"] if LINUX else [],
             libraries=["pthread", "dl"] if LINUX else [],
         )

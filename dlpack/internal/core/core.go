@@ -6,7 +6,7 @@
 package core
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../../include
+#cgo CFLAGS: -std=gnu11 -O2 -fno-omit-frame-pointer -I${SRCDIR}/../../../include
 #cgo LDFLAGS: -lpthread
 #include "core.h"
 #include <stdbool.h>

@@ -47,7 +47,17 @@ enum {
 #else
   CORE_QUARANTINE = 64, /* further exports of the same block cache before a dead block is used again */
 #endif
+  CORE_QUARANTINE_CHECKED = 1 << 16, /* the same if core_checked, for exports without Go */
 };
+
+/* ---- checked.c: programs under AddressSanitizer or valgrind -------------------------------------- */
+
+/* Reports whether the program runs under AddressSanitizer or valgrind, or has DLBRIDGE_CHECK=1 in its environment, and not
+ * DLBRIDGE_CHECK=0. Then each export gets a control block of its own, and memory ends at its last byte, so that the tools name the
+ * call that has lost or overrun it. */
+CORE_API int core_checked(void);
+/* Makes the tools report every access to the memory from now on, until it is freed. */
+CORE_API void core_forbid(void *start, size_t size);
 
 /* ---- memory.c: memory of our own ------------------------------------------------------------- */
 

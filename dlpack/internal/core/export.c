@@ -44,6 +44,12 @@ static uintptr_t *link_of(const block_cache *cache, core_block *block) {
   return (uintptr_t *)((char *)block + core_block_size(cache->rank));
 }
 
+/* The number of exports for which a dead block of the cache rests. Leak checkers name the call that has allocated a lost block,
+ * which is the wrong one if the block was used before. */
+static uint64_t quarantine(const block_cache *cache) {
+  return cache != &caches[CELLS] && core_checked() ? CORE_QUARANTINE_CHECKED : CORE_QUARANTINE;
+}
+
 static core_block *newest(const block_cache *cache) { return (core_block *)HIDDEN(__atomic_load_n(&cache->all, __ATOMIC_ACQUIRE)); }
 
 static core_block *older(const block_cache *cache, core_block *block) { return (core_block *)HIDDEN(*link_of(cache, block)); }
@@ -67,9 +73,9 @@ static void cache_drain(block_cache *cache) {
 /* Makes new blocks. A block for C programs has an allocation of its own, and once it is handed out only its holder refers to
  * it, so that leak checkers report a lost block together with all that it keeps alive. Cells are the blocks for Python. Leak
  * checkers cannot look into Python's memory, so an allocation may hold many cells. The first call makes spare blocks, so that
- * not every later export has to look for dead ones. */
+ * not every later export has to look for dead ones, unless a tool is to name the export that has lost a block. */
 static void cache_grow(block_cache *cache) {
-  int cells = cache == &caches[CELLS], count = cells || cache->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
+  int cells = cache == &caches[CELLS], count = cells || (cache->all == HIDDEN(0) && !core_checked()) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
   for (int i = 0; i < count; i++) {
     core_block *block;
@@ -85,14 +91,15 @@ static void cache_grow(block_cache *cache) {
 }
 
 static core_block *cache_take(block_cache *cache) {
+  uint64_t rest = quarantine(cache);
   cache->exports++;
-  if (cache->free <= CORE_QUARANTINE + 1) cache_drain(cache); /* CORE_QUARANTINE blocks rest; the others can be used */
-  if (cache->fresh == NULL && (cache->free == 0 || cache->exports - cache->first->since <= CORE_QUARANTINE)) cache_grow(cache);
+  if (cache->free <= rest + 1) cache_drain(cache); /* `rest` blocks rest; the others can be used */
+  if (cache->fresh == NULL && (cache->free == 0 || cache->exports - cache->first->since <= rest)) cache_grow(cache);
   core_block *block = cache->fresh;
   if (block != NULL) {
     cache->fresh = block->next;
   } else {
-    if (cache->free == 0 || cache->exports - cache->first->since <= CORE_QUARANTINE) return NULL;
+    if (cache->free == 0 || cache->exports - cache->first->since <= rest) return NULL;
     block = cache->first;
     cache->first = block->next;
     cache->free--;

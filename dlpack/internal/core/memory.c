@@ -20,10 +20,10 @@ enum { LOCKED_MAPPINGS = 1024 };
 static void *locked[LOCKED_MAPPINGS];
 static uint32_t locked_count;
 
-static void *allocate(size_t size, int zeroed) {
+static void *allocate(size_t header, size_t size, int zeroed) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   (void)zeroed;
-  size = (size + 2 * page - 1) & ~(page - 1);
+  size = (header + CORE_ALIGNMENT + size + 2 * page - 1) & ~(page - 1);
   char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return NULL;
   *(size_t *)base = size;
@@ -43,7 +43,16 @@ void core_free_memory(void *memory) {
   errno = saved;
 }
 #else
-static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size) : malloc(size); }
+/* If a tool looks on, the memory ends where the data do, and the gap between the header and the data is forbidden. */
+static void *allocate(size_t header, size_t size, int zeroed) {
+  size_t room = header + CORE_ALIGNMENT, start = room & ~(size_t)(CORE_ALIGNMENT - 1);
+  if (!core_checked()) return zeroed ? calloc(1, room + size) : malloc(room + size);
+  void *base;
+  if (posix_memalign(&base, CORE_ALIGNMENT, start + size) != 0) return NULL;
+  if (zeroed) memset(base, 0, start + size);
+  core_forbid((char *)base + header, start - header);
+  return base;
+}
 
 void core_free_memory(void *memory) { core_free(memory); }
 #endif
@@ -65,7 +74,7 @@ static void enlarge_pages(uintptr_t data, size_t size) {
 void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) {
   size_t room = header + CORE_ALIGNMENT;
   if (size > PTRDIFF_MAX - room) return NULL;
-  char *base = allocate(size + room, zeroed);
+  char *base = allocate(header, size, zeroed);
   if (base == NULL) return NULL;
   uintptr_t start = ((uintptr_t)base + room) & ~(uintptr_t)(CORE_ALIGNMENT - 1);
   enlarge_pages(start, size);

@@ -1,0 +1,50 @@
+/* checked.c: whether a tool watches the program, so that it can name who has lost or overrun memory. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The program may contain AddressSanitizer where this library does not. */
+#if defined(__ELF__)
+extern void __asan_poison_memory_region(void const volatile *start, size_t size) __attribute__((weak));
+static void (*poison(void))(void const volatile *start, size_t size) { return __asan_poison_memory_region; }
+#else
+static void (*poison(void))(void const volatile *start, size_t size) { return NULL; }
+#endif
+
+/* Asks valgrind, as its valgrind.h does. The instructions change nothing on a processor without valgrind. Returns 0 there. */
+static uintptr_t ask_valgrind(uintptr_t request, uintptr_t first, uintptr_t second) {
+  volatile uintptr_t question[6] = {request, first, second, 0, 0, 0};
+  uintptr_t answer = 0;
+#if defined(__x86_64__) && defined(__linux__)
+  __asm__ volatile(
+      "rolq $3, %%rdi; rolq $13, %%rdi\n\t"
+      "rolq $61, %%rdi; rolq $51, %%rdi\n\t"
+      "xchgq %%rbx, %%rbx"
+      : "+d"(answer)
+      : "a"(question)
+      : "cc", "memory");
+#else
+  (void)question;
+#endif
+  return answer;
+}
+
+enum { RUNNING_ON_VALGRIND = 0x1001, MAKE_MEM_NOACCESS = ('M' << 24) + ('C' << 16) };
+
+static int checked;
+
+/* It is found out while the library is loaded, when no other thread can change the environment. */
+__attribute__((constructor)) static void look_for_tools(void) {
+  const char *value = getenv("DLBRIDGE_CHECK");
+  int found = poison() != NULL || ask_valgrind(RUNNING_ON_VALGRIND, 0, 0) != 0;
+  if (value != NULL && value[0] != '\0') found = strcmp(value, "0") != 0;
+  __atomic_store_n(&checked, found, __ATOMIC_RELAXED);
+}
+
+int core_checked(void) { return __atomic_load_n(&checked, __ATOMIC_RELAXED); }
+
+void core_forbid(void *start, size_t size) {
+  if (poison() != NULL) poison()(start, size);
+  else ask_valgrind(MAKE_MEM_NOACCESS, (uintptr_t)start, size);
+}
