@@ -79,6 +79,33 @@ extern "C" {
 #endif
 #endif
 
+/* Marks the functions whose code must be looked at: the compiler warns where a call ignores it. */
+#ifndef DLB_NODISCARD
+#if (defined(__cplusplus) && __cplusplus >= 201703L) || \
+    (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define DLB_NODISCARD [[nodiscard]]
+#elif defined(__GNUC__)
+#define DLB_NODISCARD __attribute__((warn_unused_result))
+#else
+#define DLB_NODISCARD
+#endif
+#endif
+
+/* In a function that returns a code: returns that of `call`, unless it is DLB_OK.
+ *
+ *   int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
+ *     DLDataType dtype;
+ *     DLB_TRY(dlb_dtype_parse(&dtype, name, error));
+ *     return dlb_tensor_alloc(out, dtype, 1, (const int64_t[]){2}, error);
+ *   }
+ *
+ * What the function owns at that place must be released by itself. */
+#define DLB_TRY(call)                                  \
+  do {                                                 \
+    const int32_t dlb_try_code_ = (call);              \
+    if (dlb_try_code_ != DLB_OK) return dlb_try_code_; \
+  } while (0)
+
 /* ---- version and errors -----------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
@@ -147,12 +174,14 @@ DLB_API const char *dlb_error_name(int32_t code);
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
  * Ownership: the caller owns *out and calls its deleter once. Lifetime: until the deleter is
  * called. Threads: any, also for the deleter. On error: *out is NULL. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
 /* Allocates a tensor as dlb_tensor_alloc does, but its elements are undefined until the program has
  * written them.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_alloc. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
@@ -172,6 +201,7 @@ typedef struct dlb_allocator {
  * released, allocator->free is called once, on the thread that released it. Lifetime: until the
  * deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and memory that
  * was allocated was freed; DLB_ERROR_MEMORY if `allocate` has returned NULL. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype,
                                       int32_t ndim, const int64_t *shape,
                                       const dlb_allocator *allocator, dlb_error *error);
@@ -184,6 +214,7 @@ DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
  * Lifetime: until the deleter of *out is called. Threads: any. On error: *out is NULL and release
  * is not called. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view,
                                 uint64_t flags, void (*release)(void *ctx), void *ctx,
                                 dlb_error *error);
@@ -192,6 +223,7 @@ DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *
  * which views can be made.
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
@@ -199,6 +231,7 @@ DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTenso
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called. Threads: any, as long as no thread writes to the tensor. On error: *out is NULL;
  * DLB_ERROR_DEVICE for memory that the host cannot read. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
@@ -208,6 +241,7 @@ DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called. Threads: any, as long as no thread writes to the tensor or releases it. On error: *out is
  * NULL. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
                                       const DLManagedTensorVersioned *tensor, dlb_error *error);
 
@@ -220,6 +254,7 @@ DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
  * by dropping the imaginary part. The copy has the flag IS_COPIED.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are
  * not numbers or that differ in lanes. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
@@ -234,6 +269,7 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * shapes do not fit, if elements of `dst` overlap each other, or if `src` has memory in common with
  * `dst` (copy it first by dlb_tensor_copy), unless both are the same elements; DLB_ERROR_DTYPE as
  * for dlb_tensor_convert; DLB_ERROR_DEVICE for memory that the host cannot use. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
 
@@ -242,6 +278,7 @@ DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
  * `(DLDataType){kDLFloat, 64, 1}` and `&half`. An element of fewer than 8 bits is the low bits of a
  * byte. `value` need not be aligned.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype,
                                 const void *value, dlb_error *error);
 
@@ -254,6 +291,7 @@ DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType 
  * Ownership: both are borrowed. Lifetime: the call. Threads: any, as long as no thread writes to
  * them. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers; DLB_ERROR_DEVICE for
  * memory that the host cannot read. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_equal(int32_t *out, const DLManagedTensorVersioned *a,
                                  const DLManagedTensorVersioned *b, uint64_t flags,
                                  dlb_error *error);
@@ -262,21 +300,25 @@ DLB_API int32_t dlb_tensor_equal(int32_t *out, const DLManagedTensorVersioned *a
  * data type, overflow and NULL pointers.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the
  * cause. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count
  * as packed, or as one byte each with the flag IS_SUBBYTE_TYPE_PADDED.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
 /* Sets *out to the number of elements, the product of the shape.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_nbytes. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor,
                                  dlb_error *error);
 
 /* Sets *out to 1 if the elements are row-major without gaps, or if there are none, otherwise to 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_nbytes. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor,
                                          dlb_error *error);
 
@@ -287,6 +329,7 @@ DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVers
  * released. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and
  * for a tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
  * DLB_ERROR_DEVICE for memory that the host cannot read. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor,
                                    int32_t count, const int64_t *index, dlb_error *error);
 
@@ -295,6 +338,7 @@ DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *t
  * (DLB_ERROR_READONLY), and those whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                                      dlb_error *error);
 
@@ -302,6 +346,7 @@ DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersi
  * as READ_ONLY.
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
                                        uint64_t flags, dlb_error *error);
 
@@ -358,6 +403,7 @@ typedef struct dlb_index {
 
 /* Makes another tensor on the same memory, for another owner. It is the view of all elements.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_share(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
@@ -366,6 +412,7 @@ DLB_API int32_t dlb_tensor_share(DLManagedTensorVersioned **out,
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called; `tensor` may be released before. Threads: any, as long as no thread releases `tensor`
  * during the call. On error: *out is NULL. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, int32_t count,
                                  const dlb_index *index, dlb_error *error);
@@ -373,6 +420,7 @@ DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out,
 /* Takes the part with the given indexes in the first `count` dimensions, and removes these
  * dimensions: x[i, j] in Python.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, int32_t count,
                                  const int64_t *index, dlb_error *error);
@@ -380,6 +428,7 @@ DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
 /* Puts the dimensions into another order: dimension k becomes what dimension order[k] was. `count`
  * is the number of dimensions, or 0 with `order` NULL, which reverses them.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out,
                                      const DLManagedTensorVersioned *tensor, int32_t count,
                                      const int32_t *order, dlb_error *error);
@@ -388,6 +437,7 @@ DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out,
  * size may be -1: it follows from the others. If only a copy can have the shape, the error is
  * DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that can be reshaped.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, int32_t ndim,
                                    const int64_t *shape, dlb_error *error);
@@ -396,24 +446,28 @@ DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out,
  * of size 1 are repeated, and missing ones are added. The view is READ_ONLY if two indexes lead to
  * one element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out,
                                         const DLManagedTensorVersioned *tensor, int32_t ndim,
                                         const int64_t *shape, dlb_error *error);
 
 /* Reverses these dimensions, or all if `count` is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_flip(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, int32_t count,
                                 const int32_t *axes, dlb_error *error);
 
 /* Inserts dimensions of size 1. `axes` are their numbers in the view.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_expand(DLManagedTensorVersioned **out,
                                   const DLManagedTensorVersioned *tensor, int32_t count,
                                   const int32_t *axes, dlb_error *error);
 
 /* Removes these dimensions, which must have size 1, or all dimensions of size 1 if `count` is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, int32_t count,
                                    const int32_t *axes, dlb_error *error);
@@ -435,12 +489,14 @@ DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 /* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes,
  * or one of NumPy's type strings, such as "<f4". Type strings of the other byte order are refused.
  * Ownership: `text` is borrowed. Lifetime: the call. Threads: any. On error: *out is zeroed. */
+DLB_NODISCARD
 DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);
 
 /* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has
  * none.
  * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after
  * DLB_ERROR_ROOM *out is the required number of bytes, otherwise 0. */
+DLB_NODISCARD
 DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype,
                                  dlb_error *error);
 
@@ -448,10 +504,12 @@ DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataTyp
  * those of dlpack.h in lower case ("cuda_host"), and "tpu", "tpu_host" and "ascend" for the types
  * 19 to 21, which are newer than dlpack.h. Without a colon device_id is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_parse. */
+DLB_NODISCARD
 DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error);
 
 /* Writes the name of a device: "cpu", "cuda:1".
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_format. */
+DLB_NODISCARD
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
 
@@ -466,6 +524,7 @@ DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice
  * locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
  * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
                                   const DLManagedTensorVersioned *tensor, dlb_error *error);
 
@@ -501,11 +560,13 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * for a segment that is larger than the memory of the machine (as its vm.overcommit_memory says);
  * DLB_ERROR_SYSTEM if the process has too many descriptors, or may not make so large a file
  * (RLIMIT_FSIZE). */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                               const int64_t *shape, dlb_error *error);
 
 /* Copies a tensor into a new segment, row-major.
  * Ownership, Lifetime, Threads: as dlb_tensor_copy. On error: as dlb_shm_alloc. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                              dlb_error *error);
 
@@ -518,6 +579,7 @@ DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTens
  * also 0 for a tensor without elements, for a broadcast with more bytes than its segment, and for
  * memory that dlb_shm_attach has mapped, whose object can become smaller.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
@@ -528,6 +590,7 @@ DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *
  * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of
  * *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for private memory, of
  * which dlb_shm_copy makes a copy in a segment. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
@@ -547,6 +610,7 @@ DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
  * call; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB
  * can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and
  * DLB_ERROR_MEMORY, close the socket: a part of the message may have been sent. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count,
                              int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
@@ -567,6 +631,7 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
  * dlb_shm_send; DLB_ERROR_MEMORY also if the segments of other processes would take more than a
  * quarter of the address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM,
  * close the socket. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room,
                              int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
                              dlb_error *error);
@@ -592,6 +657,7 @@ typedef struct dlb_shm_handle {
  * Lifetime: until the segment was fetched, the time is over, or the process ends. Threads: any. On
  * error: *out is zero; the codes of dlb_shm_send other than DLB_ERROR_CLOSED; DLB_ERROR_LAYOUT also
  * for a tensor without elements; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor,
                               int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
@@ -611,6 +677,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * send no descriptor because too many of its user are under way (RLIMIT_NOFILE), after which the
  * handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
  * description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle,
                               const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                               int64_t timeout_ms, dlb_error *error);
@@ -633,6 +700,7 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * empty or contains a slash, and for something other than a regular file; DLB_ERROR_SYSTEM if it
  * cannot be opened, also for a link; the codes of dlb_shm_fetch for a description that is invalid
  * or does not fit. */
+DLB_NODISCARD
 DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory,
                                const char *name, const DLTensor *view, uint64_t flags,
                                uint64_t options, dlb_error *error);
@@ -709,12 +777,14 @@ typedef struct dlb_bytes {
  * released once, when none of them needs it. The caller owns *out and frees it with
  * dlb_message_free. Lifetime: until it is freed; tensors made from it stay valid. Threads: any. On
  * error: *out is NULL and no frame is released. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
 /* Decodes a message in the packed form, which is one frame. Another message behind it is
  * DLB_ERROR_FORMAT: dlb_message_decode_next reads several.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed,
                                           uint64_t options, dlb_error *error);
 
@@ -728,6 +798,7 @@ DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *pa
  * once, when none of them needs it; at the end of the frame it is released at once. The caller owns
  * *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is 0, and the frame
  * is not released. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed,
                                         size_t offset, uint64_t options, dlb_error *error);
 
@@ -758,6 +829,7 @@ typedef struct dlb_message_fields {
  * refused. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed;
  * frames taken from it stay valid. Threads: any, On error: *out is NULL and the caller still owns
  * all tensors. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                                    const dlb_message_tensor *tensors, size_t count,
                                    dlb_error *error);
@@ -767,17 +839,20 @@ DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *
  * Ownership: on success the message takes the parts over. The caller owns *out and frees it with
  * dlb_message_free. Lifetime: until it is freed. Threads: any. On error: *out is NULL and no part
  * is released. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header,
                                          dlb_bytes label, const dlb_frame *parts, size_t count,
                                          dlb_error *error);
 
 /* Sets *out to the level, form, origin, granule and seqno of a message.
  * Ownership: *out is a copy. Lifetime: none. Threads: any. On error: *out is zeroed. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error);
 
 /* Sets *out to the bytes of the label.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
 /* Sets *out to TENS.metadata as JSON text. For a decoded message `data` is NULL if there is none,
@@ -786,6 +861,7 @@ DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dl
  * read.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
 /* Returns the number of payload parts.
@@ -799,6 +875,7 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 /* Returns a one-dimensional uint8 tensor on payload part `index`.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
  * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message,
                                  size_t index, dlb_error *error);
 
@@ -809,12 +886,14 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
  * as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
  * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                                       size_t index, dlb_error *error);
 
 /* Sets *out to the metadata of tensor `index` as JSON text. `data` is NULL if it has none.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message,
                                             size_t index, dlb_error *error);
 
@@ -835,6 +914,7 @@ DLB_API size_t dlb_message_frame_count(const dlb_message *message);
  * Ownership: the caller owns *out and calls out->release(out->ctx) once, unless it passes the frame
  * to a function that takes it over. Lifetime: until it is released, also after dlb_message_free.
  * Threads: any, also for release. On error: *out is zeroed. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
@@ -843,6 +923,7 @@ DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, si
  * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its
  * own release function. Lifetime, Threads: as dlb_message_frame. On error: all of them are
  * zeroed. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message,
                                    dlb_error *error);
 
@@ -857,6 +938,7 @@ DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
  * as a prefix header does (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader
  * would take it for the next message; separate frames can carry it.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
+DLB_NODISCARD
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message,
                                           dlb_error *error);
 
@@ -918,6 +1000,7 @@ typedef struct dlb_value {
  * Ownership: on success the value owns the frame, which is released once, when the value no longer
  * needs it; the caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free,
  * is called. Threads: any. On error: *out is zeroed and the frame is not released. */
+DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
 
@@ -930,6 +1013,7 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uin
  * Ownership: on success the values own the frame, which is released once, when none of them needs
  * it; the caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values
  * and *next are zeroed and the frame is not released. */
+DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next,
                                            const dlb_frame *frame, size_t offset, uint64_t options,
                                            dlb_error *error);
@@ -943,6 +1027,7 @@ DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t 
  * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,
  * and the buffer is unchanged; after any other error *out is 0, and the contents of the buffer are
  * undefined. */
+DLB_NODISCARD
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                      uint64_t dialect, dlb_error *error);
 
@@ -950,6 +1035,7 @@ DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const
  * Returns DLB_OK, DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
  * Ownership: the arguments are borrowed. Lifetime: the call. Threads: any. On error: the message
  * names the rule. */
+DLB_NODISCARD
 DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
 
 /* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it accepts what TensorFlow's C++
@@ -965,6 +1051,7 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
  * own; the bytes of strings, resources and variants are in the frame and do not count. A tensor
  * that omits no values takes at most 32 times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
 
@@ -981,6 +1068,7 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
  * size is requested. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no
  * reader of protocol buffers accepts it.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
+DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);
 
@@ -1064,6 +1152,7 @@ DLB_API int32_t dlb_ledger_set(int32_t on);
  * number.
  * Ownership: the caller keeps `fd`. Lifetime: none. Threads: any. On error: *out is 0;
  * DLB_ERROR_ARGUMENT if the ledger is off or `fd` cannot be written to. */
+DLB_NODISCARD
 DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
 
 #ifdef __cplusplus

@@ -61,7 +61,7 @@ typedef struct {
 static name name_of(DLDataType dtype) {
   name n;
   size_t size;
-  dlb_dtype_format(&size, n.text, sizeof n.text, dtype, NULL);
+  if (dlb_dtype_format(&size, n.text, sizeof n.text, dtype, NULL) != DLB_OK) n.text[0] = 0;
   return n;
 }
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,7 +47,7 @@ type declarations struct {
 var (
 	commentPattern   = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	libraryPattern   = regexp.MustCompile(`^/\* ---- [^/]*\n \* Library: (\w+)\.`)
-	functionPattern  = regexp.MustCompile(`^DLB_API (.*?)(\w+)\((.*)\)$`)
+	functionPattern  = regexp.MustCompile(`^(?:DLB_NODISCARD )?DLB_API (.*?)(\w+)\((.*)\)$`)
 	structurePattern = regexp.MustCompile(`^typedef struct (\w+)(?: \{(.*)\})? (\w+)$`)
 	macroPattern     = regexp.MustCompile(`(?m)^#define (DLB_\w+) +((?:[(\d]|UINT64_C).*)$`)
 	parameterPattern = regexp.MustCompile(`^(.*?)(\w+)$`)
@@ -221,6 +222,34 @@ func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 				return g.name == m[1] && labels.MatchString(g.text())
 			}), "%s: no %s says it", f.name, m[1])
 		}
+	}
+}
+
+// A code must be looked at: each function that returns one is marked, and the compiler warns where a call ignores it.
+func TestNoCodeIsIgnored(t *testing.T) {
+	marked := "DLB_NODISCARD\nDLB_API "
+	for _, f := range header(t).functions {
+		fails := slices.ContainsFunc(f.parameters, func(p parameter) bool { return p.kind == "dlb_error *" })
+		assert.Equal(t, fails, strings.Contains(include.Header, marked+f.result+f.name+"("), f.name)
+	}
+	const twice = `#include <dlbridge.h>
+int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error);
+int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
+  DLDataType dtype;
+  const int64_t two = 2;
+  %s(dlb_dtype_parse(&dtype, name, error));
+  return dlb_tensor_alloc(out, dtype, 1, &two, error);
+}
+`
+	file := filepath.Join(t.TempDir(), "twice.c")
+	for _, language := range [][]string{{"cc", "c", "-std=c99"}, {"c++", "c++", "-std=c++11"}, {"c++", "c++", "-std=c++17"}} {
+		compiler := []string{language[2], "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-o", os.DevNull, "-I" + headers, "-x", language[1], file}
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, twice, "DLB_TRY"), 0o600))
+		run(t, nil, nil, language[0], compiler...)
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, twice, ""), 0o600))
+		said, err := exec.Command(language[0], compiler...).CombinedOutput()
+		require.Error(t, err, language)
+		assert.Regexp(t, `(unused-result|nodiscard)`, string(said), language)
 	}
 }
 

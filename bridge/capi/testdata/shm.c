@@ -744,7 +744,7 @@ static void *receive_one(void *arg) {
   DLManagedTensorVersioned *got = NULL;
   size_t count;
   dlb_error failed;
-  dlb_shm_recv(&count, &got, 1, t->fd, 0, 60000, &failed);
+  if (dlb_shm_recv(&count, &got, 1, t->fd, 0, 60000, &failed) != DLB_OK) return NULL;
   dlb_tensor_release(got); /* not a place to be cancelled either */
   return NULL;
 }
@@ -770,8 +770,7 @@ static void *fetch_one(void *arg) {
   const task *t = arg;
   DLManagedTensorVersioned *y = NULL;
   dlb_error failed;
-  dlb_shm_fetch(&y, &t->handle, &two_by_two, 0, 0, 60000, &failed);
-  dlb_tensor_release(y);
+  if (dlb_shm_fetch(&y, &t->handle, &two_by_two, 0, 0, 60000, &failed) == DLB_OK) dlb_tensor_release(y);
   return NULL;
 }
 

@@ -422,7 +422,7 @@ static void errors_have_names_and_places(void) {
   int64_t shape[] = {2, -3};
   DLManagedTensorVersioned *t;
   dlb_error error;
-  dlb_tensor_alloc(&t, FLOAT32, 2, shape, &error);
+  CHECK_INT(DLB_ERROR_LAYOUT, dlb_tensor_alloc(&t, FLOAT32, 2, shape, &error));
   CHECK(strcmp(error.message, "dlb_tensor_alloc: tensor: shape[1] = -3") == 0);
 }
 
