@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
-import functools
 import json
+import json.decoder
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -60,39 +59,11 @@ def loads(text: bytes | None) -> Any:
     if text is None:
         return None
     try:
-        return _decode(text)
+        return json.loads(text)
+    except RecursionError:
+        return _read_value(text.decode())
     except ValueError as error:
         raise ValueError(f"dlbridge: metadata: {error}") from None
-
-
-def _decode(text: bytes | str, **hooks: Any) -> Any:
-    """Returns the result of json.loads for a text of at most _MAX_DEPTH levels, however little stack the caller has left."""
-    decode = functools.partial(json.loads, text, **hooks)
-    try:
-        return decode()
-    except RecursionError:
-        pass
-    result: list[Any] = []
-    error: list[BaseException] = []
-    running = _thread.allocate_lock()
-
-    def run() -> None:
-        try:
-            result.append(decode())
-        except BaseException as raised:
-            error.append(raised)
-        finally:
-            running.release()
-
-    running.acquire()
-    try:
-        _thread.start_new_thread(run, ())  # it has a stack of its own; `threading` would take more of this one
-    except RuntimeError:
-        raise RecursionError from None
-    running.acquire()
-    if error:
-        raise error[0]
-    return result[0]
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,6 +77,10 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+class _DeepError(ValueError):
+    pass
+
+
 def object_of(label: bytes, checked: bool) -> dict[str, Any] | None:
     """Returns the JSON object of a label, or None for any other text. ValueError for too deep nesting.
 
@@ -113,36 +88,91 @@ def object_of(label: bytes, checked: bool) -> dict[str, Any] | None:
     """
     try:
         text = label.decode()
-        shallow = None if checked else _without_too_deep(text)
-        value = _decode(text if shallow is None else shallow, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        deep = text.count("[") + text.count("{") > _MAX_DEPTH
+        try:
+            value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        except (RecursionError, ValueError) as error:
+            if isinstance(error, ValueError) and not deep:
+                return None
+            value = _read_value(text)  # reports deep nesting before any other error
+        if not checked:
+            if deep:
+                _check_depth(value)
+            if any(escape[1] for escape in _ESCAPE.finditer(text)):
+                return None
+    except _DeepError:
+        raise
     except ValueError:
-        return None
-    if shallow is not None:
-        raise ValueError(_TOO_DEEP)
-    if not checked and any(escape[1] for escape in _ESCAPE.finditer(text)):
         return None
     return value if isinstance(value, dict) else None
 
 
-_MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{}\]]', re.DOTALL)
-"""A string, or a bracket."""
-
-
-def _without_too_deep(text: str) -> str | None:
-    """Returns the text up to the first array or object that is nested too deep, with null for it, and with all others closed there; None
-    if there is none. It is valid JSON if the text is valid up to there.
-    """
-    closing: list[str] = []
-    if text.count("[") + text.count("{") > _MAX_DEPTH:
-        for mark in _MARK.finditer(text):
-            if mark[0] in ("[", "{"):
-                if len(closing) == _MAX_DEPTH:
-                    return text[: mark.start()] + "null" + "".join(reversed(closing))
-                closing.append("]" if mark[0] == "[" else "}")
-            elif closing and mark[0] == closing[-1]:
-                closing.pop()
-    return None
-
-
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)")
 """An escape, or the two escapes of a surrogate pair. The group matches an unpaired surrogate, which is not valid JSON."""
+
+
+def _check_depth(value: Any) -> None:
+    containers = [iter((value,))]  # the open arrays and objects: an iterator of the values that are still to be visited
+    while containers:
+        for item in containers[-1]:
+            if isinstance(item, (dict, list)):
+                if len(containers) > _MAX_DEPTH:
+                    raise _DeepError(_TOO_DEEP)
+                containers.append(iter(item.values() if isinstance(item, dict) else item))
+                break
+        else:
+            containers.pop()
+
+
+_CLOSING = {"[": "]", "{": "}"}
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SCALAR = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def _skip(text: str, at: int) -> int:
+    """Returns the index after white space."""
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr] # it matches the empty text
+
+
+def _after(mark: str, text: str, at: int) -> int:
+    """Returns the index after white space and a mark, which must follow. The mark "" is the end of the text."""
+    at = _skip(text, at)
+    if text[at : at + 1] != mark:
+        raise ValueError(f"character {at} is not JSON")
+    return at + 1
+
+
+def _read_value(text: str) -> Any:
+    """Decodes a JSON text without recursion, for callers with little stack left. json.loads is faster."""
+    containers: list[tuple[str, list[Any]]] = []  # the open ones: the closing mark, and elements or names and values
+    at = 0
+    while True:
+        if containers and containers[-1][0] == "}":
+            name, at = json.decoder.scanstring(text, _after('"', text, at), True)  # type: ignore[attr-defined]
+            containers[-1][1].append(name)
+            at = _after(":", text, at)
+        at = _skip(text, at)
+        closing = _CLOSING.get(text[at : at + 1])
+        if closing is None:
+            value, at = _SCALAR.raw_decode(text, at)
+        elif len(containers) == _MAX_DEPTH:
+            raise _DeepError(_TOO_DEEP)
+        else:
+            at = _skip(text, at + 1)
+            if text[at : at + 1] != closing:
+                containers.append((closing, []))
+                continue
+            value, at = [] if closing == "]" else {}, at + 1
+        while containers:
+            closing, values = containers[-1]
+            values.append(value)
+            at = _skip(text, at)
+            if text[at : at + 1] == ",":
+                at += 1
+                break
+            at = _after(closing, text, at)
+            containers.pop()
+            value = values if closing == "]" else _no_duplicates(list(zip(values[::2], values[1::2])))
+        else:
+            _after("", text, at)
+            return value

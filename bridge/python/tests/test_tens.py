@@ -1059,6 +1059,71 @@ def test_what_is_read_near_the_recursion_limit_is_what_json_reads(text):
         assert repr(label(20)) == repr(json.loads(deep))
 
 
+@pytest.mark.parametrize("text", READ + NOT_READ)
+def test_what_is_read_without_recursion_is_what_json_reads(text):
+    def strictly():
+        return json.loads(text, object_pairs_hook=_json._no_duplicates, parse_constant=_json._no_constant)
+
+    if text in READ:
+        assert repr(_json._read_value(text)) == repr(strictly())
+    else:
+        for read in (strictly, lambda: _json._read_value(text)):
+            with pytest.raises(ValueError):
+                read()
+
+
+def test_random_json_is_read_alike_without_recursion():
+    chance = random.Random(7)
+
+    def value(depth):
+        kind = chance.randrange(8 if depth < 6 else 5)
+        if kind < 5:
+            return [None, True, chance.randrange(-(10**20), 10**20), chance.uniform(-1e9, 1e9), chance.choice(["", "é\n", '"\\'])][kind]
+        if kind == 5:
+            return [value(depth + 1) for _ in range(chance.randrange(4))]
+        return {f"{chance.randrange(99)}": value(depth + 1) for _ in range(chance.randrange(4))}
+
+    for _ in range(300):
+        text = json.dumps(value(0), ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 1]))
+        assert repr(_json._read_value(text)) == repr(json.loads(text))
+        cut = text[: chance.randrange(len(text))] + chance.choice(["", "]", "}", ",", '"', "1"])
+        try:
+            want = repr(json.loads(cut, object_pairs_hook=_json._no_duplicates, parse_constant=_json._no_constant))
+        except ValueError:
+            want = None
+        try:
+            got = repr(_json._read_value(cut))
+        except ValueError:
+            got = None
+        assert got == want, cut
+
+
+DEEP_LABEL = """
+import sys
+from dlbridge import tens
+
+message = tens.decode(tens.Message(form="FLOW", label='{"a":' * 256 + "1" + "}" * 256).frames(), message_only=True)
+"""
+
+
+def test_a_finalizer_at_the_end_may_read_a_deep_label():
+    code = DEEP_LABEL + """
+class AtTheEnd:
+    def __del__(self, message=message, write=sys.stdout.write, flush=sys.stdout.flush):
+        write(str(len(message.label)))
+        flush()
+
+sys.setrecursionlimit(150)
+kept = AtTheEnd()
+sys.modules["kept"] = kept
+"""
+    assert run_python(code) == "1"
+
+
+def test_deep_labels_are_read_with_a_low_recursion_limit():
+    assert run_python(DEEP_LABEL + "sys.setrecursionlimit(150)\nprint(len(message.label))") == "1\n"
+
+
 def test_random_labels_are_too_deep_where_the_library_says_so():
     chance = random.Random(7)
     outcomes = set()
