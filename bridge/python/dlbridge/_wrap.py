@@ -142,7 +142,8 @@ def wrap(
     device: where the C function needs the memory of all its tensors, as in `from_dlpack`: "cpu", which is any memory that the host can
         read, "cuda:1", or a tuple (type, id). It is checked before each call. With None the function must check it itself. Memory of a
         device is ready on the default stream of the device, on which the function must work, or for which it must wait; that of
-        `from_dlpack(x, stream=…)` on that stream. A tensor that the function returns may be on any device, ready on the default stream.
+        `from_dlpack(x, stream=…)` on that stream. A tensor that the function returns may be on any device. It counts as ready on the
+        default stream, also if it is memory of an argument that was tied to another: only the function knows where it has worked.
 
     Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
     end the process; see the README for the case in which it reads NULL.
@@ -160,11 +161,11 @@ def wrap(
     Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass; ValueError if `cfunc` is NULL, or for an unknown
     name of a device.
 
-    Errors of the new function, before the call: those of `from_dlpack` for a tensor; BufferError if it is on another device; TypeError for another argument or a wrong
-    number of them; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a function of a Go library in a forked
-    child of the process that loaded it. After the call: the error that the C function reports, with its text; RuntimeError if
-    it returns NULL for a tensor; ValueError if it returns an address that cannot be that of a managed tensor, or a tensor that
-    was released or taken over before. The code of a reported error decides the exception:
+    Errors of the new function, before the call: those of `from_dlpack` for a tensor; BufferError if it is on another device;
+    TypeError for another argument or a wrong number of them; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a
+    function of a Go library in a forked child of the process that loaded it. After the call: the error that the C function
+    reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if it returns an address that cannot be that of
+    a managed tensor, or a tensor that was released or taken over before. The code of a reported error decides the exception:
 
         TypeError     a data type
         BufferError   a device, read-only memory, or a version of DLPack

@@ -82,9 +82,8 @@ int parse_stream(const char *place, PyObject *object, DLDevice device, int64_t *
     return raise_error(PyExc_TypeError, "dlbridge: %s: stream must be None or an int, not %R", place, object);
   int overflow, cuda = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged, rocm = device.device_type == kDLROCM;
   long long stream = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (overflow > 0) stream = INT64_MAX;
   if ((cuda && stream == 1) || (rocm && stream == 0)) return 0;
-  if (stream < -1 || overflow < 0 || (core_host_readable(device.device_type) && stream >= 0) || (cuda && stream == 0) ||
+  if (stream < -1 || overflow != 0 || (core_host_readable(device.device_type) && stream >= 0) || (cuda && stream == 0) ||
       (rocm && (stream == 1 || stream == 2)))
     return raise_error(PyExc_ValueError, "dlbridge: %s: stream = %R is not allowed on device (%d, %d)", place, object,
                        (int)device.device_type, (int)device.device_id);
@@ -96,11 +95,23 @@ int check_stream(const char *place, PyObject *object, DLDevice device, int64_t r
   int64_t stream;
   if (parse_stream(place, object, device, &stream) < 0) return -1;
   if (stream == -1 || stream == ready) return 0;
+  const char *asked = object == NULL || object == Py_None ? "the default stream" : "stream ";
+  PyObject *number = object == NULL || object == Py_None ? PyUnicode_FromString("") : PyObject_Repr(object);
+  if (number == NULL) return -1;
   if (ready == DEFAULT_STREAM)
-    return raise_error(PyExc_BufferError, "dlbridge: %s: cannot synchronise with stream %R: the memory is ready on the default stream",
-                       place, object);
-  return raise_error(PyExc_BufferError, "dlbridge: %s: cannot synchronise with stream %R: from_dlpack with stream=%lld has made the memory "
-                                        "ready on that stream only", place, object == NULL ? Py_None : object, (long long)ready);
+    PyErr_Format(PyExc_BufferError, "dlbridge: %s: cannot synchronise with %s%U: the memory is ready on the default stream", place, asked,
+                 number);
+  else if (ready == -1)
+    PyErr_Format(PyExc_BufferError,
+                 "dlbridge: %s: cannot synchronise with %s%U: from_dlpack with stream=-1 has made the memory ready on no stream; wait for "
+                 "it, and hand it on with stream=-1",
+                 place, asked, number);
+  else
+    PyErr_Format(PyExc_BufferError,
+                 "dlbridge: %s: cannot synchronise with %s%U: from_dlpack with stream=%lld has made the memory ready on that stream only",
+                 place, asked, number, (long long)ready);
+  Py_DECREF(number);
+  return -1;
 }
 
 int parse_copy(PyObject *object, int *out) {

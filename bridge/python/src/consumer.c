@@ -500,8 +500,14 @@ typedef struct {
   DLManagedTensorVersioned *managed;
 } exact_import;
 
-/* Reports whether two Tensors have a byte of memory in common, by their addresses. */
+/* Reports whether `data` is an address on devices of a type, with which one can calculate. Elsewhere it may be a handle. */
+static int has_addresses(DLDeviceType type) {
+  return core_host_readable(type) || type == kDLCUDA || type == kDLROCM || type == kDLOneAPI;
+}
+
+/* Reports whether two Tensors have a byte of memory in common: by their addresses, or by their handles and the offsets within. */
 static int overlap(const Tensor *a, const Tensor *b) {
+  if (!has_addresses(a->view.device.device_type) && a->view.data != b->view.data) return 0;
   uint64_t at = (uint64_t)(uintptr_t)a->view.data + a->view.byte_offset, bt = (uint64_t)(uintptr_t)b->view.data + b->view.byte_offset;
   if (a->extent.count == 0 || b->extent.count == 0) return 0;
   return at + (uint64_t)a->extent.low < bt + (uint64_t)b->extent.high && bt + (uint64_t)b->extent.low < at + (uint64_t)a->extent.high;
@@ -543,36 +549,41 @@ static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wi
   return copy;
 }
 
-/* Reports whether a producer says that its memory is page-locked memory of the host. The pending exception stays as it is. */
-COLD static int is_page_locked(PyObject *producer) {
-  int locked;
+/* Reports whether a producer says on which device its memory is, and sets *out to that. The pending exception stays as it is. */
+COLD static int says_device(PyObject *producer, DLDevice *out) {
+  int said_it;
   KEEPING_EXCEPTION({
-    DLDevice device;
     PyObject *said = PyObject_CallMethod(producer, "__dlpack_device__", NULL);
-    locked = said != NULL && parse_device(said, "__dlpack_device__", &device) == 0 && device.device_type != kDLCPU &&
-             core_host_readable(device.device_type);
+    said_it = said != NULL && parse_device(said, "__dlpack_device__", out) == 0;
     PyErr_Clear();
     Py_XDECREF(said);
   });
-  return locked;
+  return said_it;
 }
 
-/* Calls __dlpack__ as ask does. A producer of page-locked memory that refuses to export it as memory of the CPU is asked again
- * without a device: both are memory of the host. */
-static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks) {
+/* Calls __dlpack__ as ask does. A copy is asked for only if the memory must go to another device, where what comes is the copy: *copied
+ * is then set to 1. Otherwise the copy is made of the memory, see copy_of. A producer of page-locked memory that refuses to export it as
+ * memory of the CPU is asked again without a device: both are memory of the host. */
+static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks, int *copied) {
   int asked;
-  if (asks.copy > 0) asks.copy = -1; /* the copy is made of the memory, see copy_of */
+  DLDevice is;
+  int moves = asks.copy > 0 && asks.device != NULL && says_device(producer, &is) &&
+              (is.device_type != asks.device->device_type || is.device_id != asks.device->device_id) &&
+              !(core_host_readable(is.device_type) && core_host_readable(asks.device->device_type));
+  if (asks.copy > 0 && !moves) asks.copy = -1;
   PyObject *capsule = ask(state, producer, lasting, asks, &asked);
+  *copied = moves && asked;
   if (capsule != NULL || asks.device == NULL || asks.device->device_type != kDLCPU || !PyErr_ExceptionMatches(PyExc_BufferError) ||
-      !is_page_locked(producer))
+      !says_device(producer, &is) || is.device_type == kDLCPU || !core_host_readable(is.device_type))
     return capsule;
   PyErr_Clear();
   asks.device = NULL;
   return ask(state, producer, lasting, asks, &asked);
 }
 
-/* Returns a Tensor of any producer, capsule or number. Any other object raises an exception of the type `no_producer`. If `exact` is not NULL, exact->share must be NULL. The managed tensor may then be
- * put into *exact instead (see take_exact), and NULL is returned without an exception. */
+/* Returns a Tensor of any producer, capsule or number. Any other object raises an exception of the type `no_producer`. If `exact` is not
+ * NULL, exact->share must be NULL. The managed tensor may then be put into *exact instead (see take_exact), and NULL is returned without
+ * an exception. */
 static Tensor *from_producer(module_state *state, PyObject *producer, wish asks, PyObject *no_producer, exact_import *exact) {
   const DLDevice *device = asks.device;
   int copy = asks.copy;
@@ -598,7 +609,9 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
       self = tensor_of_array(state, producer);
       if (self == NULL && PyErr_Occurred()) return NULL;
     }
-    PyObject *capsule = self != NULL ? NULL : ask_for_memory(state, producer, kind.dlpack, asks);
+    int copied = 0;
+    PyObject *capsule = self != NULL ? NULL : ask_for_memory(state, producer, kind.dlpack, asks, &copied);
+    if (copied) copy = -1;
     if (self != NULL) {
       /* taken by its buffer */
     } else if (capsule == NULL && has_no_method(state, producer)) {
@@ -720,6 +733,10 @@ PyObject *from_address(PyObject *module, PyObject *object) {
 }
 
 PyObject *to_address(PyObject *module, PyObject *object) {
+  if (tensor_check(object)) {
+    Tensor *self = (Tensor *)object;
+    if (check_stream("to_address", NULL, self->view.device, self->stream) < 0) return NULL;
+  }
   DLManagedTensorVersioned *managed = export_producer(PyModule_GetState(module), object, NULL);
   if (managed == NULL) return NULL;
   PyObject *address = PyLong_FromVoidPtr(managed);

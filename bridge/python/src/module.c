@@ -15,8 +15,9 @@ PyDoc_STRVAR(from_dlpack_doc,
              "stream is passed to __dlpack__ of the producer, which lets it wait until the memory is ready. As in the array\n"
              "API standard it is None or the number of a stream of the device: for CUDA 1 (the default stream), 2 (that of the\n"
              "thread) or an address, for ROCm 0 (the default stream) or an address; -1 if the caller waits for the memory\n"
-             "itself; None on the CPU. None means the default stream of the device. The Tensor, and all that is made from it,\n"
-             "can then be used on that stream only: a consumer that asks for another gets a BufferError. Without a stream,\n"
+             "itself; None on the CPU. None means the default stream of the device; a Tensor that has a stream already keeps\n"
+             "it. The Tensor, and all that is made from it, can then be used on that stream only: a consumer that asks for\n"
+             "another gets a BufferError. What a function of wrap returns is ready on the default stream. Without a stream,\n"
              "the C exchange API of the producer, which waits for nothing, is used while the producer works on the default\n"
              "stream (current_work_stream).\n\n"
              "    >>> dlbridge.from_dlpack(np.arange(3)).tolist()\n"
@@ -44,7 +45,7 @@ PyDoc_STRVAR(to_address_doc,
              "to_address($module, producer, /)\n--\n\n"
              "Returns the address of a new DLManagedTensorVersioned on the producer's memory.\n\n"
              "Ownership: the caller owns it, and passes it to a C function, which calls the deleter, or to\n"
-             "from_address. Errors: as from_dlpack.\n\n"
+             "from_address. Errors: as from_dlpack; BufferError for a Tensor that is not ready on the default stream.\n\n"
              "    >>> dlbridge.from_address(dlbridge.to_address(np.arange(3))).shape\n"
              "    (3,)");
 PyDoc_STRVAR(from_buffer_doc,

@@ -261,8 +261,9 @@ PyDoc_STRVAR(dlpack_doc,
              "dl_device must be the tensor's own device, or the CPU for page-locked memory, which is then exported as\n"
              "memory of the CPU. The memory is ready on the default stream of its device, or on the stream that was passed\n"
              "to from_dlpack, and dlbridge cannot wait for another: stream may be -1 (the consumer waits itself), that\n"
-             "stream, or for the default stream None, 1 for CUDA and 0 for ROCm; on the CPU None or -1. Errors: BufferError for another device or another stream; ValueError for a stream that the standard\n"
-             "does not allow.\n\n"
+             "stream, or for the default stream None, 1 for CUDA and 0 for ROCm; on the CPU None or -1.\n\n"
+             "Errors: BufferError for another device or another stream; ValueError for a stream that the standard does not\n"
+             "allow.\n\n"
              "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
              "    (2, 3)");
 PyDoc_STRVAR(array_doc,

@@ -91,7 +91,7 @@ def test_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c, st
 def test_streams_are_numbered_as_the_standard_says(c):
     allowed = {1: {None, -1}, 3: {None, -1}, CUDA: {None, -1, 1}, ROCM: {None, -1, 0}}
     # What the standard disallows is a ValueError. Other streams exist, but nothing here can synchronise with them.
-    unknown = {1: set(), 3: set(), CUDA: {2, 3, 2**70}, ROCM: {3, 2**70}}
+    unknown = {1: set(), 3: set(), CUDA: {2, 3}, ROCM: {3}}
     for device, streams in allowed.items():
         t = dlbridge.from_dlpack(c.new_capsule(device_type=device))
         for stream in (None, -2, -1, 0, 1, 2, 3, 2**70):
@@ -132,9 +132,12 @@ def test_the_stream_is_passed_to_the_producer_and_only_that_one_is_handed_on(c, 
         api = c.capsule_pointer(dlbridge.Tensor.__dlpack_c_exchange_api__)
         if None in STREAMS[device, stream]:
             c.delete(c.exchange_from(api, view))
+            c.delete(dlbridge.to_address(view))
         else:
+            with pytest.raises(BufferError, match="to_address: cannot synchronise with the default stream: from_dlpack"):
+                dlbridge.to_address(view)
             for export in (c.exchange_from, c.exchange_view):
-                with pytest.raises(BufferError, match="C exchange API: cannot synchronise with stream None"):
+                with pytest.raises(BufferError, match="C exchange API: cannot synchronise with the default stream: from_dlpack"):
                     export(api, view)
             for _ in range(2):  # also after a call that the method remembers
                 dlbridge.empty(3, "int8").__dlpack__(max_version=(1, 3))
@@ -147,7 +150,7 @@ def test_the_stream_is_passed_to_the_producer_and_only_that_one_is_handed_on(c, 
 @pytest.mark.parametrize(
     ("device", "stream", "error"),
     [(CUDA, 0, ValueError), (ROCM, 1, ValueError), (ROCM, 2, ValueError), (CUDA, -2, ValueError), (1, 0, ValueError), (1, 1, ValueError),
-     (3, 2, ValueError), (CUDA, "1", TypeError), (CUDA, 1.0, TypeError)],
+     (3, 2, ValueError), (CUDA, 2**63, ValueError), (99, 2**64, ValueError), (CUDA, "1", TypeError), (CUDA, 1.0, TypeError)],
 )  # fmt: skip
 def test_a_stream_that_the_device_does_not_have_is_refused(c, device, stream, error):
     p = Producer(lambda: c.new_capsule(device_type=device), (device, 0))
@@ -188,6 +191,57 @@ def test_a_stream_is_never_left_out(c):
     assert c.capsule_name(capsule) == b"dltensor_versioned"
     with pytest.raises(BufferError, match="cannot synchronise with stream 8: from_dlpack with stream=7"):
         dlbridge.from_dlpack(t, stream=8)
+
+
+@pytest.mark.parametrize(
+    ("stream", "text"),
+    [(None, "the memory is ready on the default stream"),
+     (7, "from_dlpack with stream=7 has made the memory ready on that stream only"),
+     (-1, "from_dlpack with stream=-1 has made the memory ready on no stream; wait for it, and hand it on with stream=-1")],
+)  # fmt: skip
+def test_a_refusal_says_on_which_stream_the_memory_is_ready(c, stream, text):
+    t = dlbridge.from_dlpack(Producer(lambda: c.new_capsule(device_type=CUDA), (CUDA, 0)), stream=stream)
+    with pytest.raises(BufferError, match=f"^dlbridge: __dlpack__: cannot synchronise with stream 8: {text}$"):
+        t.__dlpack__(max_version=(1, 0), stream=8)
+    if stream is not None:
+        with pytest.raises(BufferError, match=f"^dlbridge: __dlpack__: cannot synchronise with the default stream: {text}$"):
+            t.__dlpack__(max_version=(1, 0))
+
+
+@pytest.mark.parametrize(("there", "passed"), [("cpu", [True]), ("cuda:1", [True]), ("cuda:0", [None, True])])
+def test_a_copy_on_another_device_is_asked_of_the_producer_once(c, there, passed):
+    """On the same device, two exports show whether the producer copies."""
+    calls = []
+
+    class OnDevice:
+        def __dlpack_device__(self):
+            return (CUDA, 0)
+
+        def __dlpack__(self, *, copy=None, dl_device, **keywords):
+            calls.append(copy)
+            return c.new_capsule(device_type=dl_device[0], device_id=dl_device[1])
+
+    dlbridge.from_dlpack(OnDevice(), device=there, copy=True)
+    assert calls == passed
+
+
+@pytest.mark.parametrize(("device", "apart", "copied"), [(4, 8, True), (4, 0, False), (7, 8, True), (8, 8, True), (15, 8, True),
+                                                         (CUDA, 8, False), (CUDA, 16, True)])  # fmt: skip
+def test_handles_are_no_addresses(c, device, apart, copied):
+    """The four float32 of a copy lie `apart` bytes from the others: with addresses they overlap, with handles they are other memory."""
+
+    class OnDevice:
+        def __dlpack_device__(self):
+            return (device, 0)
+
+        def __dlpack__(self, *, copy=None, **keywords):
+            return c.new_capsule(device_type=device, data_at=0x10000 + (apart if copy else 0))
+
+    if copied:
+        assert dlbridge.from_dlpack(OnDevice(), copy=True).data_ptr == 0x10000 + apart
+        return
+    with pytest.raises(BufferError, match="returned its own memory"):
+        dlbridge.from_dlpack(OnDevice(), copy=True)
 
 
 def test_copy_true_copies_and_says_so_or_is_a_buffer_error(c):

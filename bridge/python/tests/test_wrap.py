@@ -1047,6 +1047,9 @@ def test_a_c_function_gets_memory_that_is_ready_on_the_stream_of_its_caller(c, l
     same = dlbridge.wrap(lib.fixture_return, **ONE, device="cuda")
     with same(dlbridge.from_dlpack(p, stream=7)) as back:
         assert (back.device, p.calls) == ((2, 0), [{"max_version": (1, 3), "stream": 7}])
+        assert back.__dlpack__(max_version=(1, 0)) is not None  # what a function returns is ready on the default stream
+        with pytest.raises(BufferError, match="ready on the default stream"):
+            back.__dlpack__(max_version=(1, 0), stream=7)
 
 
 def test_a_wrong_device_of_one_argument_releases_the_others(c, lib):
