@@ -6,6 +6,9 @@
 A test may call the function itself, or in a function of the tests of its package. Each line has a package: its folder, and an
 expression for `go test -run`.
 
+What counts is the text of a function as gofmt writes it, from `func` to the next line that begins with `}`: a comment or a string that
+has the name with `(` counts as a call, and a function in one line is taken together with the one after it.
+
     marked.py skipped   the tests that -short leaves out, one in each line
 """
 
