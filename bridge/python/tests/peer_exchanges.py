@@ -4,6 +4,7 @@
 
 NAME is one of FRAMEWORKS in `dlbridge._frameworks`, which says how the framework takes and gives. Counters must be the same in the
 end, and the resident memory must not grow once a fifth of the exchanges are done: by 8 MiB at most, 8 bytes for each of a million.
+Nor must the number of Python's blocks, by more than one for ten exchanges: few exchanges leave too few bytes to be seen.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ def exchange(name: str, count: int) -> None:
     repeat(10)
     before = live()
     repeat(count // 5)
-    start = resident()
+    start, blocks = resident(), sys.getallocatedblocks()
     repeat(count - count // 5)
+    left = sys.getallocatedblocks() - blocks
+    assert left < count // 10, f"{name}: {left} more blocks of Python after {count} exchanges"
     assert live() == before, f"{name}: {before} have become {live()} after {count} exchanges"
     assert resident() - start < ROOM, f"{name}: {resident() - start} bytes more after {count} exchanges"
 
