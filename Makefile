@@ -103,13 +103,10 @@ check: vet $(VENV)/dlbridge.done ## the checks that find what tests alone do not
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
 
 check-go:
-	@$(call each,$(CHECKS_OF_GO))
+	@$(MAKE) --no-print-directory -j1 $(CHECKS_OF_GO)
 
 check-others:
-	@$(call each,$(CHECKS))
-
-# Without MAKEFLAGS, the make of a target has one job. Variables that the command line sets are in its environment.
-each = for target in $(1); do echo "== make $$target, $$(date +%T)"; MAKEFLAGS= $(MAKE) --no-print-directory $$target || exit 1; done
+	@$(MAKE) --no-print-directory -j1 $(CHECKS)
 
 vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has a place
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
