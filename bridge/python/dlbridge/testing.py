@@ -53,7 +53,8 @@ def _compare(actual: Any, desired: Any, same: Any, how: str) -> None:
     shape, wanted = _shape(a), _shape(d)
     if shape != wanted:
         raise AssertionError(f"the shape is {shape}, not {wanted}")
-    count, lines, different = 0, [], 0
+    count, different = 0, 0
+    lines: list[str] = []
     for (index, x), (_, y) in zip(_elements(a), _elements(d)):
         count += 1
         if not same(x, y):

@@ -37,6 +37,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* The extension looks at the code in a dlb_error, not at the result of the function. */
+#define DLB_NODISCARD
 #include <core.h>
 #include <stdint.h>
 
