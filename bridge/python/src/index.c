@@ -1,6 +1,8 @@
 /* Tensors as sequences: length, basic indexing as in NumPy, iteration. The rules of indexing are those of core_view_slice. */
 #include "extension.h"
 
+#include <string.h>
+
 #define NOT_AN_INDEX \
   "dlbridge: only integers, slices (`:`), ellipsis (`...`) and numpy.newaxis (`None`) are valid indices, not %R; " \
   "tensor.numpy() also has arrays and masks as indices"
@@ -121,11 +123,17 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   return view;
 }
 
-/* Checks that a Python int can be an element. Without this check an int would lose its high bits, as elements of tensors do. */
+/* Checks that a Python int can be an element. Without this check an int would lose its high bits, as elements of tensors do. `number`
+ * is the tensor of it: a scalar of 64 bits, unless the object is of a subclass of int that is a producer as well. */
 static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
   if (!PyLong_Check(object) || PyBool_Check(object) || (dtype.code != kDLInt && dtype.code != kDLUInt)) return 0;
-  int is_signed = dtype.code == kDLInt, given = number->view.dtype.code == kDLInt;
-  int64_t value = *(const int64_t *)number->view.data; /* a uint64 above the range of int64 is negative here */
+  const DLTensor *view = &number->view;
+  int is_signed = dtype.code == kDLInt, given = view->dtype.code == kDLInt;
+  if (view->ndim != 0 || (!given && view->dtype.code != kDLUInt) || view->dtype.bits != 64 || view->dtype.lanes != 1 ||
+      !core_host_readable(view->device.device_type))
+    return 0;
+  int64_t value; /* a uint64 above the range of int64 is negative here */
+  memcpy(&value, (const char *)view->data + view->byte_offset, sizeof value);
   int bits = dtype.bits - is_signed;
   int fits = given ? (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1)) && (is_signed || value >= 0) : bits == 64;
   if (fits) return 0;

@@ -207,6 +207,20 @@ def test_an_int_that_does_not_fit_is_not_assigned(value, dtype):
     assert t.tolist() == [value - 1 if value > 0 else value + 1] * 2
 
 
+@pytest.mark.parametrize("shape", [(1,), (0, 1), (3, 1), ()])
+def test_an_int_that_is_a_producer_is_assigned_as_its_tensor(shape):
+    class Producer(int):
+        def __dlpack__(self, **kwargs):
+            return dlbridge.empty(shape, "int8").__dlpack__(**kwargs)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    t = dlbridge.empty(shape, "uint8")
+    t[...] = Producer(1000)
+    assert t.tolist() == dlbridge.empty(shape, "int8").tolist()
+
+
 def test_the_largest_ints_are_assigned():
     t = dlbridge.empty(1, "uint64")
     t[0] = 2**64 - 1
