@@ -9,7 +9,7 @@ import cmath
 from collections.abc import Iterator
 from typing import Any
 
-from ._core import from_dlpack
+from ._core import Tensor, from_dlpack
 
 __all__ = ["assert_allclose", "assert_equal"]
 
@@ -49,7 +49,7 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
 
 
 def _compare(actual: Any, desired: Any, same: Any, how: str) -> None:
-    a, d = _lists(actual), _lists(desired)
+    a, d = _tensors(actual), _tensors(desired)
     shape, wanted = _shape(a), _shape(d)
     if shape != wanted:
         raise AssertionError(f"the shape is {shape}, not {wanted}")
@@ -67,16 +67,16 @@ def _compare(actual: Any, desired: Any, same: Any, how: str) -> None:
         raise AssertionError("\n".join([f"{different} of {count} elements {how}:", *lines]))
 
 
-def _lists(value: Any) -> Any:
-    """Returns nested lists of numbers, or a number."""
+def _tensors(value: Any) -> Any:
+    """Returns a Tensor, or nested lists of Tensors."""
     if isinstance(value, (list, tuple)):
-        return [_lists(item) for item in value]
-    return from_dlpack(value).tolist()
+        return [_tensors(item) for item in value]
+    return from_dlpack(value)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list):
-        return ()
+    if isinstance(value, Tensor):
+        return value.shape
     shapes = {_shape(item) for item in value}
     if len(shapes) > 1:
         raise ValueError(f"dlbridge: testing: the items of a list have the shapes {sorted(shapes)}")
@@ -85,6 +85,8 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _elements(value: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
     """Yields the index and the value of each number."""
+    if isinstance(value, Tensor):
+        value = value.tolist()
     if not isinstance(value, list):
         yield index, value
         return

@@ -36,6 +36,8 @@ def test_equal_takes_tensors_arrays_numbers_and_lists():
         ([0] * 7, [1] * 7, "7 of 7 elements differ:\n[0]: 0, not 1\n[1]: 0, not 1\n[2]: 0, not 1\n[3]: 0, not 1\n[4]: 0, not 1\n..."),
         ([1, 2], [1, 2, 3], "the shape is (2,), not (3,)"),
         ([1], 1, "the shape is (1,), not ()"),
+        (np.empty((0, 2)), np.empty((0, 5)), "the shape is (0, 2), not (0, 5)"),
+        (np.empty((2, 0, 3)), np.empty((2, 0)), "the shape is (2, 0, 3), not (2, 0)"),
         ([nan], [1.0], "[0]: nan, not 1.0"),
         ([2**63 - 1], [2**63 - 2], "[0]: 9223372036854775807, not 9223372036854775806"),
     ],
