@@ -126,7 +126,7 @@ func numbers(t *testing.T, x *dlpack.Tensor) (all []value) {
 	defer flat.Close()
 	for i := range flat.NumElements() {
 		v := must.Do(flat.At(i))(t)
-		all = append(all, value(get(v)))
+		all = append(all, value(repotest.Number(v)))
 	}
 	return all
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -198,35 +199,19 @@ func number(dt tensor.Dtype, z complex128) any {
 	return x.Interface()
 }
 
-// get is the reverse of set.
-func get(x any) complex128 {
-	switch v := reflect.ValueOf(x); {
-	case v.CanInt():
-		return complex(float64(v.Int()), 0)
-	case v.CanUint():
-		return complex(float64(v.Uint()), 0)
-	case v.CanFloat():
-		return complex(v.Float(), 0)
-	case v.CanComplex():
-		return v.Complex()
-	default:
-		return complex(one(v.Bool()), 0)
-	}
-}
-
 // elements reads a tensor, or a number, one by one, row-major.
 func elements(t testing.TB, x any) (shape []int, all []value) {
 	d, ok := x.(tensor.Tensor)
 	if !ok {
-		return []int{}, []value{value(get(x))}
+		return []int{}, []value{value(repotest.Number(x))}
 	}
 	if d.IsScalar() {
-		return []int{}, []value{value(get(d.ScalarValue()))}
+		return []int{}, []value{value(repotest.Number(d.ScalarValue()))}
 	}
 	at := make([]int, d.Dims())
 	for {
 		v := must.Do(d.At(at...))(t)
-		all = append(all, value(get(v)))
+		all = append(all, value(repotest.Number(v)))
 		axis := len(at) - 1
 		for ; axis >= 0; axis-- {
 			if at[axis]++; at[axis] < d.Shape()[axis] {

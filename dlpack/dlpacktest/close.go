@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // shown is the number of differing elements that AllClose prints.
@@ -83,7 +84,7 @@ func isClose(want, got any, relative, absolute float64) bool {
 	if want == got {
 		return true
 	}
-	w, g := numberOf(want), numberOf(got)
+	w, g := repotest.Number(want), repotest.Number(got)
 	if cmplx.IsNaN(w) || cmplx.IsNaN(g) {
 		return cmplx.IsNaN(w) && cmplx.IsNaN(g)
 	}
@@ -95,21 +96,4 @@ func isClose(want, got any, relative, absolute float64) bool {
 		apart = max(apart, math.SmallestNonzeroFloat64) // different integers may be one float
 	}
 	return apart <= absolute+relative*cmplx.Abs(w)
-}
-
-func numberOf(value any) complex128 {
-	v := reflect.ValueOf(value)
-	switch {
-	case v.CanInt():
-		return complex(float64(v.Int()), 0)
-	case v.CanUint():
-		return complex(float64(v.Uint()), 0)
-	case v.CanFloat():
-		return complex(v.Float(), 0)
-	case v.CanComplex():
-		return v.Complex()
-	case v.Bool():
-		return 1
-	}
-	return 0
 }
