@@ -4,9 +4,9 @@ GO ?= go
 PYTHON ?= python3
 PREFIX ?= /usr/local
 FUZZTIME ?= 30s
-# The Python of the heavy peers, some of which need 3.12 or later.
+# The Python with which the heavy peers are installed. Some of them need 3.12 or later.
 PEERS_PYTHON ?= python3.13
-# The Pythons that `make wheel-test` installs the wheel with. Those of `make test-versions` are in .ci/versions/run.py.
+# `make wheel-test` installs the wheel with each of these Pythons. .ci/versions/run.py lists those of `make test-versions`.
 WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
 # The processor that `make wheel` builds for: x86_64, or aarch64, for which another machine needs binutils-aarch64-linux-gnu.
 WHEEL_ARCH ?= $(shell uname -m)
@@ -88,7 +88,7 @@ test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchang
 exchanges: $(PEERS)/dlbridge.done ## a million exchanges with each of the peers, both ways, without a leak; takes minutes
 	DLBRIDGE_PEERS=1 DLBRIDGE_EXCHANGES=1000000 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/python/tests/test_peer_exchanges.py
 
-tables: $(PEERS)/dlbridge.done ## write what the peers accept into the tables of bridge/README.md and bridge/python/README.md
+tables: $(PEERS)/dlbridge.done ## measure what the peers accept, and write it into the tables of bridge/README.md and bridge/python/README.md
 	$(PEERS)/bin/python -m dlbridge --json --timeout 300 > $(BUILD)/report.json
 	$(PEERS)/bin/python bridge/python/tests/tables.py < $(BUILD)/report.json
 
@@ -96,7 +96,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-# Most checks leave a core idle for much of their time, so those of Go run beside the others.
+# Most checks use one core for much of their time. So two lists of them run at the same time: the checks of Go, and the others.
 CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-checks asan-python
 CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 debug processors arm64 zeromq mutants-third fuzz
 check: vet $(VENV)/dlbridge.done ## the checks that find what tests alone do not
@@ -248,7 +248,7 @@ wheel: $(BUILD)/wheel/requirements.done ## build/wheel/wheelhouse: the Python pa
 wheel-test: wheel ## install the wheel with WHEEL_PYTHONS, and use it without Go and without a compiler
 	sh .ci/wheel/test.sh $(BUILD)/wheel/wheelhouse $(BUILD)/wheel/test $(WHEEL_PYTHONS)
 
-# Those of CELLS, such as CELLS='3.11-1.26 3.13-2.5'.
+# CELLS selects some of the pairs, for example CELLS='3.11-1.26 3.13-2.5'.
 test-versions: wheel ## the light tests that meet NumPy, and the READMEs' examples, with the wheel in each of 15 pairs of Python and NumPy, or in CELLS
 	$(PYTHON) .ci/versions/run.py $(BUILD)/wheel/wheelhouse $(BUILD)/versions $(CELLS)
 

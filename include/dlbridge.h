@@ -95,6 +95,7 @@ extern "C" {
  *
  *   int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
  *     DLDataType dtype;
+ *     *out = NULL;
  *     DLB_TRY(dlb_dtype_parse(&dtype, name, error));
  *     return dlb_tensor_alloc(out, dtype, 1, (const int64_t[]){2}, error);
  *   }
@@ -124,9 +125,9 @@ enum {
   DLB_ERROR_VERSION = 2,   /* a DLPack major version other than 1 */
   DLB_ERROR_DTYPE = 3,     /* a data type that the format or DLPack lacks */
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
-  DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides */
+  DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides, or an overlap */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* the requested form cannot represent read-only memory */
+  DLB_ERROR_READONLY = 7,  /* memory is read-only, which forbids the call or the form lacks */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
@@ -266,9 +267,11 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * Ownership: both are borrowed; the description of `dst` does not change. Lifetime: the call.
  * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`.
  * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
- * shapes do not fit, if elements of `dst` overlap each other, or if `src` has memory in common with
- * `dst` (copy it first by dlb_tensor_copy), unless both are the same elements; DLB_ERROR_DTYPE as
- * for dlb_tensor_convert; DLB_ERROR_DEVICE for memory that the host cannot use. */
+ * shapes do not fit, if elements of `dst` overlap each other, or if `src` has, or may have, memory
+ * in common with `dst` (copy it first by dlb_tensor_copy), unless both are the same elements.
+ * Whether they have is not always found out: elements that lie between each other with different
+ * strides or types are refused too. DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for
+ * memory that the host cannot use. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
@@ -276,7 +279,7 @@ DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
 /* Sets every element of a tensor to the one at `value`, which has the data type `dtype` and is
  * converted to that of `dst` as by dlb_tensor_convert: with `double half = 0.5`, pass
  * `(DLDataType){kDLFloat, 64, 1}` and `&half`. An element of fewer than 8 bits is the low bits of a
- * byte. `value` need not be aligned.
+ * byte. `value` need not be aligned, and must not lie in the memory of `dst`.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype,

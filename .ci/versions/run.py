@@ -4,8 +4,7 @@
 
 A cell is a version of Python and one of NumPy, such as 3.11-1.26; without any, all of CELLS are run. Each has an environment of its
 own, WORK/CELL, which later runs use again: the last release of that NumPy, the light peers, and the wheel, which is installed anew.
-The tests are those of TESTS, run from another folder than the checkout. A test that a cell cannot pass is in DESELECTED, with the
-reason. A cell that fails does not keep the others from running.
+The tests in TESTS are run, in a folder outside of the checkout. DESELECTED lists those that a cell cannot pass, with the reason. A cell that fails does not keep the others from running.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ COPY = "numpy.array and numpy.asarray take copy= as they do today from 2.0 on"
 STRICT = "array-api-strict passes on to NumPy arguments that it takes from 2.1 on"
 READ_ONLY = "all arrays that numpy.from_dlpack makes are read-only before 2.2.5"
 DESELECTED: list[tuple[str, str, str]] = [
-    # those of NumPy before this version, the test, and why
+    # (version, test, reason): with NumPy before this version, the test is left out, for this reason
     ("2.0", "test_tensor.py::test_packed_elements_are_copied_into_arrays", COPY),
     ("2.0", "test_dlpack.py::test_numpy_copies_a_tensor_when_it_is_asked_to", COPY),
     ("2.4", "test_tensor.py::test_what_has_no_elements_is_unequal[dtype('float64')]", "a numpy.dtype equals all that has such a `dtype`"),

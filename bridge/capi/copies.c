@@ -93,7 +93,7 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   return capi_hand_over(out, __func__, share, &view, DLPACK_FLAG_BITMASK_IS_COPIED, core_share_drop, error);
 }
 
-/* Writes the elements of a tensor to those of another. */
+/* Copies the elements of one tensor into the memory of another, by core_assign. */
 static int32_t assign(const char *op, const DLManagedTensorVersioned *dst, const DLTensor *src, uint64_t flags, dlb_error *error) {
   char where[256] = "";
   core_status status = core_assign(&dst->dl_tensor, dst->flags, src, flags, where, sizeof where);

@@ -1,5 +1,5 @@
-/* formats.h: the formats in which a message is one value, a tensor or elements (dlb_value). The functions of dlbridge.h, those of the
- * Python extension and the C programs of the tests are generated from these lists; formats.go has a row for each format. */
+/* formats.h: the formats in which each message holds one dlb_value, which is a tensor or elements. These lists generate the
+ * functions of dlbridge.h, those of the Python extension, and the C programs of the tests. formats.go has a row for each format. */
 #ifndef DLB_FORMATS_H_
 #define DLB_FORMATS_H_
 

@@ -143,7 +143,7 @@ static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) 
   return -1;
 }
 
-/* Writes the elements of `from` to those of `to`. */
+/* Copies the elements of `from` into the memory of `to`, by core_assign. */
 static int assign(Tensor *to, Tensor *from) {
   char message[MESSAGE_SIZE] = "";
   uint64_t flags = to->flags | (tensor_read_only(to) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);

@@ -1,4 +1,4 @@
-/* checked.c: whether a tool watches the program, so that it can name who has lost or overrun memory. */
+/* checked.c: whether the program runs under a tool that looks for lost and overrun memory. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ enum { RUNNING_ON_VALGRIND = 0x1001, MAKE_MEM_NOACCESS = ('M' << 24) + ('C' << 1
 
 static int checked;
 
-/* It is found out while the library is loaded, when no other thread can change the environment. */
+/* Looked up once, when the library is loaded. */
 __attribute__((constructor)) static void look_for_tools(void) {
   const char *value = getenv("DLBRIDGE_CHECK");
   int found = poison() != NULL || ask_valgrind(RUNNING_ON_VALGRIND, 0, 0) != 0;

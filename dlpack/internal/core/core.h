@@ -385,8 +385,8 @@ CORE_API int core_is_number(DLDataType to, DLDataType from);
 
 /* Writes the elements of src to those of dst. src is repeated to the shape of dst as by core_view_broadcast_to, and converted to
  * its data type. Checks both descriptions first, and writes nothing after an error. Refuses memory that the host cannot use, a
- * read-only dst, elements of dst that overlap each other, and memory in common unless both are the same elements. Returns
- * CORE_ERR_DTYPE, without a text, for two data types of which core_is_number is false. Go: copyInto */
+ * read-only dst, elements of dst that overlap each other, and memory that the two have, or may have, in common, unless both are the same
+ * elements. Returns CORE_ERR_DTYPE, without a text, for two data types of which core_is_number is false. Go: copyInto */
 CORE_API core_status core_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
                                  char *message, size_t size);
 

@@ -73,7 +73,8 @@ static void cache_drain(block_cache *cache) {
 /* Makes new blocks. A block for C programs has an allocation of its own, and once it is handed out only its holder refers to
  * it, so that leak checkers report a lost block together with all that it keeps alive. Cells are the blocks for Python. Leak
  * checkers cannot look into Python's memory, so an allocation may hold many cells. The first call makes spare blocks, so that
- * not every later export has to look for dead ones, unless a tool is to name the export that has lost a block. */
+ * not every later export has to look for dead ones. Under a tool (core_checked) it makes none, so that each block has been allocated by
+ * the export that uses it. */
 static void cache_grow(block_cache *cache) {
   int cells = cache == &caches[CELLS], count = cells || (cache->all == HIDDEN(0) && !core_checked()) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
