@@ -97,7 +97,7 @@ core_status core_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor 
   if (dst_flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return core_fail(CORE_ERR_READONLY, message, size, "the destination is read-only; a copy of it is writable");
   bool same = same_dtype(&to, &from), bytes = same && is_packed(&to) == is_packed(&from) && !is_packed(&to);
-  if (!bytes && !core_is_number(dst->dtype, src->dtype)) return CORE_ERR_DTYPE;
+  if (!bytes && !core_can_convert(dst->dtype, src->dtype)) return CORE_ERR_DTYPE;
   status = list_walk(&w, dst, *src, message, size);
   if (status != CORE_OK || to.extent.count == 0) return status;
   if (!to.extent.row_major && overlaps(&w, 0))

@@ -569,7 +569,7 @@ static int32_t bit_axes(core_axis *axes, int64_t *dst_start, DLDataType dst_dtyp
   return core_axes(axes, dst_start, s.dst, src_start, s.src, s.sizes, s.count);
 }
 
-int core_is_number(DLDataType to, DLDataType from) {
+int core_can_convert(DLDataType to, DLDataType from) {
   return kind_of(to) != NONE && kind_of(from) != NONE && to.lanes == from.lanes;
 }
 
@@ -578,7 +578,7 @@ core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_str
                          bool src_padded, const int64_t *shape, int32_t ndim) {
   side to = {kind_of(dst_dtype), dst_dtype.bits, dst_padded};
   side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
-  if (!core_is_number(dst_dtype, src_dtype)) return CORE_ERR_DTYPE;
+  if (!core_can_convert(dst_dtype, src_dtype)) return CORE_ERR_DTYPE;
   if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* not BOOL: a bool that is not 0 must become 1 */
     const int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes;
     steps s;
@@ -606,7 +606,7 @@ core_status core_copy_convert(core_share **out, core_extent *extent, const DLTen
   int64_t to[CORE_RANK_MAX];
   const int64_t *from = tensor->strides == NULL ? to : tensor->strides;
   DLTensor view = {.ndim = tensor->ndim, .dtype = dtype, .shape = tensor->shape};
-  if (!core_is_number(dtype, tensor->dtype)) return CORE_ERR_DTYPE;
+  if (!core_can_convert(dtype, tensor->dtype)) return CORE_ERR_DTYPE;
   core_status status = core_check_layout(&view, 0, extent, message, size);
   if (status != CORE_OK) return status;
   core_share *share = core_share_alloc((size_t)extent->nbytes, 0);

@@ -380,13 +380,13 @@ CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor,
 CORE_API core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
                                        DLDataType dtype, char *message, size_t size);
 
-/* Reports whether both data types are numbers with the same lanes, of which each can be converted to the other. */
-CORE_API int core_is_number(DLDataType to, DLDataType from);
+/* Reports whether numbers of the type `from` can be converted to the type `to`: both are types of numbers with the same lanes. */
+CORE_API int core_can_convert(DLDataType to, DLDataType from);
 
 /* Writes the elements of src to those of dst. src is repeated to the shape of dst as by core_view_broadcast_to, and converted to
  * its data type. Checks both descriptions first, and writes nothing after an error. Refuses memory that the host cannot use, a
  * read-only dst, elements of dst that overlap each other, and memory that the two have, or may have, in common, unless both are the same
- * elements. Returns CORE_ERR_DTYPE, without a text, for two data types of which core_is_number is false. Go: copyInto */
+ * elements. Returns CORE_ERR_DTYPE, without a text, for two data types of which core_can_convert is false. Go: copyInto */
 CORE_API core_status core_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
                                  char *message, size_t size);
 
