@@ -91,7 +91,7 @@ func (d Device) String() string {
 // page-locked. [CUDAManaged] does not count: the host may use such memory only while no kernel does, which a description
 // does not state. [TPUHost] does not count either, because the DLPack that this package has ([Current]) does not say what it is.
 //
-// C: core_host_readable, which must agree
+// C: dlbcore_host_readable, which must agree
 func (d Device) HostReadable() bool {
 	return d.Type == CPU || d.Type == CUDAHost || d.Type == ROCMHost
 }

@@ -42,7 +42,7 @@ func newFaultError(op string, f *core.Fault) error {
 func deviceOf(t *core.DLTensor) Device { return Device{DeviceType(t.Device.Type), t.Device.ID} }
 
 // checkTensor checks a foreign description as far as possible without touching the elements, and sets e. The slices that it
-// returns lie in the producer's memory; strides is nil for row-major. C: core_check_tensor
+// returns lie in the producer's memory; strides is nil for row-major. C: dlbcore_check_tensor
 func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shape, strides []int64, err error) {
 	if t.NDim < 0 || t.NDim > MaxRank {
 		return nil, nil, newError(op, ErrLayout, "ndim = %d is not in 0..%d", t.NDim, MaxRank)

@@ -660,7 +660,7 @@ class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersion
     if (!same(t.dtype, dlbridge::dtype<T>))
       detail::fail(DLB_ERROR_DTYPE, where + "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
                                        "; convert() makes them so");
-    // The rule is that of core_host_readable, which the library does not export.
+    // The rule is that of dlbcore_host_readable, which the library does not export.
     if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost && t.device.device_type != kDLROCMHost)
       detail::fail(DLB_ERROR_DEVICE, where + "the host cannot read memory of " + to_string(t.device));
     if (!std::is_const_v<T> && read_only())

@@ -7,7 +7,7 @@
 // # Design notes
 //
 // The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
-// memory of values. They enter Go only through a function pointer (capi_counting), and never in a
+// memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a
 // forked child. Therefore they work on any thread, at any time, and in a forked child. Those that need no file with
 // _cgo_export.h make up libdlbridge_tensor, a library without Go (sources.sh of package libdlbridge). Decoding and
 // encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go
@@ -20,7 +20,7 @@
 // The library recognises objects that were released or taken over. Messages and elements are in slabs that are never
 // freed (registry.c). Tensors and frames are exports, whose control blocks are never freed either. A control block that
 // is taken over is marked. Its deleter then has no effect, because only the former owner can have called it; the new
-// owner ends the block itself (core_block_end).
+// owner ends the block itself (dlbcore_block_end).
 //
 // Reading an address without memory is a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
 // the process when Go memory runs out. Therefore elements that are assembled, and long lists, are in C memory (see

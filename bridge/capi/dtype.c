@@ -9,7 +9,7 @@
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-void capi_write(capi_text *t, const char *format, ...) {
+void dlbcapi_write(dlbcapi_text *t, const char *format, ...) {
   size_t left = t->size < t->room ? t->room - t->size : 0;
   va_list args;
   va_start(args, format);
@@ -18,41 +18,41 @@ void capi_write(capi_text *t, const char *format, ...) {
   if (size > 0) t->size += (size_t)size;
 }
 
-int32_t capi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error) {
+int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error) {
   int32_t code = CAPI_CLEAR(op, out, error);
-  return code == DLB_OK ? capi_check_bytes(op, "data", data, room, error) : code;
+  return code == DLB_OK ? dlbcapi_check_bytes(op, "data", data, room, error) : code;
 }
 
-int32_t capi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(capi_text *t, const void *thing),
+int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(dlbcapi_text *t, const void *thing),
                       const void *thing, dlb_error *error) {
-  capi_text counted = {NULL, 0, 0}, text = {data, room, 0};
+  dlbcapi_text counted = {NULL, 0, 0}, text = {data, room, 0};
   write(&counted, thing);
   *out = counted.size + 1; /* the NUL */
-  if (data == NULL) return capi_ok(error);
+  if (data == NULL) return dlbcapi_ok(error);
   if (room < *out)
-    return capi_fail(error, DLB_ERROR_ROOM, "%s: room = %zu bytes, the text needs %zu", op, room, *out);
+    return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: room = %zu bytes, the text needs %zu", op, room, *out);
   write(&text, thing);
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 /* ---- data types ------------------------------------------------------------------------------ */
 
-void capi_write_dtype(capi_text *t, DLDataType dtype) {
-  if (!core_known_dtype(dtype)) {
-    capi_write(t, "(code %d, bits %d, lanes %d)", dtype.code, dtype.bits, dtype.lanes);
+void dlbcapi_write_dtype(dlbcapi_text *t, DLDataType dtype) {
+  if (!dlbcore_known_dtype(dtype)) {
+    dlbcapi_write(t, "(code %d, bits %d, lanes %d)", dtype.code, dtype.bits, dtype.lanes);
     return;
   }
-  const core_kind *kind = core_kind_of(dtype.code);
-  capi_write(t, "%s", kind->name);
-  if (kind->sized) capi_write(t, "%d", dtype.bits);
-  if (dtype.lanes > 1) capi_write(t, "x%d", dtype.lanes);
+  const dlbcore_kind *kind = dlbcore_kind_of(dtype.code);
+  dlbcapi_write(t, "%s", kind->name);
+  if (kind->sized) dlbcapi_write(t, "%d", dtype.bits);
+  if (dtype.lanes > 1) dlbcapi_write(t, "x%d", dtype.lanes);
 }
 
-static void write_dtype(capi_text *t, const void *dtype) { capi_write_dtype(t, *(const DLDataType *)dtype); }
+static void write_dtype(dlbcapi_text *t, const void *dtype) { dlbcapi_write_dtype(t, *(const DLDataType *)dtype); }
 
 int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype, dlb_error *error) {
-  int32_t code = capi_text_check(__func__, out, data, room, error);
-  return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_dtype, &dtype, error) : code;
+  int32_t code = dlbcapi_text_check(__func__, out, data, room, error);
+  return code == DLB_OK ? dlbcapi_text_out(__func__, out, data, room, write_dtype, &dtype, error) : code;
 }
 
 /* Reads a number from 1 to `most`, written without signs or zeros in front, that ends at `end`. Returns 0 for anything else. */
@@ -69,15 +69,15 @@ static long number(const char *text, const char *end, long most) {
 
 /* Sets *out to the type with one lane that has this name, and reports whether there is one. Otherwise *out is undefined. */
 static int find_name(DLDataType *out, const char *text, const char *end) {
-  const core_kind *kind;
-  for (uint8_t code = 0; (kind = core_kind_of(code)) != NULL; code++) {
+  const dlbcore_kind *kind;
+  for (uint8_t code = 0; (kind = dlbcore_kind_of(code)) != NULL; code++) {
     size_t size = strlen(kind->name);
     if ((size_t)(end - text) < size || memcmp(text, kind->name, size) != 0) continue;
     uint8_t bits = kind->sized ? (uint8_t)number(text + size, end, 128) : kind->widths[0];
     if (code == kDLOpaqueHandle && text + size == end) bits = 64;
     else if (!kind->sized && text + size != end) continue;
     *out = (DLDataType){code, bits, 1};
-    if (core_known_dtype(*out)) return 1;
+    if (dlbcore_known_dtype(*out)) return 1;
   }
   return 0;
 }
@@ -125,19 +125,19 @@ int32_t dlb_dtype_bits(DLDataType dtype) { return (int32_t)dtype.bits * dtype.la
 int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code != DLB_OK) return code;
-  if (text == NULL) return capi_null(__func__, "text", error);
-  if (find_name(out, text, text + strlen(text))) return capi_ok(error);
+  if (text == NULL) return dlbcapi_null(__func__, "text", error);
+  if (find_name(out, text, text + strlen(text))) return dlbcapi_ok(error);
   if (find_numpy(out, text)) {
     char other = is_little_endian() ? '>' : '<';
-    if (out->bits * out->lanes == 8 || *text != other) return capi_ok(error);
+    if (out->bits * out->lanes == 8 || *text != other) return dlbcapi_ok(error);
     memset(out, 0, sizeof *out);
-    return capi_fail(error, DLB_ERROR_DTYPE,
+    return dlbcapi_fail(error, DLB_ERROR_DTYPE,
                      "%s: data type \"%.40s\": DLPack has elements in the byte order of this machine only, swap the bytes first",
                      __func__, text);
   }
-  if (find_lanes(out, text)) return capi_ok(error);
+  if (find_lanes(out, text)) return dlbcapi_ok(error);
   memset(out, 0, sizeof *out);
-  return capi_fail(error, DLB_ERROR_DTYPE, "%s: data type \"%.40s\" is not like \"float32\" or \"<f4\"", __func__, text);
+  return dlbcapi_fail(error, DLB_ERROR_DTYPE, "%s: data type \"%.40s\" is not like \"float32\" or \"<f4\"", __func__, text);
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -150,19 +150,19 @@ static const char *const devices[] = {
     [kDLMAIA] = "maia", [kDLTrn] = "trn", [19] = "tpu", [20] = "tpu_host", [21] = "ascend",
 };
 
-void capi_write_device(capi_text *t, DLDevice device) {
+void dlbcapi_write_device(dlbcapi_text *t, DLDevice device) {
   int type = (int)device.device_type;
-  if (type == kDLCPU && device.device_id == 0) capi_write(t, "cpu");
+  if (type == kDLCPU && device.device_id == 0) dlbcapi_write(t, "cpu");
   else if (type >= 0 && (size_t)type < COUNT(devices) && devices[type] != NULL)
-    capi_write(t, "%s:%d", devices[type], (int)device.device_id);
-  else capi_write(t, "%d:%d", type, (int)device.device_id);
+    dlbcapi_write(t, "%s:%d", devices[type], (int)device.device_id);
+  else dlbcapi_write(t, "%d:%d", type, (int)device.device_id);
 }
 
-static void write_device(capi_text *t, const void *device) { capi_write_device(t, *(const DLDevice *)device); }
+static void write_device(dlbcapi_text *t, const void *device) { dlbcapi_write_device(t, *(const DLDevice *)device); }
 
 int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device, dlb_error *error) {
-  int32_t code = capi_text_check(__func__, out, data, room, error);
-  return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_device, &device, error) : code;
+  int32_t code = dlbcapi_text_check(__func__, out, data, room, error);
+  return code == DLB_OK ? dlbcapi_text_out(__func__, out, data, room, write_device, &device, error) : code;
 }
 
 /* Reads a decimal number without a plus sign or zeros in front, and reports whether the text is one. */
@@ -187,10 +187,10 @@ static int read_device_type(int32_t *out, const char *text, const char *end) {
 int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error), type, id = 0;
   if (code != DLB_OK) return code;
-  if (text == NULL) return capi_null(__func__, "text", error);
+  if (text == NULL) return dlbcapi_null(__func__, "text", error);
   const char *end = text + strlen(text), *colon = strchr(text, ':');
   if (!read_device_type(&type, text, colon == NULL ? end : colon) || (colon != NULL && !read_int32(&id, colon + 1, end)))
-    return capi_fail(error, DLB_ERROR_DEVICE, "%s: device \"%.40s\" is not like \"cpu\" or \"cuda:0\"", __func__, text);
+    return dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: device \"%.40s\" is not like \"cpu\" or \"cuda:0\"", __func__, text);
   *out = (DLDevice){(DLDeviceType)type, id};
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// reading fills a capi_reading. It is the [elements.Sink] of a decoder. All addresses that it stores are of C memory.
+// reading fills a dlbcapi_reading. It is the [elements.Sink] of a decoder. All addresses that it stores are of C memory.
 type reading struct {
-	C               *C.capi_reading
+	C               *C.dlbcapi_reading
 	data            []byte // the frame
 	dims            []C.int64_t
 	values, formats []C.dlb_bytes // the entries that Take has not set yet
@@ -33,7 +33,7 @@ const batchSize = 1 << 16
 // C: dlb_NAME_decode, and if in.several is set, dlb_NAME_decode_batch
 //
 //export capiValueDecode
-func capiValueDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
+func capiValueDecode(in *C.dlbcapi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		r := &reading{data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
 		f, several := &formats[in.format], in.several != 0
@@ -75,7 +75,7 @@ func (r *reading) spend(bytes int64) error {
 
 // Memory allocates memory for elements whose form in the frame is not that in memory.
 func (r *reading) Memory(size int) ([]byte, error) {
-	r.C.own = C.core_share_alloc(C.size_t(size), 1)
+	r.C.own = C.dlbcore_share_alloc(C.size_t(size), 1)
 	if r.C.own == nil {
 		return nil, errMemory
 	}
@@ -91,7 +91,7 @@ func (r *reading) Begin(dtype string, shape []int64, count int, formats bool) er
 	if err := r.spend(int64(count+withFormats)*C.sizeof_dlb_bytes + int64(len(shape))*8); err != nil {
 		return err
 	}
-	own := C.capi_elements_new(C.size_t(count), C.size_t(withFormats), C.size_t(len(shape)), C.size_t(len(dtype)))
+	own := C.dlbcapi_elements_new(C.size_t(count), C.size_t(withFormats), C.size_t(len(shape)), C.size_t(len(dtype)))
 	if own == nil {
 		return errMemory
 	}
@@ -235,7 +235,7 @@ func elementsOf(c *C.dlb_elements) *elements.Elements {
 		Type:  viewString(c._type),
 		Shape: []int64{},
 	}
-	if c.ndim > 0 { // otherwise shape may have any value, see capi_check_bytes
+	if c.ndim > 0 { // otherwise shape may have any value, see dlbcapi_check_bytes
 		e.Shape = unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), int(c.ndim))
 	}
 	return e

@@ -21,7 +21,7 @@ _Static_assert((int)CORE_OK == DLB_OK && (int)CORE_ERR_NULL == DLB_ERROR_NULL &&
                    (int)CORE_ERR_READONLY == DLB_ERROR_READONLY &&
                    (int)CORE_ERR_UNALIGNED == DLB_ERROR_UNALIGNED &&
                    (int)CORE_ERR_MEMORY == DLB_ERROR_MEMORY,
-               "core_status and DLB_ERROR_* have the same numbers");
+               "dlbcore_status and DLB_ERROR_* have the same numbers");
 
 static const char *const error_names[] = {
     [DLB_OK] = "ok", [DLB_ERROR_NULL] = "null", [DLB_ERROR_VERSION] = "version", [DLB_ERROR_DTYPE] = "dtype",
@@ -36,7 +36,7 @@ const char *dlb_error_name(int32_t code) {
   return code >= 0 && (size_t)code < sizeof error_names / sizeof *error_names ? error_names[code] : "unknown";
 }
 
-int32_t capi_ok(dlb_error *error) {
+int32_t dlbcapi_ok(dlb_error *error) {
   if (error != NULL) {
     error->code = DLB_OK;
     error->message[0] = '\0';
@@ -44,7 +44,7 @@ int32_t capi_ok(dlb_error *error) {
   return DLB_OK;
 }
 
-int32_t capi_fail(dlb_error *error, int32_t code, const char *format, ...) {
+int32_t dlbcapi_fail(dlb_error *error, int32_t code, const char *format, ...) {
   if (error != NULL) {
     va_list args;
     va_start(args, format);
@@ -55,23 +55,23 @@ int32_t capi_fail(dlb_error *error, int32_t code, const char *format, ...) {
   return code;
 }
 
-int32_t capi_memory(const char *op, dlb_error *error) {
-  return capi_fail(error, DLB_ERROR_MEMORY, "%s: out of memory", op);
+int32_t dlbcapi_memory(const char *op, dlb_error *error) {
+  return dlbcapi_fail(error, DLB_ERROR_MEMORY, "%s: out of memory", op);
 }
 
-int32_t capi_null(const char *op, const char *what, dlb_error *error) {
-  return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL", op, what);
+int32_t dlbcapi_null(const char *op, const char *what, dlb_error *error) {
+  return dlbcapi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL", op, what);
 }
 
-int32_t capi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
+int32_t dlbcapi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
                     dlb_error *error) {
   char place[24] = "";
   if (index != NO_INDEX) snprintf(place, sizeof place, "[%zu]", index);
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s%s at %p %s", op, what, place, object, why);
+  return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s%s at %p %s", op, what, place, object, why);
 }
 
-int32_t capi_clear(const char *op, void *out, size_t size, dlb_error *error) {
-  if (out == NULL) return capi_null(op, "out", error);
+int32_t dlbcapi_clear(const char *op, void *out, size_t size, dlb_error *error) {
+  if (out == NULL) return dlbcapi_null(op, "out", error);
   memset(out, 0, size);
   return DLB_OK;
 }

@@ -35,14 +35,14 @@ typedef struct {
   uintptr_t hidden; /* 0 if the record is unused */
   uint64_t number;  /* in the order in which the objects were made */
   uint64_t bytes;
-  const capi_ledger_kind *kind;
+  const dlbcapi_ledger_kind *kind;
   int depth;
   void *stack[DEPTH];
 } record;
 
 static int on;
 
-int capi_ledger_on(void) { return __atomic_load_n(&on, __ATOMIC_RELAXED); }
+int dlbcapi_ledger_on(void) { return __atomic_load_n(&on, __ATOMIC_RELAXED); }
 
 /* A hash table of `room` records, a power of 2. At most half of them are used. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -72,11 +72,11 @@ static int reserve(void) {
   return 1;
 }
 
-void capi_ledger_enter(const void *object, const capi_ledger_kind *kind, uint64_t bytes) {
+void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind *kind, uint64_t bytes) {
   record r = {.hidden = HIDDEN(object), .bytes = bytes, .kind = kind};
   r.depth = backtrace(r.stack, DEPTH);
   pthread_mutex_lock(&mutex);
-  if (capi_ledger_on()) {
+  if (dlbcapi_ledger_on()) {
     record *known = room > 0 ? find(records, room, r.hidden) : NULL;
     int new = known == NULL || known->hidden == 0;
     if (!new || reserve()) {
@@ -91,21 +91,21 @@ void capi_ledger_enter(const void *object, const capi_ledger_kind *kind, uint64_
 }
 
 static int block_is_live(const void *object) {
-  int state = core_block_state(object);
+  int state = dlbcore_block_state(object);
   return state == CORE_LIVE || state == CORE_TAKEN;
 }
 
-static void enter_export(const core_block *block, const DLTensor *tensor, int versioned) {
-  static const capi_ledger_kind kinds[] = {{"legacy tensor", block_is_live}, {"tensor", block_is_live}};
-  core_extent extent;
+static void enter_export(const dlbcore_block *block, const DLTensor *tensor, int versioned) {
+  static const dlbcapi_ledger_kind kinds[] = {{"legacy tensor", block_is_live}, {"tensor", block_is_live}};
+  dlbcore_extent extent;
   uint64_t flags = versioned ? block->managed.versioned.flags : 0;
-  int known = core_check_layout(tensor, flags, &extent, NULL, 0) == CORE_OK;
-  capi_ledger_enter(block, &kinds[versioned], known ? (uint64_t)extent.nbytes : 0);
+  int known = dlbcore_check_layout(tensor, flags, &extent, NULL, 0) == CORE_OK;
+  dlbcapi_ledger_enter(block, &kinds[versioned], known ? (uint64_t)extent.nbytes : 0);
 }
 
-void capi_ledger_enter_frame(const void *managed, uint64_t bytes) {
-  static const capi_ledger_kind kind = {"frame", block_is_live};
-  capi_ledger_enter(managed, &kind, bytes);
+void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes) {
+  static const dlbcapi_ledger_kind kind = {"frame", block_is_live};
+  dlbcapi_ledger_enter(managed, &kind, bytes);
 }
 
 int32_t dlb_ledger_set(int32_t value) {
@@ -113,7 +113,7 @@ int32_t dlb_ledger_set(int32_t value) {
   if (value) backtrace(stack, 1); /* the first call loads a library, which must not happen in the middle of an export */
   pthread_mutex_lock(&mutex);
   int was = __atomic_exchange_n(&on, value != 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&core_exported, value ? enter_export : NULL, __ATOMIC_RELAXED);
+  __atomic_store_n(&dlbcore_exported, value ? enter_export : NULL, __ATOMIC_RELAXED);
   if (!value) {
     free(records);
     records = NULL;
@@ -220,19 +220,19 @@ static int write_all(int fd, const record *list, int64_t count, uint64_t without
 int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code != DLB_OK) return code;
-  if (!capi_ledger_on())
-    return capi_fail(error, DLB_ERROR_ARGUMENT,
+  if (!dlbcapi_ledger_on())
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT,
                      "%s: the ledger is off; dlb_ledger_set(1) or DLBRIDGE_LEDGER=1 switches it on", __func__);
   record *list;
   uint64_t without;
   int64_t count = copy_live(&list, &without);
-  if (count < 0) return capi_memory(__func__, error);
+  if (count < 0) return dlbcapi_memory(__func__, error);
   int failed = write_all(fd, list, count, without);
   free(list);
   if (failed != 0)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: fd = %d: %s", __func__, (int)fd, strerror(failed));
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: fd = %d: %s", __func__, (int)fd, strerror(failed));
   *out = (size_t)count;
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 /* ---- the environment, forks and the end of the process ---------------------------------------- */
@@ -254,7 +254,7 @@ __attribute__((constructor(101))) static void start(void) {
 __attribute__((destructor(101))) static void end(void) {
   record *list;
   uint64_t without;
-  if (!at_exit || !capi_ledger_on()) return;
+  if (!at_exit || !dlbcapi_ledger_on()) return;
   int64_t count = copy_live(&list, &without);
   if (count > 0) write_all(STDERR_FILENO, list, count, without);
   free(list);

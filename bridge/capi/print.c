@@ -25,8 +25,8 @@ static int is_same(double value, const char *text, DLDataType dtype) {
   static const int64_t one = 1;
   char bytes[2] = {0};
   double read = strtod(text, NULL);
-  core_convert(bytes, dtype, &one, 1, (const char *)&read, float64, &one, 1, &one, 1);
-  core_convert((char *)&read, float64, &one, 1, bytes, dtype, &one, 1, &one, 1);
+  dlbcore_convert(bytes, dtype, &one, 1, (const char *)&read, float64, &one, 1, &one, 1);
+  dlbcore_convert((char *)&read, float64, &one, 1, bytes, dtype, &one, 1, &one, 1);
   return read == value;
 }
 
@@ -71,10 +71,10 @@ static decimal shortest(double value, DLDataType dtype) {
   return rounded(value, most);
 }
 
-static void write_decimal(capi_text *t, const decimal *d) {
-  if (d->point <= 0) capi_write(t, "0.%.*s%.*s", -d->point, "0000", d->count, d->digits);
-  else if (d->count <= d->point) capi_write(t, "%.*s%.*s", d->count, d->digits, d->point - d->count, "0000000000000000");
-  else capi_write(t, "%.*s.%.*s", d->point, d->digits, d->count - d->point, d->digits + d->point);
+static void write_decimal(dlbcapi_text *t, const decimal *d) {
+  if (d->point <= 0) dlbcapi_write(t, "0.%.*s%.*s", -d->point, "0000", d->count, d->digits);
+  else if (d->count <= d->point) dlbcapi_write(t, "%.*s%.*s", d->count, d->digits, d->point - d->count, "0000000000000000");
+  else dlbcapi_write(t, "%.*s.%.*s", d->point, d->digits, d->count - d->point, d->digits + d->point);
 }
 
 /* How elements are written as text: of_go writes them as Go does, of_numpy as NumPy does. */
@@ -88,38 +88,38 @@ static const notation of_go = {" ", "true", "false", "NaN", "Inf", "+Inf", "", "
 static const notation of_numpy = {", ", "True", "False", "nan", "inf", "inf", ".", "", "j", 16, 1};
 
 /* Writes a float. If it is below 1e-4, or large (see `scientific`), it has an exponent. With `plus` a positive float has a sign. */
-static void write_float(capi_text *t, const notation *n, double value, DLDataType dtype, int plus) {
+static void write_float(dlbcapi_text *t, const notation *n, double value, DLDataType dtype, int plus) {
   if (isnan(value)) {
-    capi_write(t, "%s%s", plus ? "+" : "", n->nan);
+    dlbcapi_write(t, "%s%s", plus ? "+" : "", n->nan);
     return;
   }
   int negative = signbit(value) != 0;
-  capi_write(t, "%s", negative ? "-" : plus ? "+" : "");
+  dlbcapi_write(t, "%s", negative ? "-" : plus ? "+" : "");
   value = fabs(value);
   if (isinf(value)) {
-    capi_write(t, "%s", negative || plus ? n->infinity : n->plus_infinity);
+    dlbcapi_write(t, "%s", negative || plus ? n->infinity : n->plus_infinity);
     return;
   }
   if (value == 0) {
-    capi_write(t, "0%s", n->point);
+    dlbcapi_write(t, "0%s", n->point);
     return;
   }
   decimal d = shortest(value, dtype);
   while (d.count > 1 && d.digits[d.count - 1] == '0') d.count--;
   int exponent = d.point - 1;
   if (exponent < -4 || exponent >= n->scientific) {
-    capi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : n->point, d.count - 1, d.digits + 1,
+    dlbcapi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : n->point, d.count - 1, d.digits + 1,
                exponent < 0 ? '-' : '+', abs(exponent));
     return;
   }
   write_decimal(t, &d);
-  if (d.count <= d.point) capi_write(t, "%s", n->point);
+  if (d.count <= d.point) dlbcapi_write(t, "%s", n->point);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
 typedef struct {
-  capi_text *text;
+  dlbcapi_text *text;
   const notation *notation;
   const DLTensor *tensor;
   const int64_t *strides;
@@ -170,26 +170,26 @@ static void write_element(const printer *p, int64_t at) {
   read_element(p, at, bytes);
   const notation *n = p->notation;
   if (wide.code == kDLBool) {
-    capi_write(p->text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? n->yes : n->no);
+    dlbcapi_write(p->text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? n->yes : n->no);
     return;
   }
-  core_convert(v.bytes, wide, &one, 0, (const char *)bytes, p->tensor->dtype, &one, 1, &one, 1);
+  dlbcore_convert(v.bytes, wide, &one, 0, (const char *)bytes, p->tensor->dtype, &one, 1, &one, 1);
   int is_double = wide.bits == (wide.code == kDLComplex ? 128 : 64);
   DLDataType written = is_double ? float64 : float32;
   if (n->narrow && p->tensor->dtype.code == kDLComplex && p->tensor->dtype.bits == 32) written.bits = 16;
   if (n->narrow && p->tensor->dtype.code != kDLComplex) written = p->tensor->dtype;
   switch (wide.code) {
     case kDLInt:
-      capi_write(p->text, "%" PRId64, v.i);
+      dlbcapi_write(p->text, "%" PRId64, v.i);
       break;
     case kDLUInt:
-      capi_write(p->text, "%" PRIu64, v.u);
+      dlbcapi_write(p->text, "%" PRIu64, v.u);
       break;
     case kDLComplex:
-      capi_write(p->text, "%s", n->complex_begin);
+      dlbcapi_write(p->text, "%s", n->complex_begin);
       write_float(p->text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
       write_float(p->text, n, is_double ? v.d[1] : (double)v.f[1], written, 1);
-      capi_write(p->text, "%s", n->complex_end);
+      dlbcapi_write(p->text, "%s", n->complex_end);
       break;
     default:
       write_float(p->text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
@@ -208,22 +208,22 @@ __attribute__((noinline)) static void write_elements(printer *p) {
     return;
   }
   index[0] = 0;
-  capi_write(p->text, "[");
+  dlbcapi_write(p->text, "[");
   while (d >= 0) {
-    if (index[d] > 0 && index[d] < shape[d]) capi_write(p->text, "%s", p->notation->comma);
+    if (index[d] > 0 && index[d] < shape[d]) dlbcapi_write(p->text, "%s", p->notation->comma);
     if (index[d] == shape[d] || p->left == 0) {
-      capi_write(p->text, index[d] == shape[d] ? "]" : "...]");
+      dlbcapi_write(p->text, index[d] == shape[d] ? "]" : "...]");
       at -= (uint64_t)index[d] * (uint64_t)strides[d];
       d--;
     } else {
       if (p->is_short && index[d] == EDGE && shape[d] > 2 * EDGE) {
-        capi_write(p->text, "...%s", p->notation->comma);
+        dlbcapi_write(p->text, "...%s", p->notation->comma);
         at += (uint64_t)(shape[d] - 2 * EDGE) * (uint64_t)strides[d];
         index[d] = shape[d] - EDGE;
       }
       if (d + 1 < rank) {
         index[++d] = 0;
-        capi_write(p->text, "[");
+        dlbcapi_write(p->text, "[");
         continue;
       }
       p->left--;
@@ -235,16 +235,16 @@ __attribute__((noinline)) static void write_elements(printer *p) {
   }
 }
 
-/* Writes `before` and the elements. Returns 0, and writes nothing, where capi_write_elements does so. */
-static int write_values(capi_text *t, const notation *notation, const DLTensor *tensor, uint64_t flags, int64_t count,
+/* Writes `before` and the elements. Returns 0, and writes nothing, where dlbcapi_write_elements does so. */
+static int write_values(dlbcapi_text *t, const notation *notation, const DLTensor *tensor, uint64_t flags, int64_t count,
                         int64_t whole, const char *before) {
   int64_t row_major[CORE_RANK_MAX];
-  core_set_row_major(row_major, tensor->shape, tensor->ndim);
+  dlbcore_set_row_major(row_major, tensor->shape, tensor->ndim);
   DLDataType shown = shown_as(tensor->dtype);
-  if (shown.bits == 0 || !core_host_readable(tensor->device.device_type)) return 0;
-  capi_write(t, "%s", before);
+  if (shown.bits == 0 || !dlbcore_host_readable(tensor->device.device_type)) return 0;
+  dlbcapi_write(t, "%s", before);
   if (count == 0) { /* its other dimensions may be of any size */
-    capi_write(t, "[]");
+    dlbcapi_write(t, "[]");
     return 1;
   }
   printer p = {
@@ -261,39 +261,39 @@ static int write_values(capi_text *t, const notation *notation, const DLTensor *
   return 1;
 }
 
-int capi_write_elements(capi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole) {
+int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole) {
   return write_values(t, &of_numpy, tensor, flags, count, whole, "");
 }
 
-static void write_numbers(capi_text *t, const int64_t *numbers, int32_t count) {
-  capi_write(t, "[");
-  for (int32_t d = 0; d < count; d++) capi_write(t, "%s%" PRId64, d > 0 ? " " : "", numbers[d]);
-  capi_write(t, "]");
+static void write_numbers(dlbcapi_text *t, const int64_t *numbers, int32_t count) {
+  dlbcapi_write(t, "[");
+  for (int32_t d = 0; d < count; d++) dlbcapi_write(t, "%s%" PRId64, d > 0 ? " " : "", numbers[d]);
+  dlbcapi_write(t, "]");
 }
 
 typedef struct {
   const DLManagedTensorVersioned *tensor;
-  core_extent extent;
+  dlbcore_extent extent;
 } checked;
 
-static void write_tensor(capi_text *t, const void *thing) {
+static void write_tensor(dlbcapi_text *t, const void *thing) {
   const checked *c = thing;
   const DLTensor *d = &c->tensor->dl_tensor;
-  capi_write_dtype(t, d->dtype);
+  dlbcapi_write_dtype(t, d->dtype);
   write_numbers(t, d->shape, d->ndim);
   if (!c->extent.row_major) {
-    capi_write(t, " strides ");
+    dlbcapi_write(t, " strides ");
     write_numbers(t, d->strides, d->ndim);
   }
-  capi_write(t, " on ");
-  capi_write_device(t, d->device);
-  if (c->tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) capi_write(t, ", read-only");
+  dlbcapi_write(t, " on ");
+  dlbcapi_write_device(t, d->device);
+  if (c->tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) dlbcapi_write(t, ", read-only");
   write_values(t, &of_go, d, c->tensor->flags, c->extent.count, WHOLE, " ");
 }
 
 int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  int32_t code = capi_text_check(__func__, out, data, room, error);
+  int32_t code = dlbcapi_text_check(__func__, out, data, room, error);
   checked c = {.tensor = tensor};
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &c.extent, error);
-  return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_tensor, &c, error) : code;
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &c.extent, error);
+  return code == DLB_OK ? dlbcapi_text_out(__func__, out, data, room, write_tensor, &c, error) : code;
 }

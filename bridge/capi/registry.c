@@ -13,7 +13,7 @@ typedef struct entry entry;
 struct entry {
   union {
     dlb_message message;
-    capi_elements elements;
+    dlbcapi_elements elements;
   } object;
   int64_t kind;
   entry *next;
@@ -55,7 +55,7 @@ static void grow(void) {
   __atomic_store_n(&slab_count, slab_count + 1, __ATOMIC_RELEASE);
 }
 
-void *capi_object_new(void) {
+void *dlbcapi_object_new(void) {
   pthread_mutex_lock(&mutex);
   if (free_count <= KEPT_BACK) append(__atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE));
   if (free_count <= KEPT_BACK) grow();
@@ -70,15 +70,15 @@ void *capi_object_new(void) {
   return e;
 }
 
-static int message_is_live(const void *object) { return capi_object_kind(object) == CAPI_MESSAGE; }
+static int message_is_live(const void *object) { return dlbcapi_object_kind(object) == CAPI_MESSAGE; }
 
-static int elements_are_live(const void *object) { return capi_object_kind(object) == CAPI_ELEMENTS; }
+static int elements_are_live(const void *object) { return dlbcapi_object_kind(object) == CAPI_ELEMENTS; }
 
-static const capi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"message", message_is_live},
+static const dlbcapi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"message", message_is_live},
                                                           [CAPI_ELEMENTS] = {"elements", elements_are_live}};
 
 /* Returns the bytes of the frames of a message, or of the values of elements. */
-static uint64_t bytes_of(const entry *e, capi_kind kind) {
+static uint64_t bytes_of(const entry *e, dlbcapi_kind kind) {
   const dlb_message *message = &e->object.message;
   const dlb_elements *elements = &e->object.elements.seen;
   uint64_t bytes = 0;
@@ -87,9 +87,9 @@ static uint64_t bytes_of(const entry *e, capi_kind kind) {
   return bytes;
 }
 
-void capi_object_publish(void *object, capi_kind kind) {
+void dlbcapi_object_publish(void *object, dlbcapi_kind kind) {
   entry *e = object;
-  if (capi_ledger_on()) capi_ledger_enter(object, &ledger_kinds[kind], bytes_of(e, kind));
+  if (dlbcapi_ledger_on()) dlbcapi_ledger_enter(object, &ledger_kinds[kind], bytes_of(e, kind));
   __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
   __atomic_store_n(&e->kind, kind, __ATOMIC_RELEASE);
 }
@@ -104,12 +104,12 @@ static entry *find(const void *object) {
   return NULL;
 }
 
-capi_kind capi_object_kind(const void *object) {
+dlbcapi_kind dlbcapi_object_kind(const void *object) {
   entry *e = find(object);
-  return e == NULL ? CAPI_FOREIGN : (capi_kind)__atomic_load_n(&e->kind, __ATOMIC_ACQUIRE);
+  return e == NULL ? CAPI_FOREIGN : (dlbcapi_kind)__atomic_load_n(&e->kind, __ATOMIC_ACQUIRE);
 }
 
-int capi_object_end(void *object, capi_kind kind) {
+int dlbcapi_object_end(void *object, dlbcapi_kind kind) {
   entry *e = find(object);
   int64_t is = kind;
   if (e == NULL || !__atomic_compare_exchange_n(&e->kind, &is, CAPI_ENDED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -118,11 +118,11 @@ int capi_object_end(void *object, capi_kind kind) {
   return 1;
 }
 
-void capi_object_free(void *object) {
+void dlbcapi_object_free(void *object) {
   entry *e = object, *top = __atomic_load_n(&ended, __ATOMIC_RELAXED);
   do {
     e->next = top;
   } while (!__atomic_compare_exchange_n(&ended, &top, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-int64_t capi_objects_live(capi_kind kind) { return __atomic_load_n(&live[kind], __ATOMIC_RELAXED); }
+int64_t dlbcapi_objects_live(dlbcapi_kind kind) { return __atomic_load_n(&live[kind], __ATOMIC_RELAXED); }

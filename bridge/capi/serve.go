@@ -3,12 +3,12 @@ package capi
 /*
 #include "capi.h"
 
-static const int *fork_mark(void) { return core_fork_mark(); }
+static const int *fork_mark(void) { return dlbcore_fork_mark(); }
 
 // Refuses a call in a forked child, and releases its arguments. It is C, because Go's collector does not run there.
 static void refuse_forked(DLManagedTensorVersioned **in, size_t count, dlb_error *error) {
   for (size_t i = 0; i < count; i++) dlb_tensor_release(in[i]);
-  capi_check_forked("dlbridge: the function", error);
+  dlbcapi_check_forked("dlbridge: the function", error);
 }
 */
 import "C"

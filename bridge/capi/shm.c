@@ -20,176 +20,176 @@
 /* Returns the error for an errno of the system. */
 static int32_t fail_errno(const char *op, const char *what, int number, dlb_error *error) {
   char text[128];
-  if (number == ENOMEM) return capi_memory(op, error);
-  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
+  if (number == ENOMEM) return dlbcapi_memory(op, error);
+  return dlbcapi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
 }
 
 /* Returns the error for a status and a text of handover.h. `tensor` is the index of the tensor that the error is about, or -1. */
-static int32_t fail_status(const char *op, core_status status, int64_t tensor, const char *text, dlb_error *error) {
+static int32_t fail_status(const char *op, dlbcore_status status, int64_t tensor, const char *text, dlb_error *error) {
   int32_t code = status == CORE_NEEDS_COPY ? DLB_ERROR_ARGUMENT : (int32_t)status;
-  if (tensor < 0) return capi_fail(error, code, "%s: %s", op, text);
-  return capi_fail(error, code, "%s: tensors[%" PRId64 "]: %s", op, tensor, text);
+  if (tensor < 0) return dlbcapi_fail(error, code, "%s: %s", op, text);
+  return dlbcapi_fail(error, code, "%s: tensors[%" PRId64 "]: %s", op, tensor, text);
 }
 
 /* Sets *out to a tensor on the segment `made`, which it takes over, also after an error. */
 static int32_t tensor_on(const char *op, DLManagedTensorVersioned **out, segment *made, DLTensor *view, uint64_t flags, dlb_error *error) {
-  core_share *share = capi_hold(segment_release, made);
+  dlbcore_share *share = dlbcapi_hold(dlbsegment_release, made);
   if (share == NULL) {
-    segment_release(made);
-    return capi_memory(op, error);
+    dlbsegment_release(made);
+    return dlbcapi_memory(op, error);
   }
   view->data = made->base;
   view->device = (DLDevice){kDLCPU, 0};
   view->strides = NULL;
   view->byte_offset = 0;
-  return capi_hand_over(out, op, share, view, flags, core_share_drop, error);
+  return dlbcapi_hand_over(out, op, share, view, flags, dlbcore_share_drop, error);
 }
 
 int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   DLTensor view = {.device = {kDLCPU, 0}, .ndim = ndim, .dtype = dtype, .shape = (int64_t *)shape};
-  core_extent extent;
+  dlbcore_extent extent;
   char where[256];
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code != DLB_OK) return code;
-  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
+  dlbcore_status status = dlbcore_check_layout(&view, 0, &extent, where, sizeof where);
+  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
   segment *made;
-  int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
+  int failed = dlbsegment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
   return failed ? fail_errno(__func__, "a new segment", failed, error) : tensor_on(__func__, out, made, &view, 0, error);
 }
 
 int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  core_extent extent;
+  dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
-  if (code == DLB_OK) code = capi_check_readable(__func__, &tensor->dl_tensor, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check_readable(__func__, &tensor->dl_tensor, error);
   if (code != DLB_OK) return code;
   DLTensor view = tensor->dl_tensor;
   segment *made;
-  int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
+  int failed = dlbsegment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
   if (failed) return fail_errno(__func__, "a new segment", failed, error);
-  core_copy_into(made->base, &view, &extent);
+  dlbcore_copy_into(made->base, &view, &extent);
   uint64_t flags = (tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) | DLPACK_FLAG_BITMASK_IS_COPIED;
   return tensor_on(__func__, out, made, &view, flags, error);
 }
 
 int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  core_extent extent;
+  dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
-  *out = segment_is_shared(&tensor->dl_tensor, &extent);
-  return capi_ok(error);
+  *out = dlbsegment_is_shared(&tensor->dl_tensor, &extent);
+  return dlbcapi_ok(error);
 }
 
-static void drop(void *share) { core_share_drop(share); }
+static void drop(void *share) { dlbcore_share_drop(share); }
 
 /* Exports the tensors of an inbox, each with a share of its mapping. It takes the inbox over, also after an error. */
-static int32_t export_all(const char *op, DLManagedTensorVersioned **out, segment_inbox *in, dlb_error *error) {
-  core_share *shares[SEGMENT_FILES], *none = core_share_alloc(0, 0);
+static int32_t export_all(const char *op, DLManagedTensorVersioned **out, dlbsegment_inbox *in, dlb_error *error) {
+  dlbcore_share *shares[SEGMENT_FILES], *none = dlbcore_share_alloc(0, 0);
   int32_t code = none == NULL ? DLB_ERROR_MEMORY : DLB_OK;
   for (int i = 0; i < in->mapping_count; i++) {
-    shares[i] = capi_hold(segment_release, in->mappings[i]);
+    shares[i] = dlbcapi_hold(dlbsegment_release, in->mappings[i]);
     if (shares[i] != NULL) continue;
-    segment_release(in->mappings[i]);
+    dlbsegment_release(in->mappings[i]);
     code = DLB_ERROR_MEMORY;
   }
   size_t done = 0;
   for (; code == DLB_OK && done < in->tensor_count; done++) {
-    segment_tensor *t = &in->tensors[done];
-    out[done] = core_export_versioned(t->mapping < 0 ? none : shares[t->mapping], &t->view, t->flags);
+    dlbsegment_tensor *t = &in->tensors[done];
+    out[done] = dlbcore_export_versioned(t->mapping < 0 ? none : shares[t->mapping], &t->view, t->flags);
     if (out[done] == NULL) code = DLB_ERROR_MEMORY;
   }
   for (size_t i = 0; code != DLB_OK && i < done; i++) {
-    if (out[i] != NULL) core_release_versioned(out[i]);
+    if (out[i] != NULL) dlbcore_release_versioned(out[i]);
     out[i] = NULL;
   }
   for (int i = 0; i < in->mapping_count; i++) {
-    if (shares[i] != NULL) core_share_drop(shares[i]);
+    if (shares[i] != NULL) dlbcore_share_drop(shares[i]);
   }
-  if (none != NULL) core_share_drop(none);
-  segment_inbox_free(in);
-  return code == DLB_OK ? capi_ok(error) : capi_memory(op, error);
+  if (none != NULL) dlbcore_share_drop(none);
+  dlbsegment_inbox_free(in);
+  return code == DLB_OK ? dlbcapi_ok(error) : dlbcapi_memory(op, error);
 }
 
 int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
-  if (code == DLB_OK) code = capi_check_own(__func__, "tensor", tensor, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_check_own(__func__, "tensor", tensor, error);
   if (code != DLB_OK) return code;
-  core_share *share = core_block_of_versioned(tensor)->share;
-  segment_inbox in;
+  dlbcore_share *share = dlbcore_block_of_versioned(tensor)->share;
+  dlbsegment_inbox in;
   char text[256];
-  core_share_retain(share);
-  core_status status = segment_read_only(&in, &tensor->dl_tensor, tensor->flags, drop, share, text, sizeof text);
+  dlbcore_share_retain(share);
+  dlbcore_status status = dlbsegment_read_only(&in, &tensor->dl_tensor, tensor->flags, drop, share, text, sizeof text);
   return status == CORE_OK ? export_all(__func__, out, &in, error) : fail_status(__func__, status, -1, text, error);
 }
 
 static int32_t check_timeout(const char *op, int64_t timeout_ms, dlb_error *error) {
   if (timeout_ms > 0) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: timeout_ms is %" PRId64 "; it must be more than 0", op, timeout_ms);
+  return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: timeout_ms is %" PRId64 "; it must be more than 0", op, timeout_ms);
 }
 
 /* Checks what a message is sent or received through. */
 static int32_t check_socket(const char *op, int fd, dlb_error *error) {
   char text[256];
-  const int number = segment_check_socket(fd, text, sizeof text);
-  return number ? capi_fail(error, (int32_t)segment_status(number), "%s: fd: %s", op, text) : DLB_OK;
+  const int number = dlbsegment_check_socket(fd, text, sizeof text);
+  return number ? dlbcapi_fail(error, (int32_t)dlbsegment_status(number), "%s: fd: %s", op, text) : DLB_OK;
 }
 
-/* Does what segment_wait does. A thread that is cancelled meanwhile calls undo(ctx). */
+/* Does what dlbsegment_wait does. A thread that is cancelled meanwhile calls undo(ctx). */
 static int wait_until(int fd, short events, int64_t end, int cancellation, void (*undo)(void *ctx), void *ctx) {
   int number;
   pthread_cleanup_push(undo, ctx);
   pthread_setcancelstate(cancellation, NULL);
-  number = segment_wait(fd, events, end);
+  number = dlbsegment_wait(fd, events, end);
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   pthread_cleanup_pop(0);
   return number == EINTR ? 0 : number;
 }
 
 static int32_t late(const char *op, int64_t timeout_ms, dlb_error *error) {
-  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: the other side has not answered within %" PRId64 " milliseconds", op, timeout_ms);
+  return dlbcapi_fail(error, DLB_ERROR_SYSTEM, "%s: the other side has not answered within %" PRId64 " milliseconds", op, timeout_ms);
 }
 
-static void end_outbox(void *box) { segment_outbox_end(box); }
+static void end_outbox(void *box) { dlbsegment_outbox_end(box); }
 
-static void end_arrival(void *arrival) { segment_arrival_end(arrival); }
+static void end_arrival(void *arrival) { dlbsegment_arrival_end(arrival); }
 
 int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
                      dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  int32_t code = capi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
+  int32_t code = dlbcapi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
   if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
   if (code == DLB_OK) code = check_socket(__func__, fd, error);
-  if (code == DLB_OK && count > 0 && tensors == NULL) code = capi_null(__func__, "tensors", error);
+  if (code == DLB_OK && count > 0 && tensors == NULL) code = dlbcapi_null(__func__, "tensors", error);
   if (code == DLB_OK && count > SEGMENT_LARGEST)
-    code = capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %zu tensors are too many for one message; send fewer at once", __func__, count);
+    code = dlbcapi_fail(error, DLB_ERROR_OVERFLOW, "%s: %zu tensors are too many for one message; send fewer at once", __func__, count);
   for (size_t i = 0; code == DLB_OK && i < count; i++) {
     char name[48];
     snprintf(name, sizeof name, "tensors[%zu]", i);
-    code = capi_check(__func__, name, tensors[i], NULL, error);
+    code = dlbcapi_check(__func__, name, tensors[i], NULL, error);
   }
   if (code != DLB_OK) return code;
   const DLManagedTensorVersioned *const *all = (const DLManagedTensorVersioned *const *)tensors;
-  segment_outbox box;
+  dlbsegment_outbox box;
   int64_t failed;
   char text[256];
-  core_status status = segment_pack(&box, all, count, flags & DLB_SHM_WRITABLE ? 1 : 0, &failed, text, sizeof text);
+  dlbcore_status status = dlbsegment_pack(&box, all, count, flags & DLB_SHM_WRITABLE ? 1 : 0, &failed, text, sizeof text);
   if (status != CORE_OK) return fail_status(__func__, status, failed, text, error);
-  const int64_t end = segment_after(timeout_ms);
+  const int64_t end = dlbsegment_after(timeout_ms);
   size_t sent = 0;
   int number;
   do {
-    number = segment_send_step(fd, &box, &sent, text, sizeof text);
+    number = dlbsegment_send_step(fd, &box, &sent, text, sizeof text);
   } while (number == EAGAIN && (number = wait_until(fd, POLLOUT, end, cancellation, end_outbox, &box)) == 0);
-  segment_outbox_end(&box);
+  dlbsegment_outbox_end(&box);
   if (number == ETIMEDOUT) return late(__func__, timeout_ms, error);
-  return number ? capi_fail(error, (int32_t)segment_status(number), "%s: %s", __func__, text) : capi_ok(error);
+  return number ? dlbcapi_fail(error, (int32_t)dlbsegment_status(number), "%s: %s", __func__, text) : dlbcapi_ok(error);
 }
 
 int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copy_unsealed,
@@ -198,37 +198,37 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
   int countable = room <= PTRDIFF_MAX / sizeof *tensors;
   for (size_t i = 0; tensors != NULL && countable && i < room; i++) tensors[i] = NULL;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK && room > 0 && tensors == NULL) code = capi_null(__func__, "tensors", error);
+  if (code == DLB_OK && room > 0 && tensors == NULL) code = dlbcapi_null(__func__, "tensors", error);
   if (code == DLB_OK && !countable)
-    code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors has %zu entries, more than memory can hold", __func__, room);
+    code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors has %zu entries, more than memory can hold", __func__, room);
   if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
   if (code == DLB_OK) code = check_socket(__func__, fd, error);
   if (code != DLB_OK) return code;
-  const int64_t end = segment_after(timeout_ms);
-  segment_arrival arrival = {.size = 0};
-  segment_inbox in;
+  const int64_t end = dlbsegment_after(timeout_ms);
+  dlbsegment_arrival arrival = {.size = 0};
+  dlbsegment_inbox in;
   char text[256];
   int number;
   do {
-    number = segment_receive_step(fd, &arrival, text, sizeof text);
+    number = dlbsegment_receive_step(fd, &arrival, text, sizeof text);
   } while (number == EAGAIN && (number = wait_until(fd, POLLIN, end, cancellation, end_arrival, &arrival)) == 0);
   if (number == ETIMEDOUT) {
     code = late(__func__, timeout_ms, error);
   } else if (number) {
-    code = capi_fail(error, (int32_t)segment_status(number), "%s: %s", __func__, text);
+    code = dlbcapi_fail(error, (int32_t)dlbsegment_status(number), "%s: %s", __func__, text);
   } else {
     int64_t failed;
-    core_status status = segment_arrival_unpack(&in, &arrival, copy_unsealed, &failed, text, sizeof text);
+    dlbcore_status status = dlbsegment_arrival_unpack(&in, &arrival, copy_unsealed, &failed, text, sizeof text);
     if (status != CORE_OK) code = fail_status(__func__, status, failed, text, error);
   }
-  segment_arrival_end(&arrival);
+  dlbsegment_arrival_end(&arrival);
   if (code != DLB_OK) return code;
   size_t count = in.tensor_count;
   if (count > room) {
-    for (int i = 0; i < in.mapping_count; i++) segment_release(in.mappings[i]);
-    segment_inbox_free(&in);
+    for (int i = 0; i < in.mapping_count; i++) dlbsegment_release(in.mappings[i]);
+    dlbsegment_inbox_free(&in);
     *out = count;
-    return capi_fail(error, DLB_ERROR_ROOM, "%s: %zu tensors came, and there is room for %zu; the message is lost", __func__, count, room);
+    return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: %zu tensors came, and there is room for %zu; the message is lost", __func__, count, room);
   }
   code = export_all(__func__, tensors, &in, error);
   if (code == DLB_OK) *out = count;
@@ -237,59 +237,59 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
 
 int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  core_extent extent;
-  segment_place place;
-  segment_handle made;
+  dlbcore_extent extent;
+  dlbsegment_place place;
+  dlbsegment_handle made;
   char text[256];
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
   if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
   if (code != DLB_OK) return code;
   const int writable = flags & DLB_SHM_WRITABLE ? 1 : 0;
-  core_status status = segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, writable, text, sizeof text);
+  dlbcore_status status = dlbsegment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, writable, text, sizeof text);
   if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
-  status = segment_offer(&made, &place, writable, timeout_ms, text, sizeof text);
+  status = dlbsegment_offer(&made, &place, writable, timeout_ms, text, sizeof text);
   if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
   memcpy(out->socket, made.socket, sizeof made.socket);
   memcpy(out->token, made.token, sizeof made.token);
   out->offset = made.offset;
   out->size = made.size;
   out->readonly = (uint64_t)made.read_only;
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 /* Checks the description of a tensor that is to be opened. */
 static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, dlb_error *error) {
-  if (view == NULL) return capi_null(op, "view", error);
+  if (view == NULL) return dlbcapi_null(op, "view", error);
   if (view->device.device_type != kDLCPU)
-    return capi_fail(error, DLB_ERROR_DEVICE, "%s: view: the device type is %d; it must be kDLCPU", op, (int)view->device.device_type);
-  return capi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
+    return dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: view: the device type is %d; it must be kDLCPU", op, (int)view->device.device_type);
+  return dlbcapi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
 }
 
 /* Sets *out to the tensor of a file, whose descriptor it takes over; `view` says where it begins. */
 static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int file, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                          int trusted, dlb_error *error) {
-  segment_inbox in;
+  dlbsegment_inbox in;
   char text[256];
-  core_status status = segment_open(&in, view, flags, file, copy_unsealed, trusted, text, sizeof text);
+  dlbcore_status status = dlbsegment_open(&in, view, flags, file, copy_unsealed, trusted, text, sizeof text);
   return status == CORE_OK ? export_all(op, out, &in, error) : fail_status(op, status, -1, text, error);
 }
 
-static void close_socket(void *conn) { segment_discard_socket(*(int *)conn); }
+static void close_socket(void *conn) { dlbsegment_discard_socket(*(int *)conn); }
 
-/* Returns the error for an errno of segment_fetch_begin or segment_fetch_step. */
+/* Returns the error for an errno of dlbsegment_fetch_begin or dlbsegment_fetch_step. */
 static int32_t not_fetched(const char *op, const char *call, int number, dlb_error *error) {
-  const char *text = segment_fetch_text(number);
+  const char *text = dlbsegment_fetch_text(number);
   if (text == NULL) return fail_errno(op, call, number, error);
-  return capi_fail(error, number == ENOENT ? DLB_ERROR_CLOSED : DLB_ERROR_SYSTEM, "%s: handle: %s", op, text);
+  return dlbcapi_fail(error, number == ENOENT ? DLB_ERROR_CLOSED : DLB_ERROR_SYSTEM, "%s: handle: %s", op, text);
 }
 
 /* Fetches the descriptor that a handle is for. */
-static int32_t fetch(const char *op, int *file, const segment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
-  const int64_t end = segment_after(timeout_ms);
+static int32_t fetch(const char *op, int *file, const dlbsegment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
+  const int64_t end = dlbsegment_after(timeout_ms);
   int conn, failed;
-  while ((failed = segment_fetch_begin(&conn, handle)) == EAGAIN && segment_now() < end) {
+  while ((failed = dlbsegment_fetch_begin(&conn, handle)) == EAGAIN && dlbsegment_now() < end) {
     pthread_setcancelstate(cancellation, NULL);
     usleep(1000);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -297,9 +297,9 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
   if (failed == EAGAIN) return late(op, timeout_ms, error);
   if (failed) return not_fetched(op, "connect", failed, error);
   do {
-    failed = segment_fetch_step(conn, file);
+    failed = dlbsegment_fetch_step(conn, file);
   } while (failed == EAGAIN && (failed = wait_until(conn, POLLIN, end, cancellation, close_socket, &conn)) == 0);
-  segment_discard_socket(conn);
+  dlbsegment_discard_socket(conn);
   if (failed == ETIMEDOUT) return late(op, timeout_ms, error);
   return failed ? not_fetched(op, "recvmsg", failed, error) : DLB_OK;
 }
@@ -307,20 +307,20 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
 int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                       int64_t timeout_ms, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  segment_handle h;
+  dlbsegment_handle h;
   int file;
   char text[256];
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK && handle == NULL) code = capi_null(__func__, "handle", error);
+  if (code == DLB_OK && handle == NULL) code = dlbcapi_null(__func__, "handle", error);
   if (code == DLB_OK) code = check_view(__func__, view, flags, error);
   if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
   if (code != DLB_OK) return code;
-  const char *wrong = segment_handle_set(&h, handle->socket, strnlen(handle->socket, sizeof handle->socket), handle->token,
+  const char *wrong = dlbsegment_handle_set(&h, handle->socket, strnlen(handle->socket, sizeof handle->socket), handle->token,
                                          strnlen(handle->token, sizeof handle->token));
-  if (wrong != NULL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: handle: %s", __func__, wrong);
+  if (wrong != NULL) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: handle: %s", __func__, wrong);
   DLTensor placed = *view;
   placed.byte_offset = handle->offset;
-  core_status status = segment_fits(&placed, flags, handle->size, text, sizeof text); /* an error here does not use the handle up */
+  dlbcore_status status = dlbsegment_fits(&placed, flags, handle->size, text, sizeof text); /* an error here does not use the handle up */
   if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
   code = fetch(__func__, &file, &h, timeout_ms, cancellation, error);
   if (code != DLB_OK) return code;
@@ -333,14 +333,14 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   SEGMENT_WITHOUT_CANCELLATION;
   int file;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK && directory == NULL) code = capi_null(__func__, "directory", error);
-  if (code == DLB_OK && name == NULL) code = capi_null(__func__, "name", error);
+  if (code == DLB_OK && directory == NULL) code = dlbcapi_null(__func__, "directory", error);
+  if (code == DLB_OK && name == NULL) code = dlbcapi_null(__func__, "name", error);
   if (code == DLB_OK) code = check_view(__func__, view, flags, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_SHM_TRUST_PEER, error);
+  if (code == DLB_OK) code = dlbcapi_check_bits(__func__, "options", options, DLB_SHM_TRUST_PEER, error);
   if (code != DLB_OK) return code;
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
-  int failed = segment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
-  if (failed == EINVAL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is not that of a file in the directory", __func__);
+  int failed = dlbsegment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
+  if (failed == EINVAL) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is not that of a file in the directory", __func__);
   if (failed) return fail_errno(__func__, "the object cannot be opened", failed, error);
   return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }
@@ -349,11 +349,11 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 static int32_t unsupported(const char *op, dlb_error *error) {
-  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: shared memory needs Linux", op);
+  return dlbcapi_fail(error, DLB_ERROR_SYSTEM, "%s: shared memory needs Linux", op);
 }
 
 static int32_t cleared(const char *op, void *out, size_t size, dlb_error *error) {
-  int32_t code = capi_clear(op, out, size, error);
+  int32_t code = dlbcapi_clear(op, out, size, error);
   return code == DLB_OK ? unsupported(op, error) : code;
 }
 
@@ -367,8 +367,8 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
 
 int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
-  return code == DLB_OK ? capi_ok(error) : code;
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, NULL, error);
+  return code == DLB_OK ? dlbcapi_ok(error) : code;
 }
 
 int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {

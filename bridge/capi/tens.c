@@ -12,10 +12,10 @@
 /* Undoes the holds of the frames from `first` on, so that the caller owns them again, and frees the message. */
 static int32_t undo(dlb_message *message, size_t first, int32_t code) {
   for (size_t i = first; i < message->frame_count; i++) {
-    capi_unhold(message->frames[i].share);
+    dlbcapi_unhold(message->frames[i].share);
     message->frames[i].share = NULL;
   }
-  capi_message_end(message);
+  dlbcapi_message_end(message);
   return code;
 }
 
@@ -23,16 +23,16 @@ static int32_t undo(dlb_message *message, size_t first, int32_t code) {
 static int32_t hold_frames(const char *op, const char *what, dlb_message *message, size_t first,
                            const dlb_frame *frames, dlb_error *error) {
   for (size_t i = first; i < message->frame_count; i++) {
-    int32_t code = capi_hold_frame(&message->frames[i].share, op, what, i - first, &frames[i - first], error);
+    int32_t code = dlbcapi_hold_frame(&message->frames[i].share, op, what, i - first, &frames[i - first], error);
     if (code != DLB_OK) return undo(message, first, code);
   }
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 /* Publishes a message and sets *out to it, unless `code` is an error. */
 static int32_t publish(dlb_message **out, dlb_message *message, int32_t code) {
   if (code != DLB_OK) return code;
-  capi_object_publish(message, CAPI_MESSAGE);
+  dlbcapi_object_publish(message, CAPI_MESSAGE);
   *out = message;
   return code;
 }
@@ -40,9 +40,9 @@ static int32_t publish(dlb_message **out, dlb_message *message, int32_t code) {
 int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                            uint64_t options, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check_frames(__func__, "frames", frames, count, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DECODE_OPTIONS, error);
-  if (code == DLB_OK) code = capi_check_forked(__func__, error);
+  if (code == DLB_OK) code = dlbcapi_check_frames(__func__, "frames", frames, count, error);
+  if (code == DLB_OK) code = dlbcapi_check_bits(__func__, "options", options, DECODE_OPTIONS, error);
+  if (code == DLB_OK) code = dlbcapi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (count == 0) frames = NULL;
   dlb_message *message = NULL;
@@ -55,30 +55,30 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
  * end. */
 static int32_t decode_packed(const char *op, dlb_message **out, size_t *next, const dlb_frame *packed, size_t offset,
                              uint64_t options, dlb_error *error) {
-  int32_t code = capi_check_frames(op, "packed", packed, 1, error);
-  if (code == DLB_OK) code = capi_check_bits(op, "options", options, DECODE_OPTIONS, error);
+  int32_t code = dlbcapi_check_frames(op, "packed", packed, 1, error);
+  if (code == DLB_OK) code = dlbcapi_check_bits(op, "options", options, DECODE_OPTIONS, error);
   if (code == DLB_OK && offset > packed->size)
-    code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, packed has %zu bytes", op, offset, packed->size);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+    code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, packed has %zu bytes", op, offset, packed->size);
+  if (code == DLB_OK) code = dlbcapi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
   int ended = next != NULL && offset == packed->size;
   size_t end = offset;
   if (!ended) code = capiDecodePacked(&message, next == NULL ? NULL : &end, (dlb_frame *)packed, offset, options, error);
   if (code != DLB_OK) return code;
-  core_share *hold;
-  code = capi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
+  dlbcore_share *hold;
+  code = dlbcapi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
   if (code != DLB_OK) return ended ? code : undo(message, 0, code);
   if (next != NULL) *next = end;
   if (ended) {
-    core_share_drop(hold);
-    return capi_ok(error);
+    dlbcore_share_drop(hold);
+    return dlbcapi_ok(error);
   }
   for (size_t i = 0; i < message->frame_count; i++) {
-    if (i > 0) core_share_retain(hold);
+    if (i > 0) dlbcore_share_retain(hold);
     message->frames[i].share = hold;
   }
-  return publish(out, message, capi_ok(error));
+  return publish(out, message, dlbcapi_ok(error));
 }
 
 int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
@@ -91,17 +91,17 @@ int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame
                                 dlb_error *error) {
   if (next != NULL) *next = 0;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK && next == NULL) code = capi_null(__func__, "next", error);
+  if (code == DLB_OK && next == NULL) code = dlbcapi_null(__func__, "next", error);
   return code == DLB_OK ? decode_packed(__func__, out, next, packed, offset, options, error) : code;
 }
 
 int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
                          const dlb_frame *parts, size_t count, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK && header == NULL) code = capi_null(__func__, "header", error);
-  if (code == DLB_OK) code = capi_check_bytes(__func__, "label.data", label.data, label.size, error);
-  if (code == DLB_OK) code = capi_check_frames(__func__, "parts", parts, count, error);
-  if (code == DLB_OK) code = capi_check_forked(__func__, error);
+  if (code == DLB_OK && header == NULL) code = dlbcapi_null(__func__, "header", error);
+  if (code == DLB_OK) code = dlbcapi_check_bytes(__func__, "label.data", label.data, label.size, error);
+  if (code == DLB_OK) code = dlbcapi_check_frames(__func__, "parts", parts, count, error);
+  if (code == DLB_OK) code = dlbcapi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (label.size == 0) label.data = NULL;
   if (count == 0) parts = NULL;
@@ -122,13 +122,13 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
                               dlb_error *error) {
   if (count < 2) return DLB_OK;
   const DLManagedTensorVersioned **sorted = malloc(count * sizeof *sorted);
-  if (sorted == NULL) return capi_memory(op, error);
+  if (sorted == NULL) return dlbcapi_memory(op, error);
   for (size_t i = 0; i < count; i++) sorted[i] = tensors[i].tensor;
   qsort(sorted, count, sizeof *sorted, by_address);
   int32_t code = DLB_OK;
   for (size_t i = 1; i < count && code == DLB_OK; i++) {
     if (sorted[i] == sorted[i - 1])
-      code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the tensor at %p is passed twice", op,
+      code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the tensor at %p is passed twice", op,
                        (const void *)sorted[i]);
   }
   free(sorted);
@@ -137,8 +137,8 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
 
 static int32_t check_tensor(const char *op, const char *what, const char *managed, const char *metadata,
                             const dlb_message_tensor *tensor, dlb_error *error) {
-  int32_t code = capi_check(op, managed, tensor->tensor, NULL, error);
-  if (code == DLB_OK) code = capi_check_bytes(op, metadata, tensor->metadata.data, tensor->metadata.size, error);
+  int32_t code = dlbcapi_check(op, managed, tensor->tensor, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_check_bytes(op, metadata, tensor->metadata.data, tensor->metadata.size, error);
   return code == DLB_OK ? CAPI_CHECK_RESERVED(op, what, tensor, error) : code;
 }
 
@@ -161,21 +161,21 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views,
 }
 
 /* Takes all tensors over. The parts that alias a tensor get shares of it; a tensor that was copied is released. */
-static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
+static int32_t hold_tensors(const char *op, dlbcore_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;
   for (size_t i = 0; i < count; i++) {
-    int32_t code = capi_hold_versioned(&holds[i], op, "tensors", i, tensors[i].tensor, error);
+    int32_t code = dlbcapi_hold_versioned(&holds[i], op, "tensors", i, tensors[i].tensor, error);
     if (code == DLB_OK) continue;
-    while (i-- > 0) capi_unhold(holds[i]);
-    capi_message_end(message);
+    while (i-- > 0) dlbcapi_unhold(holds[i]);
+    dlbcapi_message_end(message);
     return code;
   }
   for (size_t i = 0; i < count; i++) {
-    if (message->tensors[i].copied) core_share_drop(holds[i]);
-    else capi_message_share(message, i, holds[i]);
+    if (message->tensors[i].copied) dlbcore_share_drop(holds[i]);
+    else dlbcapi_message_share(message, i, holds[i]);
   }
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
@@ -185,19 +185,19 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (code != DLB_OK) return code;
   if (fields == NULL) fields = &none;
   if (count == 0) tensors = NULL;
-  else if (tensors == NULL) return capi_null(__func__, "tensors", error);
-  if (count >= PTRDIFF_MAX / (sizeof(DLManagedTensorVersioned) + sizeof(core_share *)))
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, more than memory can hold", __func__, count);
+  else if (tensors == NULL) return dlbcapi_null(__func__, "tensors", error);
+  if (count >= PTRDIFF_MAX / (sizeof(DLManagedTensorVersioned) + sizeof(dlbcore_share *)))
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, more than memory can hold", __func__, count);
   code = CAPI_CHECK_RESERVED(__func__, "fields", fields, error);
   if (code == DLB_OK)
-    code = capi_check_bytes(__func__, "fields->label.data", fields->label.data, fields->label.size, error);
+    code = dlbcapi_check_bytes(__func__, "fields->label.data", fields->label.data, fields->label.size, error);
   if (code == DLB_OK)
-    code = capi_check_bytes(__func__, "fields->metadata.data", fields->metadata.data, fields->metadata.size, error);
-  if (code == DLB_OK) code = capi_check_forked(__func__, error);
+    code = dlbcapi_check_bytes(__func__, "fields->metadata.data", fields->metadata.data, fields->metadata.size, error);
+  if (code == DLB_OK) code = dlbcapi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
-  DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views + sizeof(core_share *));
-  if (views == NULL) return capi_memory(__func__, error);
-  core_share **holds = (core_share **)(views + count + 1);
+  DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views + sizeof(dlbcore_share *));
+  if (views == NULL) return dlbcapi_memory(__func__, error);
+  dlbcore_share **holds = (dlbcore_share **)(views + count + 1);
   dlb_message *message = NULL;
   code = describe(__func__, views, tensors, count, error);
   if (code == DLB_OK) code = check_distinct(__func__, tensors, count, error);
@@ -211,13 +211,13 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
 
 int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_message_check(__func__, message, error);
-  if (code == DLB_OK) code = capi_check_forked(__func__, error);
+  if (code == DLB_OK) code = dlbcapi_message_check(__func__, message, error);
+  if (code == DLB_OK) code = dlbcapi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
-  capi_frame packed = {.flags = DLB_FRAME_WRITABLE};
+  dlbcapi_frame packed = {.flags = DLB_FRAME_WRITABLE};
   code = capiEncodePacked(&packed, (dlb_message *)message, error);
   if (code != DLB_OK) return code;
-  code = capi_frame_out(__func__, out, &packed, error);
-  core_share_drop(packed.share);
+  code = dlbcapi_frame_out(__func__, out, &packed, error);
+  dlbcore_share_drop(packed.share);
   return code;
 }

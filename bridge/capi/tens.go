@@ -417,9 +417,9 @@ func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 // C: dlb_message_encode_packed
 //
 //export capiEncodePacked
-func capiEncodePacked(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
+func capiEncodePacked(out *C.dlbcapi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
-		frames, free, err := viewList(unsafe.Slice(message.frames, int(message.frame_count)), func(f C.capi_frame) []byte {
+		frames, free, err := viewList(unsafe.Slice(message.frames, int(message.frame_count)), func(f C.dlbcapi_frame) []byte {
 			return view(unsafe.Pointer(f.data), f.size)
 		})
 		if err != nil {
@@ -430,13 +430,13 @@ func capiEncodePacked(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error)
 		if err != nil {
 			return err
 		}
-		share := C.core_share_alloc(C.size_t(n), 0)
+		share := C.dlbcore_share_alloc(C.size_t(n), 0)
 		if share == nil {
 			return errMemory
 		}
 		defer func() { // a fault in a frame is a panic
 			if out.share == nil {
-				C.core_share_drop(share)
+				C.dlbcore_share_drop(share)
 			}
 		}()
 		if _, err := tens.AppendFrames(view(share.data, C.size_t(n))[:0], frames); err != nil {

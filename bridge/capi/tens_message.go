@@ -17,8 +17,8 @@ import (
 // message fills a dlb_message. All addresses that it stores are of C memory.
 type message struct {
 	c       *C.dlb_message
-	frames  []C.capi_frame
-	tensors []C.capi_tensor
+	frames  []C.dlbcapi_frame
+	tensors []C.dlbcapi_tensor
 	dims    []C.int64_t
 	text    []byte
 	message [256]byte // error text of the C core
@@ -31,14 +31,14 @@ type messageSize struct{ frames, joined, tensors, dims, text int }
 // newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors and metadata. If fill fails or
 // panics, the message is freed.
 func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill func(*message) error) error {
-	c := C.capi_message_new(C.size_t(size.frames), C.size_t(size.joined), C.size_t(size.tensors), C.size_t(size.dims), C.size_t(size.text))
+	c := C.dlbcapi_message_new(C.size_t(size.frames), C.size_t(size.joined), C.size_t(size.tensors), C.size_t(size.dims), C.size_t(size.text))
 	if c == nil {
 		return errMemory
 	}
 	done := false
 	defer func() {
 		if !done {
-			C.capi_message_end(c)
+			C.dlbcapi_message_end(c)
 		}
 	}()
 	m := &message{
@@ -88,7 +88,7 @@ func (m *message) frame(i int, b []byte, flags C.uint64_t) {
 // head encodes the prefix and the header, frames 0 and 1, into new memory.
 func (m *message) head(msg *tens.Message) error {
 	size := tens.SizePrefix(msg.Label)
-	share := C.core_share_alloc(C.size_t(size+tens.HeaderSize), 0)
+	share := C.dlbcore_share_alloc(C.size_t(size+tens.HeaderSize), 0)
 	if share == nil {
 		return errMemory
 	}
@@ -99,7 +99,7 @@ func (m *message) head(msg *tens.Message) error {
 		return err
 	}
 	header := tens.AppendHeader(room[size:size], msg.Origin, msg.Granule, msg.Seqno)
-	C.core_share_retain(share)
+	C.dlbcore_share_retain(share)
 	m.frames[1].share = share
 	m.frame(0, prefix, C.DLB_FRAME_WRITABLE)
 	m.frame(1, header, C.DLB_FRAME_WRITABLE)
@@ -132,7 +132,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 		out.view.data = unsafe.Add(unsafe.Pointer(frame.data), what.Layout.Offset*int64(what.DType.ItemSize()))
 	}
 	message := (*C.char)(unsafe.Pointer(&m.message[0]))
-	if status := C.core_check_tensor(&out.view, out.flags, nil, message, C.size_t(len(m.message))); status != C.CORE_OK {
+	if status := C.dlbcore_check_tensor(&out.view, out.flags, nil, message, C.size_t(len(m.message))); status != C.CORE_OK {
 		return fmt.Errorf("%s: %w", C.GoString(message), dlpack.ErrLayout)
 	}
 	return nil
@@ -140,7 +140,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 
 // describe sets the frame, the flags and the view of tensor i, except device and data of the view. It returns the
 // tensor.
-func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape, strides []int64) *C.capi_tensor {
+func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape, strides []int64) *C.dlbcapi_tensor {
 	out := &m.tensors[i]
 	out.frame = &m.frames[frame]
 	out.view.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
@@ -187,17 +187,17 @@ func (m *message) copied(i, part int, parts [][]byte, t *dlpack.Tensor) error {
 	}
 	m.tensor(i, 2+part, part, len(parts), t)
 	m.tensors[i].copied = 1
-	C.capi_message_share(m.c, C.size_t(i), share)
+	C.dlbcapi_message_share(m.c, C.size_t(i), share)
 	return nil
 }
 
 // shareOf returns a share of the memory of t.
-func shareOf(t *dlpack.Tensor) (*C.core_share, error) {
+func shareOf(t *dlpack.Tensor) (*C.dlbcore_share, error) {
 	managed, err := t.Export()
 	if err != nil {
 		return nil, err
 	}
-	share := C.core_share_versioned((*C.DLManagedTensorVersioned)(managed))
+	share := C.dlbcore_share_versioned((*C.DLManagedTensorVersioned)(managed))
 	if share == nil {
 		dlpack.Release(managed)
 		return nil, errMemory

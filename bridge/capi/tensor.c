@@ -20,16 +20,16 @@ static int32_t allocate(const char *op, DLManagedTensorVersioned **out, DLDataTy
       .dtype = dtype,
       .shape = (int64_t *)shape,
   };
-  core_extent extent;
+  dlbcore_extent extent;
   char where[256];
-  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
-  core_share *share = core_share_alloc((size_t)extent.nbytes, zeroed);
+  dlbcore_status status = dlbcore_check_layout(&view, 0, &extent, where, sizeof where);
+  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
+  dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, zeroed);
   if (share == NULL)
-    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,
+    return dlbcapi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,
                      extent.nbytes);
   view.data = share->data;
-  return capi_hand_over(out, op, share, &view, 0, core_share_drop, error);
+  return dlbcapi_hand_over(out, op, share, &view, 0, dlbcore_share_drop, error);
 }
 
 int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
@@ -56,22 +56,22 @@ static void give_back(void *ctx) {
 }
 
 /* Makes the tensor `view` on memory of extent->nbytes bytes of an allocator. */
-static int32_t allocate_with(const char *op, DLManagedTensorVersioned **out, DLTensor *view, const core_extent *extent,
+static int32_t allocate_with(const char *op, DLManagedTensorVersioned **out, DLTensor *view, const dlbcore_extent *extent,
                              const dlb_allocator *allocator, dlb_error *error) {
   size_t size = (size_t)extent->nbytes;
   allocation *a = malloc(sizeof *a);
-  if (a == NULL) return capi_memory(op, error);
+  if (a == NULL) return dlbcapi_memory(op, error);
   *a = (allocation){*allocator, allocator->allocate(allocator->ctx, size), size};
   if (a->memory == NULL) {
     free(a);
-    return capi_fail(error, DLB_ERROR_MEMORY, "%s: the allocator has returned no memory for %zu bytes", op, size);
+    return dlbcapi_fail(error, DLB_ERROR_MEMORY, "%s: the allocator has returned no memory for %zu bytes", op, size);
   }
   view->data = memset(a->memory, 0, size);
-  core_share *hold = NULL;
-  int32_t code = capi_check_description(op, "memory of the allocator", view, 0, NULL, error);
+  dlbcore_share *hold = NULL;
+  int32_t code = dlbcapi_check_description(op, "memory of the allocator", view, 0, NULL, error);
   if (code == DLB_OK) {
-    hold = capi_hold(give_back, a);
-    code = hold == NULL ? capi_memory(op, error) : capi_hand_over(out, op, hold, view, 0, capi_unhold, error);
+    hold = dlbcapi_hold(give_back, a);
+    code = hold == NULL ? dlbcapi_memory(op, error) : dlbcapi_hand_over(out, op, hold, view, 0, dlbcapi_unhold, error);
   }
   if (code != DLB_OK) give_back(a);
   return code;
@@ -79,16 +79,16 @@ static int32_t allocate_with(const char *op, DLManagedTensorVersioned **out, DLT
 
 int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
                               const dlb_allocator *allocator, dlb_error *error) {
-  core_extent extent;
+  dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code != DLB_OK) return code;
-  if (allocator == NULL) return capi_null(__func__, "allocator", error);
-  if (allocator->allocate == NULL) return capi_null(__func__, "allocator->allocate", error);
-  if (allocator->free == NULL) return capi_null(__func__, "allocator->free", error);
+  if (allocator == NULL) return dlbcapi_null(__func__, "allocator", error);
+  if (allocator->allocate == NULL) return dlbcapi_null(__func__, "allocator->allocate", error);
+  if (allocator->free == NULL) return dlbcapi_null(__func__, "allocator->free", error);
   DLTensor view = {.device = {.device_type = kDLCPU}, .ndim = ndim, .dtype = dtype, .shape = (int64_t *)shape};
   char where[256];
-  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
+  dlbcore_status status = dlbcore_check_layout(&view, 0, &extent, where, sizeof where);
+  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
   if (extent.nbytes == 0) return allocate(__func__, out, dtype, ndim, shape, 0, error);
   return allocate_with(__func__, out, &view, &extent, allocator, error);
 }
@@ -96,98 +96,98 @@ int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype, 
 int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
                         void (*release)(void *ctx), void *ctx, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
-  if (code == DLB_OK) code = capi_check_description(__func__, "view", view, flags, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_check_bits(__func__, "flags", flags, FLAGS, error);
+  if (code == DLB_OK) code = dlbcapi_check_description(__func__, "view", view, flags, NULL, error);
   if (code == DLB_OK && view->device.device_type == 0)
-    code = capi_fail(error, DLB_ERROR_DEVICE, "%s: view->device is not set: {kDLCPU, 0} is the memory of the host", __func__);
+    code = dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: view->device is not set: {kDLCPU, 0} is the memory of the host", __func__);
   if (code != DLB_OK) return code;
-  core_share *hold = capi_hold(release, ctx);
-  if (hold == NULL) return capi_memory(__func__, error);
-  return capi_hand_over(out, __func__, hold, view, flags, capi_unhold, error);
+  dlbcore_share *hold = dlbcapi_hold(release, ctx);
+  if (hold == NULL) return dlbcapi_memory(__func__, error);
+  return dlbcapi_hand_over(out, __func__, hold, view, flags, dlbcapi_unhold, error);
 }
 
 int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor, dlb_error *error) {
-  core_share *hold;
+  dlbcore_share *hold;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
-  if (code == DLB_OK) code = capi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
   if (code != DLB_OK) return code;
-  return capi_hand_over(out, __func__, hold, &tensor->dl_tensor, tensor->flags & FLAGS, capi_unhold, error);
+  return dlbcapi_hand_over(out, __func__, hold, &tensor->dl_tensor, tensor->flags & FLAGS, dlbcapi_unhold, error);
 }
 
 int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  int32_t code = capi_check(__func__, "tensor", tensor, NULL, error);
-  return code == DLB_OK ? capi_ok(error) : code;
+  int32_t code = dlbcapi_check(__func__, "tensor", tensor, NULL, error);
+  return code == DLB_OK ? dlbcapi_ok(error) : code;
 }
 
 int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  core_extent extent;
+  dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
   *out = extent.nbytes;
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  core_extent extent;
+  dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
   *out = extent.count;
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  core_extent extent;
+  dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
   *out = extent.row_major;
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                              dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, NULL, error);
   if (code != DLB_OK) return code;
   if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
-    return capi_fail(error, DLB_ERROR_READONLY,
+    return dlbcapi_fail(error, DLB_ERROR_READONLY,
                      "%s: the tensor is read-only, which the legacy form cannot represent; dlb_tensor_copy makes a writable one",
                      __func__);
   if ((tensor->flags & PADDED) && tensor->dl_tensor.dtype.bits * tensor->dl_tensor.dtype.lanes % 8)
-    return capi_fail(error, DLB_ERROR_DTYPE,
+    return dlbcapi_fail(error, DLB_ERROR_DTYPE,
                      "%s: the elements are padded, which the legacy form cannot represent",
                      __func__);
-  core_share *hold;
-  code = capi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
+  dlbcore_share *hold;
+  code = dlbcapi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
   if (code != DLB_OK) return code;
-  *out = core_export_legacy(hold, &tensor->dl_tensor);
+  *out = dlbcore_export_legacy(hold, &tensor->dl_tensor);
   if (*out == NULL) {
-    capi_unhold(hold);
-    return capi_memory(__func__, error);
+    dlbcapi_unhold(hold);
+    return dlbcapi_memory(__func__, error);
   }
-  core_share_drop(hold);
-  return capi_ok(error);
+  dlbcore_share_drop(hold);
+  return dlbcapi_ok(error);
 }
 
 int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
                                uint64_t flags, dlb_error *error) {
-  core_share *hold;
+  dlbcore_share *hold;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check_address(__func__, "tensor", tensor, error);
+  if (code == DLB_OK) code = dlbcapi_check_address(__func__, "tensor", tensor, error);
   if (code == DLB_OK)
-    code = capi_check_live(__func__, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor), error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
-  if (code == DLB_OK) code = capi_check_description(__func__, "tensor", &tensor->dl_tensor, flags, NULL, error);
-  if (code == DLB_OK) code = capi_hold_legacy(&hold, __func__, "tensor", NO_INDEX, tensor, error);
+    code = dlbcapi_check_live(__func__, "tensor", NO_INDEX, tensor, dlbcore_block_of_legacy(tensor), error);
+  if (code == DLB_OK) code = dlbcapi_check_bits(__func__, "flags", flags, FLAGS, error);
+  if (code == DLB_OK) code = dlbcapi_check_description(__func__, "tensor", &tensor->dl_tensor, flags, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_hold_legacy(&hold, __func__, "tensor", NO_INDEX, tensor, error);
   if (code != DLB_OK) return code;
-  return capi_hand_over(out, __func__, hold, &tensor->dl_tensor, flags, capi_unhold, error);
+  return dlbcapi_hand_over(out, __func__, hold, &tensor->dl_tensor, flags, dlbcapi_unhold, error);
 }
 
 void dlb_tensor_release(DLManagedTensorVersioned *tensor) {
   if (tensor == NULL || tensor->deleter == NULL) return;
-  if (tensor->deleter == core_delete_versioned && tensor->manager_ctx != tensor) return; /* a copy of the struct */
+  if (tensor->deleter == dlbcore_delete_versioned && tensor->manager_ctx != tensor) return; /* a copy of the struct */
   tensor->deleter(tensor);
 }

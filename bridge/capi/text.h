@@ -5,27 +5,27 @@
 #include "capi.h"
 
 /* A text that is being written into the `room` bytes at `data`. `size` counts all its bytes, also those that do not fit. */
-typedef struct capi_text {
+typedef struct dlbcapi_text {
   char *data;
   size_t room, size;
-} capi_text;
+} dlbcapi_text;
 
-__attribute__((format(printf, 2, 3))) CAPI void capi_write(capi_text *t, const char *format, ...);
-CAPI void capi_write_dtype(capi_text *t, DLDataType dtype);
-CAPI void capi_write_device(capi_text *t, DLDevice device);
+__attribute__((format(printf, 2, 3))) CAPI void dlbcapi_write(dlbcapi_text *t, const char *format, ...);
+CAPI void dlbcapi_write_dtype(dlbcapi_text *t, DLDataType dtype);
+CAPI void dlbcapi_write_device(dlbcapi_text *t, DLDevice device);
 
 /* Writes the elements of a checked tensor, of which there are `count`, in one line as NumPy writes each:
  * "[[1., 2.5], [nan, 3.]]". If there are more than `whole`, it writes only the first and last three of each dimension. It
  * writes at most 1000 in all. Returns 0, and writes nothing, for memory that the host cannot read and for elements that are
  * not single numbers. */
-CAPI int capi_write_elements(capi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
+CAPI int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
 
 /* Checks the arguments of a function that writes a text. */
-CAPI int32_t capi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);
+CAPI int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);
 
 /* Calls write(t, thing) to write a text into the caller's buffer, or to count its bytes, by the rules of dlbridge.h for buffers.
  * `write` is called once to count and once to write, because a buffer that is too small stays unchanged. */
-CAPI int32_t capi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(capi_text *t, const void *thing),
+CAPI int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(dlbcapi_text *t, const void *thing),
                            const void *thing, dlb_error *error);
 
 #endif

@@ -3,130 +3,130 @@
 
 #include <inttypes.h>
 
-_Static_assert(sizeof(dlb_index) == sizeof(core_index) && offsetof(dlb_index, start) == offsetof(core_index, start) &&
-                   offsetof(dlb_index, stop) == offsetof(core_index, stop) &&
-                   offsetof(dlb_index, step) == offsetof(core_index, step) &&
-                   offsetof(dlb_index, kind) == offsetof(core_index, kind) && DLB_INDEX_START == CORE_INDEX_START &&
+_Static_assert(sizeof(dlb_index) == sizeof(dlbcore_index) && offsetof(dlb_index, start) == offsetof(dlbcore_index, start) &&
+                   offsetof(dlb_index, stop) == offsetof(dlbcore_index, stop) &&
+                   offsetof(dlb_index, step) == offsetof(dlbcore_index, step) &&
+                   offsetof(dlb_index, kind) == offsetof(dlbcore_index, kind) && DLB_INDEX_START == CORE_INDEX_START &&
                    DLB_INDEX_STOP == CORE_INDEX_STOP && DLB_INDEX_AT == CORE_INDEX_AT &&
                    DLB_INDEX_ELLIPSIS == CORE_INDEX_ELLIPSIS && DLB_INDEX_NEW_AXIS == CORE_INDEX_NEW_AXIS,
-               "dlb_index and core_index are the same");
+               "dlb_index and dlbcore_index are the same");
 
 /* Checks the argument `what`, a list of `count` numbers. */
 static int32_t check_list(const char *op, int32_t count, const char *what, const void *list, size_t alignment, dlb_error *error) {
-  if (count < 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %" PRId32 " numbers in %s", op, count, what);
-  if (count > 0 && list == NULL) return capi_null(op, what, error);
+  if (count < 0) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %" PRId32 " numbers in %s", op, count, what);
+  if (count > 0 && list == NULL) return dlbcapi_null(op, what, error);
   if (count > 0 && (uintptr_t)list % alignment != 0)
-    return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
+    return dlbcapi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
   return DLB_OK;
 }
 
 /* Begins the view `op` of a tensor: checks the tensor and the `count` numbers at `list`, which is the argument `what`, and
  * begins *v, which `end` ends. A tensor of another library has no share that could be counted. */
-static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_viewing *v,
+static int32_t begin(const char *op, DLManagedTensorVersioned **out, dlbcore_viewing *v,
                      const DLManagedTensorVersioned *tensor, int32_t count, const char *what, const void *list,
                      size_t alignment, dlb_error *error) {
   int32_t code = CAPI_CLEAR(op, out, error);
-  if (code == DLB_OK) code = capi_check(op, "tensor", tensor, NULL, error);
-  if (code == DLB_OK) code = capi_check_own(op, "tensor", tensor, error);
+  if (code == DLB_OK) code = dlbcapi_check(op, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_check_own(op, "tensor", tensor, error);
   if (code == DLB_OK) code = check_list(op, count, what, list, alignment, error);
   if (code != DLB_OK) return code;
-  return core_viewing_begin(v, &tensor->dl_tensor, count) == CORE_OK ? DLB_OK : capi_memory(op, error);
+  return dlbcore_viewing_begin(v, &tensor->dl_tensor, count) == CORE_OK ? DLB_OK : dlbcapi_memory(op, error);
 }
 
 /* Sets *out to a tensor with the layout, or returns the error if `status` is one, whose text is `where`. */
 static int32_t export(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
-                   core_layout *layout, uint64_t flags, core_status status, const char *where, dlb_error *error) {
+                   dlbcore_layout *layout, uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
   enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
   if (status == CORE_NEEDS_COPY)
-    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: %s: dlb_tensor_contiguous makes one", op, where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", op, where);
+    return dlbcapi_fail(error, DLB_ERROR_LAYOUT, "%s: %s: dlb_tensor_contiguous makes one", op, where);
+  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: %s", op, where);
   flags |= tensor->flags & KEPT;
   DLTensor view = tensor->dl_tensor;
   char text[256] = "";
-  status = core_view_describe(&view, layout, flags, text, sizeof text);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", op, text);
-  int32_t code = capi_check_description(op, "the view", &view, flags, NULL, error);
+  status = dlbcore_view_describe(&view, layout, flags, text, sizeof text);
+  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: %s", op, text);
+  int32_t code = dlbcapi_check_description(op, "the view", &view, flags, NULL, error);
   if (code != DLB_OK) return code;
-  *out = core_export_versioned(core_block_of_versioned(tensor)->share, &view, flags);
-  return *out == NULL ? capi_memory(op, error) : capi_ok(error);
+  *out = dlbcore_export_versioned(dlbcore_block_of_versioned(tensor)->share, &view, flags);
+  return *out == NULL ? dlbcapi_memory(op, error) : dlbcapi_ok(error);
 }
 
 /* Ends the view: does what `export` does for the layout v->view. */
-static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, core_viewing *v,
-                   uint64_t flags, core_status status, const char *where, dlb_error *error) {
+static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlbcore_viewing *v,
+                   uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
   int32_t code = export(op, out, tensor, &v->view, flags, status, where, error);
-  core_viewing_end(v);
+  dlbcore_viewing_end(v);
   return code;
 }
 
 /* The body of a function that makes a view. `rule` is a function that computes the layout of the view from the layout of
  * `tensor` and the numbers in `list`. The view gets the flags `more`, besides those that follow from `tensor`. */
 #define VIEW(rule, count, list, cast, more)                                                                         \
-  core_viewing v;                                                                                                   \
+  dlbcore_viewing v;                                                                                                   \
   char where[256] = "";                                                                                             \
   int32_t code = begin(__func__, out, &v, tensor, count, #list, list, _Alignof(cast), error);                       \
   if (code != DLB_OK) return code;                                                                                  \
-  core_status status = rule(&v.view, &v.base, count, (const cast *)list, where, sizeof where);                      \
+  dlbcore_status status = rule(&v.view, &v.base, count, (const cast *)list, where, sizeof where);                      \
   return end(__func__, out, tensor, &v, more, status, where, error)
 
 int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                          const dlb_index *index, dlb_error *error) {
-  VIEW(core_view_slice, count, index, core_index, 0);
+  VIEW(dlbcore_view_slice, count, index, dlbcore_index, 0);
 }
 
 int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                          const int64_t *index, dlb_error *error) {
-  VIEW(core_view_index, count, index, int64_t, 0);
+  VIEW(dlbcore_view_index, count, index, int64_t, 0);
 }
 
 int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor, int32_t count, const int64_t *index,
                            dlb_error *error) {
-  core_viewing v;
-  core_extent extent;
+  dlbcore_viewing v;
+  dlbcore_extent extent;
   char where[256] = "";
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
-  if (code == DLB_OK) code = capi_check_readable(__func__, &tensor->dl_tensor, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = dlbcapi_check_readable(__func__, &tensor->dl_tensor, error);
   if (code == DLB_OK) code = check_list(__func__, count, "index", index, _Alignof(int64_t), error);
   if (code != DLB_OK) return code;
-  if (core_viewing_begin(&v, &tensor->dl_tensor, count) != CORE_OK) return capi_memory(__func__, error);
+  if (dlbcore_viewing_begin(&v, &tensor->dl_tensor, count) != CORE_OK) return dlbcapi_memory(__func__, error);
   DLTensor part = tensor->dl_tensor;
-  core_status status = core_view_index(&v.view, &v.base, count, index, where, sizeof where);
-  if (status == CORE_OK) status = core_view_describe(&part, &v.view, tensor->flags, where, sizeof where);
-  core_viewing_end(&v);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", __func__, where);
-  if (extent.count == 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: a tensor without elements has no addresses", __func__);
+  dlbcore_status status = dlbcore_view_index(&v.view, &v.base, count, index, where, sizeof where);
+  if (status == CORE_OK) status = dlbcore_view_describe(&part, &v.view, tensor->flags, where, sizeof where);
+  dlbcore_viewing_end(&v);
+  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: %s", __func__, where);
+  if (extent.count == 0) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: a tensor without elements has no addresses", __func__);
   *out = (char *)part.data + part.byte_offset;
-  return capi_ok(error);
+  return dlbcapi_ok(error);
 }
 
 int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                              const int32_t *order, dlb_error *error) {
-  VIEW(core_view_transpose, count, order, int32_t, 0);
+  VIEW(dlbcore_view_transpose, count, order, int32_t, 0);
 }
 
 int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                            const int64_t *shape, dlb_error *error) {
-  VIEW(core_view_reshape, ndim, shape, int64_t, 0);
+  VIEW(dlbcore_view_reshape, ndim, shape, int64_t, 0);
 }
 
 int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                              const int64_t *shape, dlb_error *error) {
-  VIEW(core_view_broadcast_to, ndim, shape, int64_t,
-       status == CORE_OK && core_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  VIEW(dlbcore_view_broadcast_to, ndim, shape, int64_t,
+       status == CORE_OK && dlbcore_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 
 int32_t dlb_tensor_flip(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                         const int32_t *axes, dlb_error *error) {
-  VIEW(core_view_flip, count, axes, int32_t, 0);
+  VIEW(dlbcore_view_flip, count, axes, int32_t, 0);
 }
 
 int32_t dlb_tensor_expand(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                           const int32_t *axes, dlb_error *error) {
-  VIEW(core_view_expand, count, axes, int32_t, 0);
+  VIEW(dlbcore_view_expand, count, axes, int32_t, 0);
 }
 
 int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                            const int32_t *axes, dlb_error *error) {
-  VIEW(core_view_squeeze, count, axes, int32_t, 0);
+  VIEW(dlbcore_view_squeeze, count, axes, int32_t, 0);
 }

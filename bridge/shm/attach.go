@@ -7,16 +7,16 @@ package shm
 
 #include <stdlib.h>
 
-static inline core_status fits_one(DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset, uint64_t flags,
+static inline dlbcore_status fits_one(DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset, uint64_t flags,
                                    uint64_t size, char *text, size_t text_size) {
   const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
-  return segment_fits(&view, flags, size, text, text_size);
+  return dlbsegment_fits(&view, flags, size, text, text_size);
 }
 
-static inline core_status open_one(segment_inbox *out, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset,
+static inline dlbcore_status open_one(dlbsegment_inbox *out, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset,
                                    uint64_t flags, int file, uint64_t copied, int trusted, char *text, size_t text_size) {
   const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
-  return segment_open(out, &view, flags, file, copied, trusted, text, text_size);
+  return dlbsegment_open(out, &view, flags, file, copied, trusted, text, text_size);
 }
 */
 import "C"
@@ -86,7 +86,7 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 	var fd C.int
 	code := syscall.EINVAL
 	if !strings.Contains(dir+name, "\x00") { // with which a string of C ends
-		code = syscall.Errno(C.segment_open_named(&fd, dirInC, nameInC, flag(writable)))
+		code = syscall.Errno(C.dlbsegment_open_named(&fd, dirInC, nameInC, flag(writable)))
 	}
 	switch code {
 	case 0:
@@ -147,7 +147,7 @@ func checkFit(spec *dlpack.Spec, offset, size uint64) error {
 // bytes.
 func openFile(file int, offset uint64, spec *dlpack.Spec, copied uint64, trusted bool) (*dlpack.Tensor, error) {
 	d := describe(spec)
-	var in C.segment_inbox
+	var in C.dlbsegment_inbox
 	text := make(textOfC, 256)
 	status, errno := C.open_one(&in, d.dtype, d.rank, d.shape, d.strides, C.uint64_t(offset), d.flags, C.int(file), C.uint64_t(copied),
 		flag(trusted), text.c(), C.size_t(len(text)))

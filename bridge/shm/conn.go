@@ -89,15 +89,15 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 		}
 		managed = append(managed, m)
 	}
-	var out C.segment_outbox
+	var out C.dlbsegment_outbox
 	var failed C.int64_t
 	text := make(textOfC, 256)
-	status, errno := C.segment_pack(&out, (**C.DLManagedTensorVersioned)(unsafe.Pointer(unsafe.SliceData(managed))), C.size_t(len(ts)),
+	status, errno := C.dlbsegment_pack(&out, (**C.DLManagedTensorVersioned)(unsafe.Pointer(unsafe.SliceData(managed))), C.size_t(len(ts)),
 		flag(s.writable), &failed, text.c(), C.size_t(len(text)))
 	if status != C.CORE_OK {
 		return text.failure(status, failed, errno)
 	}
-	defer C.segment_outbox_end(&out)
+	defer C.dlbsegment_outbox_end(&out)
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 	var sent C.size_t
 	var code syscall.Errno
 	err = raw.Write(func(fd uintptr) bool {
-		code = syscall.Errno(C.segment_send_step(C.int(fd), &out, &sent, text.c(), C.size_t(len(text))))
+		code = syscall.Errno(C.dlbsegment_send_step(C.int(fd), &out, &sent, text.c(), C.size_t(len(text))))
 		return code != syscall.EAGAIN
 	})
 	if err == nil && code != 0 {
@@ -156,13 +156,13 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tens
 	if err != nil {
 		return nil, err
 	}
-	var arrival C.segment_arrival
-	defer C.segment_arrival_end(&arrival)
+	var arrival C.dlbsegment_arrival
+	defer C.dlbsegment_arrival_end(&arrival)
 	text := make(textOfC, 256)
 	var code syscall.Errno
 	stop := watch(ctx, conn.SetReadDeadline)
 	err = raw.Read(func(fd uintptr) bool {
-		code = syscall.Errno(C.segment_receive_step(C.int(fd), &arrival, text.c(), C.size_t(len(text))))
+		code = syscall.Errno(C.dlbsegment_receive_step(C.int(fd), &arrival, text.c(), C.size_t(len(text))))
 		return code != syscall.EAGAIN
 	})
 	stop()
@@ -174,9 +174,9 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tens
 	case code != 0:
 		return nil, text.newError(code)
 	}
-	var in C.segment_inbox
+	var in C.dlbsegment_inbox
 	var failed C.int64_t
-	status, errno := C.segment_arrival_unpack(&in, &arrival, C.uint64_t(r.copied), &failed, text.c(), C.size_t(len(text)))
+	status, errno := C.dlbsegment_arrival_unpack(&in, &arrival, C.uint64_t(r.copied), &failed, text.c(), C.size_t(len(text)))
 	if status != C.CORE_OK {
 		return nil, text.failure(status, failed, errno)
 	}

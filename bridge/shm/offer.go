@@ -7,8 +7,8 @@ package shm
 #include "handover.h"
 #include "offer.h"
 
-static inline const char *handle_set(segment_handle *out, _GoString_ socket, _GoString_ token) {
-  return segment_handle_set(out, _GoStringPtr(socket), _GoStringLen(socket), _GoStringPtr(token), _GoStringLen(token));
+static inline const char *handle_set(dlbsegment_handle *out, _GoString_ socket, _GoString_ token) {
+  return dlbsegment_handle_set(out, _GoStringPtr(socket), _GoStringLen(socket), _GoStringPtr(token), _GoStringLen(token));
 }
 */
 import "C"
@@ -40,9 +40,9 @@ type Handle struct {
 // is in another network namespace.
 var ErrNotOffered = errors.New("not offered")
 
-// notFetched returns the error for an errno of segment_fetch_begin or segment_fetch_step.
+// notFetched returns the error for an errno of dlbsegment_fetch_begin or dlbsegment_fetch_step.
 func notFetched(call string, code syscall.Errno) error {
-	text := C.segment_fetch_text(C.int(code))
+	text := C.dlbsegment_fetch_text(C.int(code))
 	switch {
 	case text == nil:
 		return os.NewSyscallError(call, code)
@@ -70,7 +70,7 @@ func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Hand
 }
 
 // place finds the segment of a tensor that is to be offered. The caller closes its descriptor.
-func (s sending) place(t *dlpack.Tensor, timeout time.Duration) (p C.segment_place, err error) {
+func (s sending) place(t *dlpack.Tensor, timeout time.Duration) (p C.dlbsegment_place, err error) {
 	if timeout <= 0 {
 		return p, fmt.Errorf("timeout is %v; it must be more than 0: %w", timeout, dlpack.ErrValue)
 	}
@@ -91,10 +91,10 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 	if err != nil {
 		return Handle{}, err
 	}
-	var h C.segment_handle
+	var h C.dlbsegment_handle
 	milliseconds := timeout.Milliseconds() + 1
 	text := make(textOfC, 256)
-	status, errno := C.segment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds), text.c(), C.size_t(len(text)))
+	status, errno := C.dlbsegment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds), text.c(), C.size_t(len(text)))
 	if status != C.CORE_OK {
 		return Handle{}, text.failure(status, -1, errno)
 	}
@@ -102,7 +102,7 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 }
 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
-func Offered() int { return int(C.segment_offer_count(C.UINT64_MAX)) }
+func Offered() int { return int(C.dlbsegment_offer_count(C.UINT64_MAX)) }
 
 // Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer], with the
 // function offer of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is
@@ -135,7 +135,7 @@ func checkHandle(h Handle, spec *dlpack.Spec) error {
 	return err
 }
 
-func (h Handle) forC() (c C.segment_handle, err error) {
+func (h Handle) forC() (c C.dlbsegment_handle, err error) {
 	if wrong := C.handle_set(&c, h.Socket, h.Token); wrong != nil {
 		err = fmt.Errorf("handle: %s: %w", C.GoString(wrong), dlpack.ErrValue)
 	}
@@ -161,8 +161,8 @@ func fetchFile(ctx context.Context, h Handle) (file int, err error) {
 		return 0, err
 	}
 	var conn, descriptor C.int
-	code := syscall.Errno(C.segment_fetch_begin(&conn, &handle))
-	for ; code == syscall.EAGAIN; code = syscall.Errno(C.segment_fetch_begin(&conn, &handle)) {
+	code := syscall.Errno(C.dlbsegment_fetch_begin(&conn, &handle))
+	for ; code == syscall.EAGAIN; code = syscall.Errno(C.dlbsegment_fetch_begin(&conn, &handle)) {
 		select { // too many processes wait there
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -180,7 +180,7 @@ func fetchFile(ctx context.Context, h Handle) (file int, err error) {
 	}
 	defer func() {
 		unread := C.int(0)
-		raw.Control(func(fd uintptr) { unread = C.segment_hang_up(C.int(fd)) })
+		raw.Control(func(fd uintptr) { unread = C.dlbsegment_hang_up(C.int(fd)) })
 		if unread == 0 {
 			socket.Close()
 			return
@@ -189,7 +189,7 @@ func fetchFile(ctx context.Context, h Handle) (file int, err error) {
 	}()
 	defer watch(ctx, socket.SetReadDeadline)()
 	err = raw.Read(func(fd uintptr) bool {
-		code = syscall.Errno(C.segment_fetch_step(C.int(fd), &descriptor))
+		code = syscall.Errno(C.dlbsegment_fetch_step(C.int(fd), &descriptor))
 		return code != syscall.EAGAIN
 	})
 	if err != nil {

@@ -11,22 +11,22 @@ static inline void end_export(void *managed) {
   m->deleter(m);
 }
 
-static inline core_status read_only(segment_inbox *out, DLManagedTensorVersioned *m, char *text, size_t text_size) {
-  return segment_read_only(out, &m->dl_tensor, m->flags, end_export, m, text, text_size);
+static inline dlbcore_status read_only(dlbsegment_inbox *out, DLManagedTensorVersioned *m, char *text, size_t text_size) {
+  return dlbsegment_read_only(out, &m->dl_tensor, m->flags, end_export, m, text, text_size);
 }
 
-static inline core_status segment_find_tensor(segment_place *place, void *managed, int writable, char *text, size_t text_size) {
-  core_extent extent;
+static inline dlbcore_status find_tensor(dlbsegment_place *place, void *managed, int writable, char *text, size_t text_size) {
+  dlbcore_extent extent;
   DLManagedTensorVersioned *m = managed;
-  core_status status = core_check_tensor(&m->dl_tensor, m->flags, &extent, text, text_size);
+  dlbcore_status status = dlbcore_check_tensor(&m->dl_tensor, m->flags, &extent, text, text_size);
   if (status != CORE_OK) return status;
-  return segment_place_of(place, &m->dl_tensor, &extent, m->flags, writable, text, text_size);
+  return dlbsegment_place_of(place, &m->dl_tensor, &extent, m->flags, writable, text, text_size);
 }
 
 static inline int is_shared(void *managed) {
-  core_extent extent;
+  dlbcore_extent extent;
   DLManagedTensorVersioned *m = managed;
-  return core_check_tensor(&m->dl_tensor, m->flags, &extent, NULL, 0) == CORE_OK && segment_is_shared(&m->dl_tensor, &extent);
+  return dlbcore_check_tensor(&m->dl_tensor, m->flags, &extent, NULL, 0) == CORE_OK && dlbsegment_is_shared(&m->dl_tensor, &extent);
 }
 */
 import "C"
@@ -94,9 +94,9 @@ func create(spec dlpack.Spec) (*dlpack.Tensor, error) {
 		return nil, err
 	}
 	var s *C.segment
-	if code := C.segment_create(&s, C.size_t(max(size, 1))); code != 0 {
+	if code := C.dlbsegment_create(&s, C.size_t(max(size, 1))); code != 0 {
 		errno := syscall.Errno(code)
-		return nil, &causedError{fmt.Sprintf("a segment of %d bytes: %v", size, errno), reason(C.segment_status(code), errno)}
+		return nil, &causedError{fmt.Sprintf("a segment of %d bytes: %v", size, errno), reason(C.dlbsegment_status(code), errno)}
 	}
 	bytes, err := lend(s)
 	if err != nil {
@@ -108,9 +108,9 @@ func create(spec dlpack.Spec) (*dlpack.Tensor, error) {
 
 // lend returns the bytes of a mapping as a tensor. It takes over the mapping, also on an error.
 func lend(s *C.segment) (*dlpack.Tensor, error) {
-	bytes, err := dlpack.Lend(unsafe.Pointer(s.base), int64(s.size), s.read_only != 0, C.segment_release, unsafe.Pointer(s))
+	bytes, err := dlpack.Lend(unsafe.Pointer(s.base), int64(s.size), s.read_only != 0, C.dlbsegment_release, unsafe.Pointer(s))
 	if err != nil {
-		C.segment_release(unsafe.Pointer(s))
+		C.dlbsegment_release(unsafe.Pointer(s))
 	}
 	return bytes, err
 }
@@ -129,7 +129,7 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 		return nil, fmt.Errorf("shm: read-only: %w", err)
 	}
 	m := (*C.DLManagedTensorVersioned)(managed)
-	var in C.segment_inbox
+	var in C.dlbsegment_inbox
 	text := make(textOfC, 256)
 	if status, errno := C.read_only(&in, m, text.c(), C.size_t(len(text))); status != C.CORE_OK {
 		return nil, fmt.Errorf("shm: read-only: %w", text.failure(status, -1, errno))
@@ -163,14 +163,14 @@ func IsShared(t *dlpack.Tensor) bool {
 
 // find returns the place of a tensor, whose descriptor the caller closes. The error for a tensor that is in no segment
 // wraps ErrNotShared.
-func find(t *dlpack.Tensor, writable bool) (p C.segment_place, err error) {
+func find(t *dlpack.Tensor, writable bool) (p C.dlbsegment_place, err error) {
 	managed, err := t.Export()
 	if err != nil {
 		return p, err
 	}
 	defer C.end_export(managed)
 	text := make(textOfC, 256)
-	if status, errno := C.segment_find_tensor(&p, managed, flag(writable), text.c(), C.size_t(len(text))); status != C.CORE_OK {
+	if status, errno := C.find_tensor(&p, managed, flag(writable), text.c(), C.size_t(len(text))); status != C.CORE_OK {
 		return p, text.failure(status, -1, errno)
 	}
 	return p, nil
@@ -178,11 +178,11 @@ func find(t *dlpack.Tensor, writable bool) (p C.segment_place, err error) {
 
 // Mappings returns the number of segments, and parts of segments, that are mapped in this process, and of copies that
 // [CopyUnsealed] and [Attach] have made.
-func Mappings() int64 { return int64(C.segment_count()) }
+func Mappings() int64 { return int64(C.dlbsegment_count()) }
 
 // tensors returns the tensors of an inbox. It takes over the inbox, also on an error.
-func tensors(in *C.segment_inbox) (ts []*dlpack.Tensor, err error) {
-	defer C.segment_inbox_free(in)
+func tensors(in *C.dlbsegment_inbox) (ts []*dlpack.Tensor, err error) {
+	defer C.dlbsegment_inbox_free(in)
 	mappings := unsafe.Slice(in.mappings, in.mapping_count)
 	memory := make([]*dlpack.Tensor, len(mappings))
 	for i := range memory {
@@ -252,14 +252,14 @@ type causedError struct {
 func (f *causedError) Error() string { return f.text }
 func (f *causedError) Unwrap() error { return f.cause }
 
-var causes = map[C.core_status]error{
+var causes = map[C.dlbcore_status]error{
 	C.CORE_ERR_NULL: dlpack.ErrNull, C.CORE_ERR_DTYPE: dlpack.ErrDType, C.CORE_ERR_DEVICE: dlpack.ErrDevice, C.CORE_ERR_LAYOUT: dlpack.ErrLayout,
 	C.CORE_ERR_OVERFLOW: dlpack.ErrOverflow, C.CORE_ERR_READONLY: dlpack.ErrReadOnly, C.CORE_ERR_MEMORY: dlpack.ErrMemory,
 	C.CORE_NEEDS_COPY: ErrNotShared, C.CORE_ERR_CLOSED: io.ErrUnexpectedEOF,
 }
 
 // reason returns the error that errors.Is finds for a status of C. errno is the cause of CORE_ERR_SYSTEM, and unused otherwise.
-func reason(status C.core_status, errno error) error {
+func reason(status C.dlbcore_status, errno error) error {
 	if status == C.CORE_ERR_SYSTEM {
 		return errno
 	}
@@ -270,7 +270,7 @@ func reason(status C.core_status, errno error) error {
 }
 
 // failure returns the error with this text, about one of several tensors or, with -1, about all.
-func (t textOfC) failure(status C.core_status, tensor C.int64_t, errno error) error {
+func (t textOfC) failure(status C.dlbcore_status, tensor C.int64_t, errno error) error {
 	text := C.GoString(t.c())
 	if tensor >= 0 {
 		text = fmt.Sprintf("tensor %d: %s", tensor, text)
@@ -283,5 +283,5 @@ func (t textOfC) newError(code syscall.Errno) error {
 	if code == syscall.EPIPE {
 		return &causedError{C.GoString(t.c()), code}
 	}
-	return t.failure(C.segment_status(C.int(code)), -1, code)
+	return t.failure(C.dlbsegment_status(C.int(code)), -1, code)
 }

@@ -249,13 +249,13 @@ func deleteOnThreads(managed []unsafe.Pointer, threads int, legacy C.int) {
 // ExportInC makes a managed tensor of one float32 element by the C library's own functions: a `DLManagedTensorVersioned *`, or
 // a `DLManagedTensor *` if legacy is true. Its deleter frees the element.
 func ExportInC(legacy bool) (managed unsafe.Pointer) {
-	share := C.core_share_alloc(4, 1)
-	defer C.core_share_drop(share)
+	share := C.dlbcore_share_alloc(4, 1)
+	defer C.dlbcore_share_drop(share)
 	view := C.DLTensor{data: share.data, device: C.DLDevice{device_type: C.kDLCPU}, dtype: C.DLDataType{code: C.kDLFloat, bits: 32, lanes: 1}}
 	if legacy {
-		return unsafe.Pointer(C.core_export_legacy(share, &view))
+		return unsafe.Pointer(C.dlbcore_export_legacy(share, &view))
 	}
-	return unsafe.Pointer(C.core_export_versioned(share, &view, 0))
+	return unsafe.Pointer(C.dlbcore_export_versioned(share, &view, 0))
 }
 
 // A Loan is C memory for [dlpack.Lend]. It counts how often the memory was given back.

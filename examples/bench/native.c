@@ -201,7 +201,7 @@ static void *watch_unpinning(void *arg) {
   const struct timespec soon = {0, 1000000}, glance = {0, 5000};
   unpinning *l = arg;
   DLManagedTensorVersioned *m = l->managed;
-  const core_slot *slot = (const core_slot *)((core_block *)l->managed)->share;
+  const dlbcore_slot *slot = (const dlbcore_slot *)((dlbcore_block *)l->managed)->share;
   nanosleep(&soon, NULL);
   int64_t start = now(), took = 0;
   m->deleter(m);

@@ -20,7 +20,7 @@ static int fails(void) { return __atomic_add_fetch(&allocations, 1, __ATOMIC_REL
 void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
 
 void *__wrap_calloc(size_t count, size_t size) {
-  if (size > sizeof(core_block)) __atomic_fetch_add(&blocks, 1, __ATOMIC_RELAXED);
+  if (size > sizeof(dlbcore_block)) __atomic_fetch_add(&blocks, 1, __ATOMIC_RELAXED);
   return fails() ? NULL : __real_calloc(count, size);
 }
 
@@ -121,8 +121,8 @@ static void every_allocation_fails_once(int32_t (*make)(DLManagedTensorVersioned
     CHECK_INT(DLB_ERROR_MEMORY, code);
     CHECK(out == NULL);
     CHECK_INT(0, deletes);
-    CHECK_INT(0, core_live_exports());
-    CHECK_INT(0, capi_held());
+    CHECK_INT(0, dlbcore_live_exports());
+    CHECK_INT(0, dlbcapi_held());
   }
 }
 
@@ -137,7 +137,7 @@ static void a_view_needs_a_block(void) {
   CHECK(view == NULL && allocations == failing);
   failing = 0;
   while (spare_count > 0) dlb_tensor_release(spares[--spare_count]);
-  CHECK_INT(1, core_live_exports());
+  CHECK_INT(1, dlbcore_live_exports());
   CHECK_INT(0, deletes);
   dlb_tensor_release(base);
   CHECK_INT(1, deletes);
@@ -182,12 +182,12 @@ int main(void) {
   DLManagedTensorVersioned *lent;
   CHECK_INT(DLB_OK, lend(&lent, &deletes));
   lent->deleter(lent);
-  uint64_t before = core_double_deletes();
+  uint64_t before = dlbcore_double_deletes();
   lent->deleter(lent);
-  CHECK_INT(before + 1, core_double_deletes());
+  CHECK_INT(before + 1, dlbcore_double_deletes());
   CHECK_INT(1, deletes);
   threads_share_the_blocks();
-  CHECK_INT(0, core_live_exports());
-  CHECK_INT(0, capi_held());
+  CHECK_INT(0, dlbcore_live_exports());
+  CHECK_INT(0, dlbcapi_held());
   return 0;
 }

@@ -47,7 +47,7 @@ static void *close_all(void *unused) {
   return unused;
 }
 
-void segment_stay_loaded(void) {
+void dlbsegment_stay_loaded(void) {
   static int done;
   Dl_info info;
   if (__atomic_load_n(&done, __ATOMIC_RELAXED)) return;
@@ -75,7 +75,7 @@ static void close_later(int fd) {
     close(fd);
     return;
   }
-  segment_stay_loaded(); /* nobody waits for the threads */
+  dlbsegment_stay_loaded(); /* nobody waits for the threads */
   pthread_mutex_lock(&here.mutex);
   *u = (unwanted){fd, here.first};
   here.first = u;
@@ -83,19 +83,19 @@ static void close_later(int fd) {
   pthread_mutex_unlock(&here.mutex);
 }
 
-void segment_discard(int fd) {
+void dlbsegment_discard(int fd) {
   if (fcntl(fd, F_GET_SEALS) >= 0) close(fd);
   else close_later(fd);
 }
 
-int segment_hang_up(int socket) {
+int dlbsegment_hang_up(int socket) {
   int unread = 0;
   shutdown(socket, SHUT_RDWR); /* nothing more comes */
   return ioctl(socket, FIONREAD, &unread) != 0 || unread > 0;
 }
 
-void segment_discard_socket(int socket) {
-  if (segment_hang_up(socket)) close_later(socket);
+void dlbsegment_discard_socket(int socket) {
+  if (dlbsegment_hang_up(socket)) close_later(socket);
   else close(socket);
 }
 

@@ -7,16 +7,16 @@
 
 /* Makes the library that has this code stay loaded until the process ends, because a thread runs it that dlclose cannot wait for: dlclose holds
  * a lock that the thread may need to close a descriptor. Called without a mutex of this library, which dlclose may wait for. */
-CORE_API void segment_stay_loaded(void);
+CORE_API void dlbsegment_stay_loaded(void);
 
 /* Closes a descriptor: at once if it is that of a file in memory, and by a thread otherwise. */
-CORE_API void segment_discard(int fd);
+CORE_API void dlbsegment_discard(int fd);
 
 /* Ends a Unix socket in both directions. Reports whether something unread is left in it: it may carry descriptors, which the kernel
  * closes with the socket. */
-CORE_API int segment_hang_up(int socket);
+CORE_API int dlbsegment_hang_up(int socket);
 
 /* Ends a Unix socket, and closes it: at once if all was read, and by a thread otherwise. */
-CORE_API void segment_discard_socket(int socket);
+CORE_API void dlbsegment_discard_socket(int socket);
 
 #endif

@@ -36,9 +36,9 @@ enum { HEADER = 20, RECORD = 24, READ_ONLY = 1, PADDED = 2, VERSION = 1 };
 static const char magic[7] = {'d', 'l', 'b', '-', 's', 'h', 'm'};
 static const uint32_t no_segment = UINT32_MAX;
 
-#define FAIL(status, ...) core_fail(status, text, text_size, __VA_ARGS__)
+#define FAIL(status, ...) dlbcore_fail(status, text, text_size, __VA_ARGS__)
 
-core_status segment_status(int code) {
+dlbcore_status dlbsegment_status(int code) {
   switch (code) {
   case 0: return CORE_OK;
   case ENOMEM:
@@ -54,8 +54,8 @@ core_status segment_status(int code) {
   }
 }
 
-core_status segment_fail(int code, const char *what, char *text, size_t text_size) {
-  core_status status = FAIL(segment_status(code), "%s: %s", what,
+dlbcore_status dlbsegment_fail(int code, const char *what, char *text, size_t text_size) {
+  dlbcore_status status = FAIL(dlbsegment_status(code), "%s: %s", what,
                             code == EOVERFLOW ? "the segments of other processes would take more than a quarter of the address space of this "
                                                 "process (RLIMIT_AS, or 47 bits); release some, or receive less at once"
                                               : strerror(code));
@@ -63,26 +63,26 @@ core_status segment_fail(int code, const char *what, char *text, size_t text_siz
   return status;
 }
 
-/* Returns the status for an errno of segment_hand_over or segment_may_hand_over. */
-static core_status decided(int code, int writable, char *text, size_t text_size) {
+/* Returns the status for an errno of dlbsegment_hand_over or dlbsegment_may_hand_over. */
+static dlbcore_status decided(int code, int writable, char *text, size_t text_size) {
   if (code == 0) return CORE_OK;
   if (code == EACCES)
     return FAIL(CORE_ERR_READONLY, "its memory is that of a file that others can write to, and cannot be made read-only; send it "
                                    "writable, or send a copy");
-  if (code != EPERM) return segment_fail(code, "a segment cannot be made read-only", text, text_size);
+  if (code != EPERM) return dlbsegment_fail(code, "a segment cannot be made read-only", text, text_size);
   if (writable)
     return FAIL(CORE_ERR_READONLY, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it "
                                    "read-only, or send a copy");
   return FAIL(CORE_ERR_READONLY, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy");
 }
 
-core_status segment_decide(int fd, int writable, char *text, size_t text_size) {
-  return decided(segment_hand_over(fd, writable), writable, text, text_size);
+dlbcore_status dlbsegment_decide(int fd, int writable, char *text, size_t text_size) {
+  return decided(dlbsegment_hand_over(fd, writable), writable, text, text_size);
 }
 
-int segment_outbox_decide(const segment_outbox *box, char *text, size_t text_size) {
+int dlbsegment_outbox_decide(const dlbsegment_outbox *box, char *text, size_t text_size) {
   int code = 0;
-  for (int i = 0; i < box->file_count && code == 0; i++) code = segment_hand_over(box->files[i], box->writable);
+  for (int i = 0; i < box->file_count && code == 0; i++) code = dlbsegment_hand_over(box->files[i], box->writable);
   return decided(code, box->writable, text, text_size) == CORE_ERR_READONLY ? EROFS : code;
 }
 
@@ -103,7 +103,7 @@ typedef struct {
 
 /* Returns the index in the message of the segment with the descriptor `file`, and adds the segment if it is new. Returns -1 if
  * the message has no room for it. known[i] is the identity of segment i. Takes over `file`, also if it returns -1. */
-static int number_of(segment_outbox *out, identity *known, int file) {
+static int number_of(dlbsegment_outbox *out, identity *known, int file) {
   struct stat status;
   if (fstat(file, &status) != 0) status = (struct stat){0}; /* which is equal to no file */
   for (int i = 0; i < out->file_count; i++) {
@@ -121,46 +121,46 @@ static int number_of(segment_outbox *out, identity *known, int file) {
   return out->file_count++;
 }
 
-static uintptr_t first_of(const DLTensor *t, const core_extent *extent) {
+static uintptr_t first_of(const DLTensor *t, const dlbcore_extent *extent) {
   return (uintptr_t)t->data + t->byte_offset + (uintptr_t)extent->low;
 }
 
-int segment_is_shared(const DLTensor *t, const core_extent *extent) {
+int dlbsegment_is_shared(const DLTensor *t, const dlbcore_extent *extent) {
   size_t whole;
   return t->device.device_type == kDLCPU && extent->nbytes > 0 &&
-         segment_is_fixed(first_of(t, extent), (size_t)(extent->high - extent->low), &whole) && (uint64_t)extent->nbytes <= whole;
+         dlbsegment_is_fixed(first_of(t, extent), (size_t)(extent->high - extent->low), &whole) && (uint64_t)extent->nbytes <= whole;
 }
 
-core_status segment_place_of(segment_place *place, const DLTensor *t, const core_extent *extent, uint64_t flags, int writable, char *text,
+dlbcore_status dlbsegment_place_of(dlbsegment_place *place, const DLTensor *t, const dlbcore_extent *extent, uint64_t flags, int writable, char *text,
                              size_t text_size) {
   if (t->device.device_type != kDLCPU)
     return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
   if (extent->count == 0) return FAIL(CORE_ERR_LAYOUT, "it has no elements, so that there is nothing to fetch; its shape says all");
-  int code = segment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
+  int code = dlbsegment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
   if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
-  if (code != 0) return segment_fail(code, "dup", text, text_size);
+  if (code != 0) return dlbsegment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
-  core_status status;
+  dlbcore_status status;
   if (writable && (place->read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY)))
     status = FAIL(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
   else
-    status = decided(segment_may_hand_over(place->file, writable), writable, text, text_size);
+    status = decided(dlbsegment_may_hand_over(place->file, writable), writable, text, text_size);
   if (status == CORE_OK && extent->nbytes > (int64_t)place->size)
     status = FAIL(CORE_ERR_LAYOUT, "it is a broadcast of %" PRId64 " bytes; send the tensor that it was made of", extent->nbytes);
   if (status != CORE_OK) close(place->file);
   return status;
 }
 
-core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *const *tensors, size_t count, int writable, int64_t *failed,
+dlbcore_status dlbsegment_pack(dlbsegment_outbox *out, const DLManagedTensorVersioned *const *tensors, size_t count, int writable, int64_t *failed,
                          char *text, size_t text_size) {
   size_t size = HEADER;
   out->data = NULL;
   out->file_count = 0;
   out->writable = writable;
   for (size_t i = 0; i < count && size <= SEGMENT_LARGEST; i++) {
-    core_extent extent;
+    dlbcore_extent extent;
     *failed = (int64_t)i;
-    core_status status = core_check_tensor(&tensors[i]->dl_tensor, tensors[i]->flags, &extent, text, text_size);
+    dlbcore_status status = dlbcore_check_tensor(&tensors[i]->dl_tensor, tensors[i]->flags, &extent, text, text_size);
     if (status != CORE_OK) return status;
     size += RECORD + 16 * (size_t)tensors[i]->dl_tensor.ndim;
   }
@@ -172,21 +172,21 @@ core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *co
   identity *known = malloc((count < SEGMENT_FILES ? count + 1 : SEGMENT_FILES) * sizeof *known);
   if (out->data == NULL || known == NULL) {
     free(known);
-    segment_outbox_end(out);
+    dlbsegment_outbox_end(out);
     return FAIL(CORE_ERR_MEMORY, "no memory for %zu bytes", out->size);
   }
   char *at = out->data + HEADER;
-  core_status status = CORE_OK;
+  dlbcore_status status = CORE_OK;
   for (size_t i = 0; i < count && status == CORE_OK; i++) {
     const DLTensor *t = &tensors[i]->dl_tensor;
     const uint64_t flags = tensors[i]->flags;
-    core_extent extent;
-    segment_place place = {.file = -1};
+    dlbcore_extent extent;
+    dlbsegment_place place = {.file = -1};
     uint32_t number = no_segment;
     *failed = (int64_t)i;
-    status = core_check_tensor(t, flags, &extent, text, text_size);
+    status = dlbcore_check_tensor(t, flags, &extent, text, text_size);
     if (status == CORE_OK && extent.count > 0) {
-      status = segment_place_of(&place, t, &extent, flags, writable, text, text_size);
+      status = dlbsegment_place_of(&place, t, &extent, flags, writable, text, text_size);
       if (status != CORE_OK) break;
       int found = number_of(out, known, place.file);
       if (found < 0) {
@@ -199,7 +199,7 @@ core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *co
     int64_t row_major[CORE_RANK_MAX];
     const int64_t *strides = t->strides;
     if (strides == NULL && status == CORE_OK) {
-      core_set_row_major(row_major, t->shape, t->ndim);
+      dlbcore_set_row_major(row_major, t->shape, t->ndim);
       strides = row_major;
     }
     if (status != CORE_OK) break;
@@ -213,7 +213,7 @@ core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *co
   }
   free(known);
   if (status != CORE_OK) {
-    segment_outbox_end(out);
+    dlbsegment_outbox_end(out);
     return status;
   }
   *failed = -1;
@@ -225,8 +225,8 @@ core_status segment_pack(segment_outbox *out, const DLManagedTensorVersioned *co
   return CORE_OK;
 }
 
-void segment_outbox_end(segment_outbox *out) {
-  const int before = errno; /* of segment_fail */
+void dlbsegment_outbox_end(dlbsegment_outbox *out) {
+  const int before = errno; /* of dlbsegment_fail */
   for (int i = 0; i < out->file_count; i++) close(out->files[i]);
   free(out->data);
   out->data = NULL;
@@ -242,7 +242,7 @@ static uint32_t get32(const char *at) {
   return n;
 }
 
-core_status segment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size) {
+dlbcore_status dlbsegment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size) {
   *whole = 0;
   if (memcmp(first, magic, have < sizeof magic ? have : sizeof magic) != 0)
     return FAIL(CORE_ERR_FORMAT, "header: this is not the beginning of tensors that were sent from shared memory");
@@ -261,17 +261,17 @@ core_status segment_message_size(size_t *whole, const char *first, size_t have, 
 /* What is known of a segment before it is mapped. */
 typedef struct {
   uint64_t size, low, high; /* size of the file in bytes; the first byte that its tensors need; the end of the last such byte */
-  /* The first two as segment_check sets them; `used`: a tensor lies in it; `read_only`: all its tensors are read-only. */
+  /* The first two as dlbsegment_check sets them; `used`: a tensor lies in it; `read_only`: all its tensors are read-only. */
   int fixed, writable, used, read_only;
 } need;
 
 /* Checks a tensor against its segment *n, sets the tensor's extent and flags, and adds its bytes to those that the segment must
  * provide. n is NULL if the message names no segment. `flags` are READ_ONLY and PADDED, as in the message. */
-static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char *text, size_t text_size) {
+static dlbcore_status check_place(dlbsegment_tensor *t, uint32_t flags, need *n, char *text, size_t text_size) {
   t->flags = (flags & READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (flags & PADDED ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
-  core_status status = core_check_layout(&t->view, t->flags, &t->extent, text, text_size);
+  dlbcore_status status = dlbcore_check_layout(&t->view, t->flags, &t->extent, text, text_size);
   if (status != CORE_OK) return status;
-  const core_extent *e = &t->extent;
+  const dlbcore_extent *e = &t->extent;
   if ((e->count == 0) != (n == NULL))
     return FAIL(CORE_ERR_LAYOUT, "%" PRId64 " elements, of which a tensor in a segment has some, and only such a tensor", e->count);
   if (n == NULL) return CORE_OK;
@@ -290,7 +290,7 @@ static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char 
 
 /* Reads the description of one tensor at `at`, where `left` bytes of the message are left, and checks it against its segment.
  * Shape and strides go to dims. *taken is the number of bytes that the description takes. */
-static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
+static dlbcore_status read_tensor(dlbsegment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
                                char *text, size_t text_size) {
   if (left < RECORD) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
   uint32_t number = get32(at), flags = get32(at + 8), rank = get32(at + 12);
@@ -308,7 +308,7 @@ static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, 
 }
 
 /* Returns the error for bytes that must be neither mapped nor copied. */
-static core_status check_need(const need *n, const char *what, uint64_t size, uint64_t copy_unsealed, char *text, size_t text_size) {
+static dlbcore_status check_need(const need *n, const char *what, uint64_t size, uint64_t copy_unsealed, char *text, size_t text_size) {
   if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
   if (n->fixed && !n->read_only && !n->writable)
     return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
@@ -322,56 +322,56 @@ static core_status check_need(const need *n, const char *what, uint64_t size, ui
 /* Maps those bytes of segment `number` of a message that its tensors need; the number is -1 for the only file. If the file can become
  * smaller, copies them instead; *copy_unsealed is the number of bytes that may still be copied. Takes over the descriptor, also after an
  * error. */
-static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copy_unsealed, char *text, size_t text_size) {
+static dlbcore_status map_one(segment **out, int file, const need *n, int number, uint64_t *copy_unsealed, char *text, size_t text_size) {
   char what[64] = "its file";
   if (number >= 0) snprintf(what, sizeof what, "segment %d", number);
   const uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
-  const core_status status = check_need(n, what, size, *copy_unsealed, text, text_size);
+  const dlbcore_status status = check_need(n, what, size, *copy_unsealed, text, text_size);
   if (status != CORE_OK) {
-    segment_discard(file);
+    dlbsegment_discard(file);
     return status;
   }
   int code;
   if (n->fixed) {
-    code = segment_map(out, file, start, size, n->read_only);
+    code = dlbsegment_map(out, file, start, size, n->read_only);
   } else {
     *copy_unsealed -= size;
-    code = segment_copy(out, file, start, size);
+    code = dlbsegment_copy(out, file, start, size);
     if (code == EINVAL) return FAIL(CORE_ERR_ARGUMENT, "%s: it became smaller while it was copied", what);
   }
-  return code == 0 ? CORE_OK : segment_fail(code, what, text, text_size);
+  return code == 0 ? CORE_OK : dlbsegment_fail(code, what, text, text_size);
 }
 
 /* Makes room in an empty inbox for tensors, their mappings, and so many bytes of shapes and strides. After an error it is empty. */
-static core_status inbox_room(segment_inbox *out, size_t tensors, size_t mappings, size_t dims) {
+static dlbcore_status inbox_room(dlbsegment_inbox *out, size_t tensors, size_t mappings, size_t dims) {
   out->tensors = calloc(tensors + 1, sizeof *out->tensors);
   out->mappings = calloc(mappings + 1, sizeof *out->mappings);
   out->dims = malloc(dims + 1);
   if (out->tensors != NULL && out->mappings != NULL && out->dims != NULL) return CORE_OK;
-  segment_inbox_free(out);
+  dlbsegment_inbox_free(out);
   return CORE_ERR_MEMORY;
 }
 
 /* Maps all segments and sets the addresses of the tensors. Takes over all descriptors. If `status` is an error already, or a
  * mapping fails, it frees everything, closes all descriptors and returns the error. */
-static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copy_unsealed, core_status status,
+static dlbcore_status map_all(dlbsegment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copy_unsealed, dlbcore_status status,
                            char *text, size_t text_size) {
   int given = 0;
   for (size_t i = 0; i < count; i++) {
-    if (status != CORE_OK) segment_discard(files[i]);
+    if (status != CORE_OK) dlbsegment_discard(files[i]);
     else status = map_one(&out->mappings[i], files[i], &needs[i], count == 1 ? -1 : (int)i, &copy_unsealed, text, text_size);
     if (status == CORE_OK) given++;
   }
   out->mapping_count = given;
   if (status != CORE_OK) {
-    const int before = errno; /* of segment_fail */
-    for (int i = 0; i < given; i++) segment_release(out->mappings[i]);
-    segment_inbox_free(out);
+    const int before = errno; /* of dlbsegment_fail */
+    for (int i = 0; i < given; i++) dlbsegment_release(out->mappings[i]);
+    dlbsegment_inbox_free(out);
     errno = before;
     return status;
   }
   for (size_t i = 0; i < out->tensor_count; i++) {
-    segment_tensor *t = &out->tensors[i];
+    dlbsegment_tensor *t = &out->tensors[i];
     if (t->mapping < 0) continue;
     const segment *s = out->mappings[t->mapping];
     t->view.data = s->base + (t->view.byte_offset - s->start);
@@ -381,14 +381,14 @@ static core_status map_all(segment_inbox *out, const need *needs, const int *fil
   return CORE_OK;
 }
 
-core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copy_unsealed,
+dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copy_unsealed,
                            int64_t *failed, char *text, size_t text_size) {
   need *needs = NULL;
   uint32_t tensors = 0, segments = 0;
-  *out = (segment_inbox){0};
+  *out = (dlbsegment_inbox){0};
   *failed = -1;
   size_t claimed = SEGMENT_FIRST;
-  core_status status = size < SEGMENT_FIRST ? CORE_OK : segment_message_size(&claimed, data, size, text, text_size);
+  dlbcore_status status = size < SEGMENT_FIRST ? CORE_OK : dlbsegment_message_size(&claimed, data, size, text, text_size);
   if (status == CORE_OK && claimed != size) {
     status = FAIL(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, not %zu", size, claimed);
   } else if (status == CORE_OK) {
@@ -402,7 +402,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
       status = FAIL(CORE_ERR_MEMORY, "no memory for %" PRIu32 " tensors", tensors);
   }
   for (uint32_t i = 0; i < segments && status == CORE_OK; i++) {
-    if (segment_check(files[i], &needs[i].size, &needs[i].fixed, &needs[i].writable) != 0)
+    if (dlbsegment_check(files[i], &needs[i].size, &needs[i].fixed, &needs[i].writable) != 0)
       status = FAIL(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor is not one of a file", i);
   }
   const char *at = data + HEADER;
@@ -426,7 +426,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
 }
 
 /* Fills an empty inbox with one tensor, whose description it copies. After an error the inbox is empty. */
-static core_status describe(segment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
+static dlbcore_status describe(dlbsegment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
     return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
   if (tensor->ndim > 0 && tensor->shape == NULL) return FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %d", (int)tensor->ndim);
@@ -439,7 +439,7 @@ static core_status describe(segment_inbox *out, const DLTensor *tensor, char *te
   view->strides = out->dims + tensor->ndim;
   if (size > 0) memcpy(view->shape, tensor->shape, size);
   if (size > 0 && tensor->strides != NULL) memcpy(view->strides, tensor->strides, size);
-  else core_set_row_major(view->strides, view->shape, tensor->ndim);
+  else dlbcore_set_row_major(view->strides, view->shape, tensor->ndim);
   out->tensor_count = 1;
   return CORE_OK;
 }
@@ -449,18 +449,18 @@ static uint32_t message_flags(uint64_t flags) {
   return (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
 }
 
-core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size) {
-  segment_tensor t = {.view = *tensor};
+dlbcore_status dlbsegment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size) {
+  dlbsegment_tensor t = {.view = *tensor};
   need n = {.size = size};
   return check_place(&t, message_flags(flags), &n, text, text_size);
 }
 
-core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copy_unsealed, int trusted, char *text,
+dlbcore_status dlbsegment_open(dlbsegment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copy_unsealed, int trusted, char *text,
                          size_t text_size) {
   need n = {0};
-  core_status status = CORE_OK;
-  *out = (segment_inbox){0};
-  if (segment_check(file, &n.size, &n.fixed, &n.writable) != 0) {
+  dlbcore_status status = CORE_OK;
+  *out = (dlbsegment_inbox){0};
+  if (dlbsegment_check(file, &n.size, &n.fixed, &n.writable) != 0) {
     status = FAIL(CORE_ERR_ARGUMENT, "it is not a regular file");
   } else {
     status = describe(out, tensor, text, text_size);
@@ -473,23 +473,23 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
   return map_all(out, &n, &file, 1, copy_unsealed, status, text, text_size);
 }
 
-/* segment_read_only without `done`. */
-static core_status map_again(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size) {
-  core_extent extent;
-  *out = (segment_inbox){0};
-  core_status status = core_check_tensor(tensor, flags, &extent, text, text_size);
+/* dlbsegment_read_only without `done`. */
+static dlbcore_status map_again(dlbsegment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size) {
+  dlbcore_extent extent;
+  *out = (dlbsegment_inbox){0};
+  dlbcore_status status = dlbcore_check_tensor(tensor, flags, &extent, text, text_size);
   if (status != CORE_OK) return status;
   if (tensor->device.device_type != kDLCPU)
     return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which cannot be mapped again", (int)tensor->device.device_type);
   status = describe(out, tensor, text, text_size);
   if (status != CORE_OK) return status;
-  segment_tensor *t = out->tensors;
+  dlbsegment_tensor *t = out->tensors;
   t->flags = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) | DLPACK_FLAG_BITMASK_READ_ONLY;
   t->extent = extent;
   t->mapping = extent.count == 0 ? -1 : 0;
   if (extent.count == 0) return CORE_OK;
   uintptr_t at = (uintptr_t)tensor->data + tensor->byte_offset;
-  int code = segment_alias(&out->mappings[0], at + (uintptr_t)extent.low, (size_t)(extent.high - extent.low));
+  int code = dlbsegment_alias(&out->mappings[0], at + (uintptr_t)extent.low, (size_t)(extent.high - extent.low));
   if (code == 0) {
     uintptr_t first = (at + (uintptr_t)extent.low) % (uintptr_t)sysconf(_SC_PAGESIZE);
     out->mapping_count = 1;
@@ -497,16 +497,16 @@ static core_status map_again(segment_inbox *out, const DLTensor *tensor, uint64_
     t->view.byte_offset = 0;
     return CORE_OK;
   }
-  segment_inbox_free(out);
+  dlbsegment_inbox_free(out);
   if (code == EINVAL) return FAIL(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
-  return segment_fail(code, "the memory cannot be mapped again", text, text_size);
+  return dlbsegment_fail(code, "the memory cannot be mapped again", text, text_size);
 }
 
-core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, void (*done)(void *ctx), void *ctx, char *text,
+dlbcore_status dlbsegment_read_only(dlbsegment_inbox *out, const DLTensor *tensor, uint64_t flags, void (*done)(void *ctx), void *ctx, char *text,
                               size_t text_size) {
-  core_status status = map_again(out, tensor, flags, text, text_size);
+  dlbcore_status status = map_again(out, tensor, flags, text, text_size);
   if (status != CORE_OK || out->mapping_count == 0) {
-    const int before = errno; /* of segment_fail */
+    const int before = errno; /* of dlbsegment_fail */
     done(ctx);
     errno = before;
     return status;
@@ -516,10 +516,10 @@ core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64
   return CORE_OK;
 }
 
-void segment_inbox_free(segment_inbox *in) {
+void dlbsegment_inbox_free(dlbsegment_inbox *in) {
   free(in->tensors);
   free(in->mappings);
   free(in->dims);
-  *in = (segment_inbox){0};
+  *in = (dlbsegment_inbox){0};
 }
 #endif

@@ -28,10 +28,10 @@ enum {
 };
 static const char prefix[] = "dlbridge-shm-";
 
-/* A file that waits to be fetched, until `end` on the clock of segment_now. */
+/* A file that waits to be fetched, until `end` on the clock of dlbsegment_now. */
 typedef struct offer {
   unsigned char token[TOKEN]; /* by which here.by_token is ordered */
-  segment_file *file;
+  dlbsegment_file *file;
   int64_t end;
   size_t index;       /* in here.all */
   struct offer *next; /* in here.withdrawn */
@@ -62,7 +62,7 @@ static struct {
   int joinable;        /* whether `thread` has yet to be joined; who sets it to 0 joins */
   int listener, wake;  /* its socket, and an eventfd that wakes it */
   int64_t deaf_until;  /* no connection is accepted before, because the last one could not be */
-  char socket[sizeof ((segment_handle *)0)->socket];
+  char socket[sizeof ((dlbsegment_handle *)0)->socket];
 } here = {.mutex = PTHREAD_MUTEX_INITIALIZER, .first_end = INT64_MAX};
 
 /* ---- names and tokens -------------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ static int read_hex(unsigned char token[TOKEN], const char *text, size_t size) {
   return 1;
 }
 
-const char *segment_handle_set(segment_handle *out, const char *socket, size_t socket_size, const char *token, size_t token_size) {
+const char *dlbsegment_handle_set(dlbsegment_handle *out, const char *socket, size_t socket_size, const char *token, size_t token_size) {
   const size_t before = sizeof prefix - 1;
   unsigned char bytes[TOKEN];
   if (socket_size < before || memcmp(socket, prefix, before) != 0 || !read_hex(bytes, socket + before, socket_size - before))
@@ -130,7 +130,7 @@ static void unlock(void) {
   for (offer *o; (o = here.withdrawn) != NULL; pthread_mutex_lock(&here.mutex)) {
     here.withdrawn = o->next;
     pthread_mutex_unlock(&here.mutex);
-    segment_file_end(o->file);
+    dlbsegment_file_end(o->file);
     free(o);
   }
   pthread_mutex_unlock(&here.mutex);
@@ -145,7 +145,7 @@ static void withdraw(offer *o) {
 }
 
 static void dismiss(size_t i) {
-  segment_discard_socket(here.visitors[i].conn);
+  dlbsegment_discard_socket(here.visitors[i].conn);
   here.visitor_count--;
   memmove(here.visitors + i, here.visitors + i + 1, (here.visitor_count - i) * sizeof *here.visitors);
 }
@@ -155,9 +155,9 @@ static void hang_up(void) {
   int conn;
   while (here.visitor_count > 0) dismiss(here.visitor_count - 1);
   shutdown(here.listener, SHUT_RDWR); /* nobody connects any more */
-  while ((conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) segment_discard_socket(conn);
+  while ((conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) dlbsegment_discard_socket(conn);
   if (errno == EINVAL || errno == EAGAIN) close(here.listener);
-  else segment_discard(here.listener); /* for lack of descriptors, some that have connected are left */
+  else dlbsegment_discard(here.listener); /* for lack of descriptors, some that have connected are left */
   close(here.wake);
 }
 
@@ -172,26 +172,26 @@ static void close_all(void) {
 static int answer(visitor *v) {
   int files[SEGMENT_FILES], failed;
   size_t count = 0;
-  const ssize_t n = segment_rights_receive(v->conn, v->token + v->done, TOKEN - v->done, files, &count, &failed);
-  while (count > 0) segment_discard(files[--count]); /* nobody has asked for them */
+  const ssize_t n = dlbsegment_rights_receive(v->conn, v->token + v->done, TOKEN - v->done, files, &count, &failed);
+  while (count > 0) dlbsegment_discard(files[--count]); /* nobody has asked for them */
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   v->done += (size_t)n;
   if (n == 0 || v->done < TOKEN) return n > 0;
   offer **found = tfind(v->token, &here.by_token, compare_tokens);
   if (found == NULL) return 0;
   /* If the other process has left, another one can still fetch the descriptor. */
-  const int fd = segment_file_descriptor((*found)->file);
-  if (segment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) {
+  const int fd = dlbsegment_file_descriptor((*found)->file);
+  if (dlbsegment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) {
     withdraw(*found);
   } else {
     const char why = (char)errno;
-    segment_rights_send(v->conn, &why, 1, NULL, 0);
+    dlbsegment_rights_send(v->conn, &why, 1, NULL, 0);
   }
   return 0;
 }
 
 static void welcome(int64_t now) {
-  const int conn = segment_above_standard(accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const int conn = dlbsegment_above_standard(accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (conn < 0) {
     /* The process may have no descriptor left, and the connection then keeps the socket readable. */
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) here.deaf_until = now + RETRY_TIME;
@@ -199,7 +199,7 @@ static void welcome(int64_t now) {
   }
   visitor v = {.conn = conn};
   if (!of_this_user(conn) || !answer(&v)) {
-    segment_discard_socket(conn);
+    dlbsegment_discard_socket(conn);
     return;
   }
   if (here.visitor_count == VISITORS) dismiss(0);
@@ -237,7 +237,7 @@ static int poll_all(struct pollfd *polled, size_t count, int wait) {
 /* Waits for the next event and handles all that have come. The caller holds the mutex. Reports whether something has come. */
 static int serve_once(void) {
   struct pollfd polled[2 + VISITORS] = {{.fd = here.wake, .events = POLLIN}, {.fd = here.listener, .events = POLLIN}};
-  const int64_t now = segment_now(), next = expire(now);
+  const int64_t now = dlbsegment_now(), next = expire(now);
   const size_t visitors = here.visitor_count;
   if (here.deaf_until > now) polled[1].fd = -1;
   for (size_t i = 0; i < visitors; i++) polled[2 + i] = (struct pollfd){.fd = here.visitors[i].conn, .events = POLLIN};
@@ -260,7 +260,7 @@ static int serve_once(void) {
   for (size_t i = visitors; i-- > 0;) {
     if (polled[2 + i].revents && !answer(&here.visitors[i])) dismiss(i);
   }
-  if (polled[1].revents) welcome(segment_now());
+  if (polled[1].revents) welcome(dlbsegment_now());
   return 1;
 }
 
@@ -282,7 +282,7 @@ static int listen_on_new_name(void) {
   if (failed) return failed;
   memcpy(here.socket, prefix, sizeof prefix);
   write_hex(here.socket + sizeof prefix - 1, name);
-  here.listener = segment_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  here.listener = dlbsegment_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (here.listener < 0) return errno;
   const socklen_t size = set_address(&address, here.socket);
   if (bind(here.listener, (struct sockaddr *)&address, size) != 0 || listen(here.listener, SOMAXCONN) != 0) {
@@ -304,7 +304,7 @@ static int start(void) {
   }
   /* Those who fetch see the user who has called listen last. */
   if (here.running) return listen(here.listener, SOMAXCONN) == 0 ? 0 : errno;
-  here.wake = segment_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  here.wake = dlbsegment_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (here.wake < 0) return errno;
   int failed = listen_on_new_name();
   if (failed) {
@@ -325,7 +325,7 @@ static int start(void) {
 }
 
 /* Makes a new offer, which takes over the caller's hold on the file, but not after an error. The caller holds the mutex. */
-static int add(offer **out, segment_file *file, int64_t milliseconds) {
+static int add(offer **out, dlbsegment_file *file, int64_t milliseconds) {
   if (here.count == here.room) {
     const size_t room = here.room == 0 ? 16 : 2 * here.room;
     offer **all = realloc(here.all, room * sizeof *all);
@@ -335,7 +335,7 @@ static int add(offer **out, segment_file *file, int64_t milliseconds) {
   }
   offer *o = malloc(sizeof *o);
   if (o == NULL) return ENOMEM;
-  *o = (offer){.file = file, .end = segment_after(milliseconds), .index = here.count};
+  *o = (offer){.file = file, .end = dlbsegment_after(milliseconds), .index = here.count};
   const int failed = fill_random(o->token);
   if (failed || tsearch(o, &here.by_token, compare_tokens) == NULL) {
     free(o);
@@ -352,17 +352,17 @@ static void wake_thread(void) {
   if (write(here.wake, &one, sizeof one) < 0) {} /* it is being woken already */
 }
 
-core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size) {
-  segment_file *file = NULL;
+dlbcore_status dlbsegment_offer_file(dlbsegment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size) {
+  dlbsegment_file *file = NULL;
   offer *made = NULL;
-  segment_stay_loaded(); /* for the thread that answers */
+  dlbsegment_stay_loaded(); /* for the thread that answers */
   pthread_mutex_lock(&here.mutex);
   int failed = start();
-  if (!failed) failed = segment_file_take(&file, fd);
+  if (!failed) failed = dlbsegment_file_take(&file, fd);
   if (!failed) failed = add(&made, file, milliseconds);
-  core_status status = failed ? segment_fail(failed, "the segment cannot be offered", text, text_size)
-                              : segment_decide(segment_file_descriptor(file), writable, text, text_size); /* for ever, so it is the last step */
-  const int before = errno; /* of segment_fail */
+  dlbcore_status status = failed ? dlbsegment_fail(failed, "the segment cannot be offered", text, text_size)
+                              : dlbsegment_decide(dlbsegment_file_descriptor(file), writable, text, text_size); /* for ever, so it is the last step */
+  const int before = errno; /* of dlbsegment_fail */
   if (status == CORE_OK) {
     made->number = here.made++;
     write_hex(out->token, made->token);
@@ -373,13 +373,13 @@ core_status segment_offer_file(segment_handle *out, int fd, int writable, int64_
   }
   unlock();
   if (file == NULL) close(fd);
-  else if (made == NULL) segment_file_end(file);
+  else if (made == NULL) dlbsegment_file_end(file);
   errno = before;
   return status;
 }
 
-core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text, size_t text_size) {
-  const core_status status = segment_offer_file(out, place->file, writable, milliseconds, text, text_size);
+dlbcore_status dlbsegment_offer(dlbsegment_handle *out, const dlbsegment_place *place, int writable, int64_t milliseconds, char *text, size_t text_size) {
+  const dlbcore_status status = dlbsegment_offer_file(out, place->file, writable, milliseconds, text, text_size);
   if (status != CORE_OK) return status;
   out->offset = place->offset;
   out->size = place->size;
@@ -387,14 +387,14 @@ core_status segment_offer(segment_handle *out, const segment_place *place, int w
   return CORE_OK;
 }
 
-uint64_t segment_offers_made(void) {
+uint64_t dlbsegment_offers_made(void) {
   pthread_mutex_lock(&here.mutex);
   const uint64_t made = here.made;
   pthread_mutex_unlock(&here.mutex);
   return made;
 }
 
-size_t segment_offer_count(uint64_t made) {
+size_t dlbsegment_offer_count(uint64_t made) {
   size_t count = 0;
   pthread_mutex_lock(&here.mutex);
   for (size_t i = 0; i < here.count; i++) count += here.all[i]->number < made;
@@ -402,7 +402,7 @@ size_t segment_offer_count(uint64_t made) {
   return count;
 }
 
-void segment_offers_end(void) {
+void dlbsegment_offers_end(void) {
   pthread_mutex_lock(&here.mutex);
   const int join = here.joinable;
   const pthread_t thread = here.thread;
@@ -416,7 +416,7 @@ void segment_offers_end(void) {
 }
 
 /* At the end of the process. A library that has offered is not unloaded before. */
-__attribute__((destructor)) static void end_thread(void) { segment_offers_end(); }
+__attribute__((destructor)) static void end_thread(void) { dlbsegment_offers_end(); }
 
 /* ---- forks --------------------------------------------------------------------------------------
  *
@@ -438,39 +438,39 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock,
 
 /* ---- fetching ---------------------------------------------------------------------------------- */
 
-int segment_fetch_begin(int *out, const segment_handle *handle) {
+int dlbsegment_fetch_begin(int *out, const dlbsegment_handle *handle) {
   unsigned char token[TOKEN];
   struct sockaddr_un address;
   if (!read_hex(token, handle->token, strlen(handle->token))) return EINVAL;
-  const int conn = segment_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int conn = dlbsegment_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (conn < 0) return errno;
   const socklen_t size = set_address(&address, handle->socket);
   int failed = connect(conn, (struct sockaddr *)&address, size) != 0 ? errno : 0;
   if (failed == ECONNREFUSED) failed = ENOENT; /* nobody listens: the last offer is over, or the process */
   if (!failed && !of_this_user(conn)) failed = EACCES;
-  /* The process may have ended in between: segment_fetch_step sees that. */
+  /* The process may have ended in between: dlbsegment_fetch_step sees that. */
   if (!failed && send(conn, token, TOKEN, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET) failed = errno;
-  if (failed) segment_discard_socket(conn);
+  if (failed) dlbsegment_discard_socket(conn);
   else *out = conn;
   return failed;
 }
 
-int segment_fetch_step(int conn, int *fd) {
+int dlbsegment_fetch_step(int conn, int *fd) {
   int files[SEGMENT_FILES], failed;
   size_t count = 0;
   char one;
-  const ssize_t n = segment_rights_receive(conn, &one, 1, files, &count, &failed);
+  const ssize_t n = dlbsegment_rights_receive(conn, &one, 1, files, &count, &failed);
   if (n < 0) return errno == ECONNRESET ? ENOENT : errno == EINTR ? EAGAIN : errno;
   if (n == 1 && count == 1 && !failed) {
     *fd = files[0];
     return 0;
   }
-  while (count > 0) segment_discard(files[--count]);
+  while (count > 0) dlbsegment_discard(files[--count]);
   if (n == 1 && failed == EMFILE) return EMFILE;
   return n == 1 && (one == ETOOMANYREFS || one == ENOMEM || one == ENOBUFS) ? one : ENOENT;
 }
 
-const char *segment_fetch_text(int code) {
+const char *dlbsegment_fetch_text(int code) {
   switch (code) {
   case ENOENT: return "it was used before, its time is over, or its process has ended or is in another network namespace";
   case EACCES: return "its socket is that of another user, or its process has changed its user since it made the socket";

@@ -24,7 +24,7 @@ typedef union {
   char room[CMSG_SPACE(LABEL) + CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SEGMENT_FILES * sizeof(int)) + 2 * CMSG_SPACE(sizeof(int))];
 } rights;
 
-ssize_t segment_rights_send(int socket, const void *data, size_t size, const int *files, size_t count) {
+ssize_t dlbsegment_rights_send(int socket, const void *data, size_t size, const int *files, size_t count) {
   rights control;
   struct iovec bytes = {(void *)data, size};
   struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
@@ -40,7 +40,7 @@ ssize_t segment_rights_send(int socket, const void *data, size_t size, const int
   return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-ssize_t segment_rights_receive(int socket, void *data, size_t size, int files[SEGMENT_FILES], size_t *count, int *failed) {
+ssize_t dlbsegment_rights_receive(int socket, void *data, size_t size, int files[SEGMENT_FILES], size_t *count, int *failed) {
   rights control;
   struct iovec bytes = {data, size};
   struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
@@ -55,11 +55,11 @@ ssize_t segment_rights_receive(int socket, void *data, size_t size, int files[SE
       int file;
       memcpy(&file, CMSG_DATA(c) + i * sizeof file, sizeof file);
       if (c->cmsg_type == SCM_RIGHTS && *count < SEGMENT_FILES) {
-        file = segment_above_standard(file);
+        file = dlbsegment_above_standard(file);
         if (file >= 0) files[(*count)++] = file;
         else *failed = EMFILE;
       } else {
-        if (c->cmsg_type == SCM_RIGHTS) segment_discard(file), *failed = EPROTO;
+        if (c->cmsg_type == SCM_RIGHTS) dlbsegment_discard(file), *failed = EPROTO;
         else if (file >= 0) close(file); /* Linux gives an error in place of a process that has ended */
       }
     }

@@ -40,22 +40,22 @@ enum { WITH_CLOEXEC = 1, WITH_SEALING = 2 }; /* MFD_CLOEXEC, MFD_ALLOW_SEALING *
  *
  * known.all is sorted by descending addresses: Linux puts each new mapping below the others, so that it usually comes last. */
 
-struct segment_mapping {
+struct dlbsegment_mapping {
   char *base;
   size_t size;
   uint64_t start;     /* the offset of base in the file */
-  segment_file *file; /* NULL for a copy, and for memory that other code has mapped */
+  dlbsegment_file *file; /* NULL for a copy, and for memory that other code has mapped */
   int read_only;
   size_t holders;
-  segment_mapping *next; /* of the same file */
+  dlbsegment_mapping *next; /* of the same file */
 };
 
 static struct {
   pthread_mutex_t mutex;
-  segment_mapping **all;
+  dlbsegment_mapping **all;
   size_t count, room;
   uint64_t of_others; /* bytes that are mapped of segments that this process has not made */
-  void *files;        /* a tree of tsearch, of all segment_files */
+  void *files;        /* a tree of tsearch, of all dlbsegment_files */
   struct {
     int fd; /* of /proc/self/maps; -1 if it is not open */
     dev_t device;
@@ -66,7 +66,7 @@ static struct {
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .maps = {.fd = -1}};
 
 /* A forked child must not inherit a mutex that is locked by a thread that the child does not have, so fork locks it. offer.c locks its own
- * mutex first and then this one, by segment_file_take, also in the child. Fork must lock them in the same order: handlers that were
+ * mutex first and then this one, by dlbsegment_file_take, also in the child. Fork must lock them in the same order: handlers that were
  * registered first lock last, so this constructor has a priority and runs before the one of offer.c. */
 static void lock(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
@@ -89,15 +89,15 @@ __attribute__((destructor)) static void close_descriptor(void) {
   unlock();
 }
 
-int segment_duplicate(int fd) {
+int dlbsegment_duplicate(int fd) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (copy < 0 && errno == EINVAL) errno = EMFILE; /* the limit is 3 or less */
   return copy;
 }
 
-int segment_above_standard(int fd) {
+int dlbsegment_above_standard(int fd) {
   if (fd < 0 || fd > 2) return fd;
-  const int copy = segment_duplicate(fd), before = errno;
+  const int copy = dlbsegment_duplicate(fd), before = errno;
   close(fd);
   errno = before;
   return copy;
@@ -105,7 +105,7 @@ int segment_above_standard(int fd) {
 
 /* ---- descriptors: one for each file, however many mappings and offers there are of it --------------- */
 
-struct segment_file {
+struct dlbsegment_file {
   int fd;
   size_t holders;
   /* What a further descriptor of the file is recognised by. It is not set until `listed`: a new segment is listed when its descriptor
@@ -114,18 +114,18 @@ struct segment_file {
   dev_t device;
   ino_t number;
   size_t size; /* of the file; it is set at once */
-  int own;     /* segment_create has made it */
-  segment_mapping *mappings;
+  int own;     /* dlbsegment_create has made it */
+  dlbsegment_mapping *mappings;
 };
 
 static int compare_files(const void *left, const void *right) {
-  const segment_file *a = left, *b = right;
+  const dlbsegment_file *a = left, *b = right;
   if (a->number != b->number) return a->number < b->number ? -1 : 1;
   if (a->device != b->device) return a->device < b->device ? -1 : 1;
   return a->mode - b->mode;
 }
 
-static int identify(segment_file *file) {
+static int identify(dlbsegment_file *file) {
   struct stat status;
   const int mode = fcntl(file->fd, F_GETFL);
   if (mode < 0 || fstat(file->fd, &status) != 0) return errno;
@@ -137,29 +137,29 @@ static int identify(segment_file *file) {
 }
 
 /* Adds a file that was identified to known.files. The caller has locked the mutex. */
-static int add(segment_file *file) {
+static int add(dlbsegment_file *file) {
   if (tsearch(file, &known.files, compare_files) == NULL) return ENOMEM;
   file->listed = 1;
   return 0;
 }
 
-static int list(segment_file *file) {
+static int list(dlbsegment_file *file) {
   const int failed = identify(file);
   return failed ? failed : add(file);
 }
 
 /* Reports whether the descriptor of a file has not been closed by other code, and its number used again. */
-static int still_open(const segment_file *file) {
+static int still_open(const dlbsegment_file *file) {
   struct stat status;
   return fstat(file->fd, &status) == 0 && status.st_ino == file->number && status.st_dev == file->device;
 }
 
-/* Does the work of segment_file_take, except that the caller closes `fd` if it is not the file's. The caller has locked the mutex. */
-static int take(segment_file **out, int fd) {
-  segment_file key = {.fd = fd, .holders = 1};
+/* Does the work of dlbsegment_file_take, except that the caller closes `fd` if it is not the file's. The caller has locked the mutex. */
+static int take(dlbsegment_file **out, int fd) {
+  dlbsegment_file key = {.fd = fd, .holders = 1};
   int failed = identify(&key);
   if (failed) return failed;
-  segment_file **found = tfind(&key, &known.files, compare_files);
+  dlbsegment_file **found = tfind(&key, &known.files, compare_files);
   if (found != NULL) {
     *out = *found;
     if (still_open(*out)) {
@@ -181,7 +181,7 @@ static int take(segment_file **out, int fd) {
   return failed;
 }
 
-int segment_file_take(segment_file **out, int fd) {
+int dlbsegment_file_take(dlbsegment_file **out, int fd) {
   lock();
   const int failed = take(out, fd);
   unlock();
@@ -191,25 +191,25 @@ int segment_file_take(segment_file **out, int fd) {
 
 /* Gives a file up. Returns 1 if that was its last holder: the caller calls close_file after it has unlocked the mutex, because to close a
  * file may take long, and then others would wait. */
-static int leave(segment_file *file) {
+static int leave(dlbsegment_file *file) {
   if (--file->holders > 0) return 0;
   if (file->listed) tdelete(file, &known.files, compare_files);
   return 1;
 }
 
-static void close_file(segment_file *file) {
+static void close_file(dlbsegment_file *file) {
   close(file->fd);
   free(file);
 }
 
-void segment_file_end(segment_file *file) {
+void dlbsegment_file_end(dlbsegment_file *file) {
   lock();
   const int last = leave(file);
   unlock();
   if (last) close_file(file);
 }
 
-int segment_file_descriptor(const segment_file *file) { return file->fd; }
+int dlbsegment_file_descriptor(const dlbsegment_file *file) { return file->fd; }
 
 /* Returns the number of mappings that begin above an address, which is the index of the first one that does not. */
 static size_t above(uintptr_t address) {
@@ -231,14 +231,14 @@ static int is_too_much(uint64_t bytes) {
 }
 
 /* Adds a mapping to those that are known. It takes over the caller's hold on m->file. */
-static int remember(segment_mapping *m) {
+static int remember(dlbsegment_mapping *m) {
   int failed = 0;
   const uint64_t of_others = m->file != NULL && !m->file->own ? m->size : 0;
   lock();
   if (of_others > 0 && is_too_much(known.of_others + of_others)) failed = EOVERFLOW;
   if (!failed && known.count == known.room) {
     size_t room = known.room == 0 ? 16 : 2 * known.room;
-    segment_mapping **all = realloc(known.all, room * sizeof *all);
+    dlbsegment_mapping **all = realloc(known.all, room * sizeof *all);
     if (all == NULL) failed = ENOMEM;
     else known.all = all, known.room = room;
   }
@@ -259,7 +259,7 @@ static int remember(segment_mapping *m) {
 
 /* Gives a mapping up. The last of its holders ends it: it is forgotten before munmap, after which a new mapping may get the same address,
  * and freed when the mutex is unlocked, since that may take long. */
-static void drop(segment_mapping *m) {
+static void drop(dlbsegment_mapping *m) {
   lock();
   if (--m->holders > 0) {
     unlock();
@@ -270,7 +270,7 @@ static void drop(segment_mapping *m) {
   memmove(known.all + at, known.all + at + 1, (known.count - at) * sizeof *known.all);
   int last = 0;
   if (m->file != NULL) {
-    segment_mapping **link = &m->file->mappings;
+    dlbsegment_mapping **link = &m->file->mappings;
     while (*link != m) link = &(*link)->next;
     *link = m->next;
     if (!m->file->own) known.of_others -= m->size;
@@ -282,7 +282,7 @@ static void drop(segment_mapping *m) {
   free(m);
 }
 
-int64_t segment_count(void) {
+int64_t dlbsegment_count(void) {
   lock();
   int64_t count = (int64_t)known.count;
   unlock();
@@ -297,10 +297,10 @@ static int fixed_by(int seals) { return seals >= 0 && (seals & F_SEAL_SHRINK); }
 enum { READ_ONLY_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE };
 
 /* Returns the mapping in which this memory lies, or NULL. The caller has locked the mutex. */
-static const segment_mapping *with_memory(uintptr_t address, size_t size) {
+static const dlbsegment_mapping *with_memory(uintptr_t address, size_t size) {
   size_t first = above(address);
   if (first == known.count) return NULL;
-  const segment_mapping *m = known.all[first];
+  const dlbsegment_mapping *m = known.all[first];
   size_t at = address - (uintptr_t)m->base;
   return at <= m->size && size <= m->size - at ? m : NULL;
 }
@@ -319,7 +319,7 @@ typedef struct {
   int writable, segment; /* segment: it has the name of a segment, which proves nothing */
 } mapping;
 
-static const char segment_name[] = "/memfd:dlbridge";
+static const char dlbsegment_name[] = "/memfd:dlbridge";
 
 /* PROCMAP_QUERY of Linux 6.11. */
 typedef struct {
@@ -332,7 +332,7 @@ enum { WRITABLE = 2, SHARED = 8 }; /* permissions */
 /* Opens /proc/self/maps, to be kept. The caller has locked the mutex. */
 static int open_maps(void) {
   struct stat status;
-  const int fd = segment_above_standard(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  const int fd = dlbsegment_above_standard(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   if (fd < 0) return errno;
   if (fstat(fd, &status) != 0) status = (struct stat){0};
   known.maps.fd = fd;
@@ -403,7 +403,7 @@ static int read_maps(mapping *out, uintptr_t address) {
     out->device = makedev(major, minor);
     out->number = inode;
     out->writable = permissions[1] == 'w';
-    out->segment = strncmp(line + name, segment_name, sizeof segment_name - 1) == 0;
+    out->segment = strncmp(line + name, dlbsegment_name, sizeof dlbsegment_name - 1) == 0;
     failed = 0;
   }
   free(line);
@@ -432,7 +432,7 @@ static int mapping_at(mapping *out, uintptr_t address) {
       .device = makedev(q.major, q.minor),
       .number = (ino_t)q.inode,
       .writable = (q.permissions & WRITABLE) != 0,
-      .segment = strncmp(name, segment_name, sizeof segment_name - 1) == 0,
+      .segment = strncmp(name, dlbsegment_name, sizeof dlbsegment_name - 1) == 0,
   };
   return 0;
 }
@@ -442,7 +442,7 @@ static int mapping_at(mapping *out, uintptr_t address) {
  * descriptor meanwhile, so the duplicate is checked. */
 static int duplicate(int fd, const mapping *m, int *out, size_t *size) {
   struct stat status;
-  const int copy = segment_duplicate(fd), failed = copy < 0 ? errno : 0, asked = failed ? fd : copy;
+  const int copy = dlbsegment_duplicate(fd), failed = copy < 0 ? errno : 0, asked = failed ? fd : copy;
   if (fstat(asked, &status) == 0 && status.st_dev == m->device && status.st_ino == m->number &&
       fixed_by(fcntl(asked, F_GET_SEALS))) {
     *out = copy;
@@ -462,18 +462,18 @@ static int descriptor_of(const mapping *m, int *out, size_t *size) {
     return failed;
   }
   for (struct dirent *entry; failed == ENOENT && (entry = readdir(all)) != NULL;) {
-    char target[sizeof segment_name];
+    char target[sizeof dlbsegment_name];
     const ssize_t n = readlinkat(dirfd(all), entry->d_name, target, sizeof target); /* cuts a longer one */
-    if (n >= (ssize_t)sizeof segment_name - 1 && memcmp(target, segment_name, sizeof segment_name - 1) == 0)
+    if (n >= (ssize_t)sizeof dlbsegment_name - 1 && memcmp(target, dlbsegment_name, sizeof dlbsegment_name - 1) == 0)
       failed = duplicate(atoi(entry->d_name), m, out, size);
   }
   closedir(all);
   return failed;
 }
 
-/* Does what segment_find does, for a segment that another library of this process has mapped. EMFILE: there is no descriptor to ask the
+/* Does what dlbsegment_find does, for a segment that another library of this process has mapped. EMFILE: there is no descriptor to ask the
  * kernel with, and out->size is 0, or none for out->file, and all else is set. */
-static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
+static int find_of_others(uintptr_t address, size_t size, dlbsegment_place *out) {
   mapping m;
   out->size = 0;
   int failed = mapping_at(&m, address);
@@ -488,26 +488,26 @@ static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
 
 /* ---- finding -------------------------------------------------------------------------------------- */
 
-int segment_find(uintptr_t address, size_t size, segment_place *out) {
+int dlbsegment_find(uintptr_t address, size_t size, dlbsegment_place *out) {
   int failed = ENOENT;
   lock();
-  const segment_mapping *m = with_memory(address, size);
+  const dlbsegment_mapping *m = with_memory(address, size);
   if (m != NULL && m->file != NULL) {
     out->read_only = m->read_only;
     out->offset = m->start + (address - (uintptr_t)m->base);
     out->size = m->file->size;
     failed = m->file->listed ? 0 : list(m->file);
-    if (!failed) out->file = segment_duplicate(m->file->fd);
+    if (!failed) out->file = dlbsegment_duplicate(m->file->fd);
     if (!failed && out->file < 0) failed = errno;
   }
   unlock();
   return m != NULL ? failed : find_of_others(address, size, out);
 }
 
-int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
-  segment_place place;
+int dlbsegment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
+  dlbsegment_place place;
   lock();
-  const segment_mapping *m = with_memory(address, size);
+  const dlbsegment_mapping *m = with_memory(address, size);
   int fixed = m != NULL && m->file != NULL && fixed_by(fcntl(m->file->fd, F_GET_SEALS));
   *whole = fixed ? m->file->size : 0;
   unlock();
@@ -526,10 +526,10 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
 static int not_mapped(void) { return errno == EAGAIN ? ENOMEM : errno; }
 
 /* Maps a part of a file anew, and takes over the caller's hold on the file. After an error the hold stays the caller's. */
-static int map(segment_mapping **out, segment_file *file, uint64_t start, size_t size, int read_only) {
-  segment_mapping *m = malloc(sizeof *m);
+static int map(dlbsegment_mapping **out, dlbsegment_file *file, uint64_t start, size_t size, int read_only) {
+  dlbsegment_mapping *m = malloc(sizeof *m);
   if (m == NULL) return ENOMEM;
-  *m = (segment_mapping){.size = size, .start = start, .file = file, .read_only = read_only, .holders = 1};
+  *m = (dlbsegment_mapping){.size = size, .start = start, .file = file, .read_only = read_only, .holders = 1};
   m->base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)start);
   int failed = m->base == MAP_FAILED ? not_mapped() : 0;
   if (!read_only && (failed == EPERM || failed == EACCES)) failed = EROFS; /* it is sealed, or was opened read-only */
@@ -540,7 +540,7 @@ static int map(segment_mapping **out, segment_file *file, uint64_t start, size_t
 }
 
 /* Returns a part of a mapping as a segment. It takes over the caller's hold on the mapping, also after an error. */
-static int part_of(segment **out, segment_mapping *m, uint64_t start, size_t size) {
+static int part_of(segment **out, dlbsegment_mapping *m, uint64_t start, size_t size) {
   segment *s = malloc(sizeof *s);
   if (s == NULL) {
     drop(m);
@@ -553,10 +553,10 @@ static int part_of(segment **out, segment_mapping *m, uint64_t start, size_t siz
 
 /* Maps a part of a file, unless there is a mapping that has it. It takes over the caller's hold on the file, also after an error. The
  * second mapping of a file is one of all of it, so that it has few, however many parts are asked for. */
-static int map_part(segment **out, segment_file *file, uint64_t start, size_t size, int read_only) {
+static int map_part(segment **out, dlbsegment_file *file, uint64_t start, size_t size, int read_only) {
   int failed = -1;
   lock();
-  segment_mapping *m = file->mappings, *other = NULL;
+  dlbsegment_mapping *m = file->mappings, *other = NULL;
   for (; m != NULL; m = m->next) {
     if (m->read_only != read_only) continue;
     if (m->start <= start && start - m->start <= m->size && size <= m->size - (start - m->start)) break;
@@ -565,18 +565,18 @@ static int map_part(segment **out, segment_file *file, uint64_t start, size_t si
   if (m != NULL) m->holders++;
   const size_t whole = other != NULL && start <= file->size && size <= file->size - start ? file->size : 0;
   unlock();
-  if (m != NULL) segment_file_end(file);
+  if (m != NULL) dlbsegment_file_end(file);
   else if (whole > 0) failed = map(&m, file, 0, whole, read_only);
   if (m == NULL && failed) failed = map(&m, file, start, size, read_only);
   if (m != NULL) return part_of(out, m, start, size);
-  segment_file_end(file);
+  dlbsegment_file_end(file);
   return failed;
 }
 
-int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
-  segment_file *file;
-  const int failed = segment_file_take(&file, fd);
-  if (failed) segment_discard(fd);
+int dlbsegment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
+  dlbsegment_file *file;
+  const int failed = dlbsegment_file_take(&file, fd);
+  if (failed) dlbsegment_discard(fd);
   return failed ? failed : map_part(out, file, start, size, read_only);
 }
 
@@ -594,12 +594,12 @@ static int check_size(size_t size) {
   return 0;
 }
 
-int segment_create(segment **out, size_t size) {
+int dlbsegment_create(segment **out, size_t size) {
   int failed = check_size(size);
   if (failed) return failed;
-  int fd = segment_above_standard((int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING));
+  int fd = dlbsegment_above_standard((int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING));
   if (fd < 0) return errno;
-  segment_file *file = malloc(sizeof *file);
+  dlbsegment_file *file = malloc(sizeof *file);
   if (file == NULL) failed = ENOMEM;
   else if (ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) failed = errno;
   if (failed) {
@@ -607,14 +607,14 @@ int segment_create(segment **out, size_t size) {
     close(fd);
     return failed;
   }
-  *file = (segment_file){.fd = fd, .holders = 1, .size = size, .own = 1};
+  *file = (dlbsegment_file){.fd = fd, .holders = 1, .size = size, .own = 1};
   return map_part(out, file, 0, size, 0);
 }
 
 /* Returns memory that has no file as a segment. After an error the memory is unmapped. */
 static int without_file(segment **out, char *base, uint64_t start, size_t size, int read_only) {
-  segment_mapping *m = malloc(sizeof *m);
-  if (m != NULL) *m = (segment_mapping){.base = base, .size = size, .start = start, .read_only = read_only, .holders = 1};
+  dlbsegment_mapping *m = malloc(sizeof *m);
+  if (m != NULL) *m = (dlbsegment_mapping){.base = base, .size = size, .start = start, .read_only = read_only, .holders = 1};
   const int failed = m == NULL ? ENOMEM : remember(m);
   if (!failed) return part_of(out, m, start, size);
   munmap(base, size);
@@ -622,7 +622,7 @@ static int without_file(segment **out, char *base, uint64_t start, size_t size, 
   return failed;
 }
 
-int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
+int dlbsegment_copy(segment **out, int fd, uint64_t start, size_t size) {
   char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int failed = base == MAP_FAILED ? not_mapped() : 0;
   for (size_t done = 0; !failed && done < size;) {
@@ -631,13 +631,13 @@ int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
     else if (n == 0) failed = EINVAL;
     else if (errno != EINTR) failed = errno;
   }
-  segment_discard(fd);
+  dlbsegment_discard(fd);
   if (!failed) return without_file(out, base, start, size, 0);
   if (base != MAP_FAILED) munmap(base, size);
   return failed;
 }
 
-void segment_release(void *ctx) {
+void dlbsegment_release(void *ctx) {
   SEGMENT_WITHOUT_CANCELLATION;
   segment *s = ctx;
   drop(s->mapping);
@@ -645,14 +645,14 @@ void segment_release(void *ctx) {
   free(s);
 }
 
-size_t segment_file_size(const segment *s) { return s->mapping->file != NULL ? s->mapping->file->size : s->mapping->size; }
+size_t dlbsegment_file_size(const segment *s) { return s->mapping->file != NULL ? s->mapping->file->size : s->mapping->size; }
 
-int segment_alias(segment **out, uintptr_t address, size_t size) {
-  segment_file *file = NULL;
+int dlbsegment_alias(segment **out, uintptr_t address, size_t size) {
+  dlbsegment_file *file = NULL;
   uint64_t start = 0;
   uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
   lock();
-  const segment_mapping *found = with_memory(address, size);
+  const dlbsegment_mapping *found = with_memory(address, size);
   if (found != NULL && found->file != NULL) {
     file = found->file;
     file->holders++;
@@ -660,10 +660,10 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
   }
   unlock();
   if (file != NULL) return map_part(out, file, start, size + within, 1);
-  segment_place place;
+  dlbsegment_place place;
   mapping m;
   int failed = find_of_others(address, size, &place);
-  if (failed == 0) return segment_map(out, place.file, place.offset - within, size + within, 1);
+  if (failed == 0) return dlbsegment_map(out, place.file, place.offset - within, size + within, 1);
   failed = mapping_at(&m, address);
   if (failed == ENOENT || (!failed && size > m.end - address)) return EINVAL;
   if (failed) return failed;
@@ -677,11 +677,11 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
 
 /* ---- descriptors ------------------------------------------------------------------------------- */
 
-int segment_open_named(int *fd, const char *directory, const char *name, int writable) {
+int dlbsegment_open_named(int *fd, const char *directory, const char *name, int writable) {
   if (name[0] == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/') != NULL) return EINVAL;
   const int dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (dir < 0) return errno;
-  *fd = segment_above_standard(openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  *fd = dlbsegment_above_standard(openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const int failed = *fd < 0 ? errno : 0;
   close(dir);
   return failed == EISDIR || failed == ENXIO ? EINVAL : failed; /* a directory, a socket */
@@ -695,9 +695,9 @@ static int refuses(int seals, int writable) {
   return fixed_by(seals) ? EPERM : EACCES;
 }
 
-int segment_may_hand_over(int fd, int writable) { return refuses(fcntl(fd, F_GET_SEALS), writable); }
+int dlbsegment_may_hand_over(int fd, int writable) { return refuses(fcntl(fd, F_GET_SEALS), writable); }
 
-int segment_hand_over(int fd, int writable) {
+int dlbsegment_hand_over(int fd, int writable) {
   const int seals = fcntl(fd, F_GET_SEALS), failed = refuses(seals, writable);
   if (failed || (seals & READ_ONLY_SEALS) || (writable && (!fixed_by(seals) || (seals & F_SEAL_SEAL)))) return failed;
   if (fcntl(fd, F_ADD_SEALS, writable ? F_SEAL_SEAL : F_SEAL_FUTURE_WRITE) != 0 && errno != EPERM) return errno;
@@ -707,7 +707,7 @@ int segment_hand_over(int fd, int writable) {
   return now >= 0 && (now & F_SEAL_SEAL) ? EPERM : EACCES;
 }
 
-int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
+int dlbsegment_check(int fd, uint64_t *size, int *fixed, int *writable) {
   struct stat status;
   if (fstat(fd, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode)) return EBADF;

@@ -13,11 +13,11 @@
 
 /* Writes a text for the errno of a call, and returns the errno. */
 static int refused(const char *call, int code, char *text, size_t text_size) {
-  if (code != EAGAIN) segment_fail(code, call, text, text_size);
+  if (code != EAGAIN) dlbsegment_fail(code, call, text, text_size);
   return code;
 }
 
-int segment_check_socket(int fd, char *text, size_t text_size) {
+int dlbsegment_check_socket(int fd, char *text, size_t text_size) {
   int family = 0, type = 0; /* SO_DOMAIN, SO_TYPE */
   socklen_t size = sizeof family;
   if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
@@ -27,12 +27,12 @@ int segment_check_socket(int fd, char *text, size_t text_size) {
   return EPROTOTYPE;
 }
 
-int segment_send_step(int fd, const segment_outbox *box, size_t *sent, char *text, size_t text_size) {
-  const int refusal = *sent == 0 ? segment_outbox_decide(box, text, text_size) : 0;
+int dlbsegment_send_step(int fd, const dlbsegment_outbox *box, size_t *sent, char *text, size_t text_size) {
+  const int refusal = *sent == 0 ? dlbsegment_outbox_decide(box, text, text_size) : 0;
   if (refusal) return refusal;
   while (*sent < box->size) {
     const size_t files = *sent == 0 ? (size_t)box->file_count : 0; /* they go with the first byte */
-    const ssize_t n = segment_rights_send(fd, box->data + *sent, box->size - *sent, box->files, files);
+    const ssize_t n = dlbsegment_rights_send(fd, box->data + *sent, box->size - *sent, box->files, files);
     if (n >= 0) *sent += (size_t)n;
     else if (errno != EINTR) return refused("sendmsg", errno == ECONNRESET ? EPIPE : errno, text, text_size);
   }
@@ -40,9 +40,9 @@ int segment_send_step(int fd, const segment_outbox *box, size_t *sent, char *tex
 }
 
 /* Looks at the first bytes of a message, as many as have come, and makes room for the rest once its size is known. */
-static int look(segment_arrival *a, char *text, size_t text_size) {
+static int look(dlbsegment_arrival *a, char *text, size_t text_size) {
   if (a->size > 0) return 0;
-  if (segment_message_size(&a->size, a->first, a->done, text, text_size) != CORE_OK) return EPROTO;
+  if (dlbsegment_message_size(&a->size, a->first, a->done, text, text_size) != CORE_OK) return EPROTO;
   if (a->size <= SEGMENT_FIRST) return 0;
   a->rest = malloc(a->size);
   if (a->rest == NULL) return refused("a message", ENOMEM, text, text_size);
@@ -50,12 +50,12 @@ static int look(segment_arrival *a, char *text, size_t text_size) {
   return 0;
 }
 
-int segment_receive_step(int fd, segment_arrival *a, char *text, size_t text_size) {
+int dlbsegment_receive_step(int fd, dlbsegment_arrival *a, char *text, size_t text_size) {
   int failed = 0;
   while (!failed && (a->size == 0 || a->done < a->size)) {
     char *data = a->rest != NULL ? a->rest : a->first;
     const size_t left = (a->size == 0 ? SEGMENT_FIRST : a->size) - a->done;
-    const ssize_t n = segment_rights_receive(fd, data + a->done, left, a->files, &a->file_count, &failed);
+    const ssize_t n = dlbsegment_rights_receive(fd, data + a->done, left, a->files, &a->file_count, &failed);
     if (n == 0 || (n < 0 && errno == ECONNRESET)) {
       snprintf(text, text_size, "the other side has closed the connection%s", a->done > 0 ? " in the middle of a message" : "");
       return ECONNRESET;
@@ -70,36 +70,36 @@ int segment_receive_step(int fd, segment_arrival *a, char *text, size_t text_siz
   return failed;
 }
 
-core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint64_t copy_unsealed, int64_t *failed, char *text,
+dlbcore_status dlbsegment_arrival_unpack(dlbsegment_inbox *out, dlbsegment_arrival *a, uint64_t copy_unsealed, int64_t *failed, char *text,
                                    size_t text_size) {
   const size_t files = a->file_count;
   a->file_count = 0;
-  return segment_unpack(out, a->rest != NULL ? a->rest : a->first, a->size, a->files, files, copy_unsealed, failed, text, text_size);
+  return dlbsegment_unpack(out, a->rest != NULL ? a->rest : a->first, a->size, a->files, files, copy_unsealed, failed, text, text_size);
 }
 
-void segment_arrival_end(segment_arrival *a) {
-  for (size_t i = 0; i < a->file_count; i++) segment_discard(a->files[i]);
+void dlbsegment_arrival_end(dlbsegment_arrival *a) {
+  for (size_t i = 0; i < a->file_count; i++) dlbsegment_discard(a->files[i]);
   free(a->rest);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------- */
 
-int64_t segment_now(void) {
+int64_t dlbsegment_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-int64_t segment_after(int64_t milliseconds) {
-  const int64_t now = segment_now();
+int64_t dlbsegment_after(int64_t milliseconds) {
+  const int64_t now = dlbsegment_now();
   return milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds;
 }
 
 /* A thread may be cancelled in poll. AddressSanitizer must not mark the memory around `ready`, because the marks would stay on the stack
  * for the functions that are called while the thread ends. */
-__attribute__((no_sanitize_address)) int segment_wait(int fd, short events, int64_t end) {
+__attribute__((no_sanitize_address)) int dlbsegment_wait(int fd, short events, int64_t end) {
   struct pollfd ready = {.fd = fd, .events = events};
-  const int64_t left = end - segment_now();
+  const int64_t left = end - dlbsegment_now();
   if (left <= 0) return ETIMEDOUT;
   return poll(&ready, 1, left > INT32_MAX ? INT32_MAX : (int)left) < 0 ? errno : 0;
 }

@@ -67,7 +67,7 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
 
 int check_device(const char *place, DLDevice *is, DLDevice wanted) {
   if (is->device_type == wanted.device_type && (is->device_id == wanted.device_id || is->device_type == kDLCPU)) return 0;
-  if (wanted.device_type == kDLCPU && core_host_readable(is->device_type)) {
+  if (wanted.device_type == kDLCPU && dlbcore_host_readable(is->device_type)) {
     *is = (DLDevice){kDLCPU, 0};
     return 0;
   }
@@ -83,7 +83,7 @@ int parse_stream(const char *place, PyObject *object, DLDevice device, int64_t *
   int overflow, cuda = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged, rocm = device.device_type == kDLROCM;
   long long stream = PyLong_AsLongLongAndOverflow(object, &overflow);
   if ((cuda && stream == 1) || (rocm && stream == 0)) return 0;
-  if (stream < -1 || overflow != 0 || (core_host_readable(device.device_type) && stream >= 0) || (cuda && stream == 0) ||
+  if (stream < -1 || overflow != 0 || (dlbcore_host_readable(device.device_type) && stream >= 0) || (cuda && stream == 0) ||
       (rocm && (stream == 1 || stream == 2)))
     return raise_error(PyExc_ValueError, "dlbridge: %s: stream = %R is not allowed on device (%d, %d)", place, object,
                        (int)device.device_type, (int)device.device_id);

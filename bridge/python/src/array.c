@@ -161,7 +161,7 @@ static PyObject *ml_array(Tensor *self, int may_copy) {
 
 static int check_host(const Tensor *self) {
   if (self->share == NULL) return raise_closed(self), -1;
-  if (core_host_readable(self->view.device.device_type)) return 0;
+  if (dlbcore_host_readable(self->view.device.device_type)) return 0;
   return raise_error(PyExc_BufferError, "dlbridge: numpy: the memory is not in the host; copy it there first");
 }
 

@@ -50,7 +50,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   Tensor *self = (Tensor *)op;
   view->obj = NULL;
   if (self->share == NULL) return raise_closed(self), -1;
-  if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host; copy it there first");
+  if (!dlbcore_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host; copy it there first");
   const char *letter = dtype_letter(self->view.dtype);
   if (letter == NULL) {
     PyObject *name = dtype_name(self->view.dtype);
@@ -82,7 +82,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
     return refuse("the tensor is not row-major, and strides were not asked for; contiguous() makes one that is");
   int64_t item = dtype_itemsize(self->view.dtype);
   int64_t *steps = self->dims + 2 * ndim;
-  core_share *share = tensor_hold(self); /* the buffer has a share of its own, so that the tensor may be closed */
+  dlbcore_share *share = tensor_hold(self); /* the buffer has a share of its own, so that the tensor may be closed */
   if (share == NULL) return -1;
   LOCK(op);
   for (Py_ssize_t d = 0; d < ndim; d++) steps[d] = (int64_t)((uint64_t)self->view.strides[d] * (uint64_t)item);
@@ -108,10 +108,10 @@ void tensor_releasebuffer(PyObject *Py_UNUSED(op), Py_buffer *view) { share_end(
 PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   const Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed(self);
-  if (!core_host_readable(self->view.device.device_type))
+  if (!dlbcore_host_readable(self->view.device.device_type))
     return PyErr_Format(PyExc_BufferError, "dlbridge: tobytes: the memory is not in the host; copy it there first");
   Tensor *dense = self->extent.row_major ? (Tensor *)Py_NewRef(op) : tensor_copy((Tensor *)op);
-  core_share *share = dense == NULL ? NULL : tensor_hold(dense);
+  dlbcore_share *share = dense == NULL ? NULL : tensor_hold(dense);
   PyObject *bytes = NULL;
   if (share != NULL) {
     bytes = PyBytes_FromStringAndSize(dense->view.data, (Py_ssize_t)dense->extent.nbytes);
@@ -161,7 +161,7 @@ static int parse_sizes(PyObject *object, int64_t *shape, int32_t *ndim, const ch
   return 0;
 }
 
-int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, core_extent *extent) {
+int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, dlbcore_extent *extent) {
   static const char *const names[] = {"shape", "dtype"};
   PyObject *values[2];
   char message[MESSAGE_SIZE];
@@ -169,7 +169,7 @@ int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTe
   for (int k = 0; k < 2; k++)
     if (values[k] == NULL) return raise_error(PyExc_TypeError, "dlbridge: empty: %s is missing", names[k]);
   if (parse_sizes(values[0], view->shape, &view->ndim, "empty") < 0 || dtype_parse(values[1], &view->dtype) < 0) return -1;
-  core_status status = core_check_layout(view, 0, extent, message, sizeof message);
+  dlbcore_status status = dlbcore_check_layout(view, 0, extent, message, sizeof message);
   if (status == CORE_OK) return 0;
   raise_status(status, "empty", message);
   return -1;
@@ -178,10 +178,10 @@ int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTe
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   module_state *state = PyModule_GetState(module);
   int64_t shape[CORE_RANK_MAX];
-  core_extent extent;
+  dlbcore_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (parse_empty(args, nargs, kwnames, &view, &extent) < 0) return NULL;
-  core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
+  dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, 0);
   if (share == NULL)
     return PyErr_Format(PyExc_MemoryError, "dlbridge: empty: no memory for %lld bytes", (long long)extent.nbytes);
   view.data = share->data;
@@ -223,7 +223,7 @@ static int has_objects(const char *format) {
 /* Sets a view to the bytes of a row-major buffer, from `offset` (in bytes) on, with the data type view->dtype. `shape` may be
  * NULL: then the view has all these bytes. With a shape, it may have fewer. -1 with an exception. */
 static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t offset, uint64_t flags, DLTensor *view,
-                         core_extent *extent) {
+                         dlbcore_extent *extent) {
   if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");
   if (!PyBuffer_IsContiguous(buffer, 'C'))
     return refuse("a new dtype, shape or offset needs a row-major buffer; copy the buffer first");
@@ -257,7 +257,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
 __attribute__((noinline)) static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape,
                                                           Py_ssize_t offset, uint64_t flags, int64_t *sizes) {
   int64_t strides[CORE_RANK_MAX];
-  core_extent extent;
+  dlbcore_extent extent;
   DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
   if (buffer->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   if (buffer->ndim < 0 || buffer->ndim > CORE_RANK_MAX || buffer->itemsize <= 0) {
@@ -285,7 +285,7 @@ Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype,
                          uint64_t flags) {
   Py_buffer *buffer = loan_begin(object, PyBUF_FULL_RO);
   if (buffer == NULL) return NULL;
-  core_share *share = share_begin(loan_end, buffer);
+  dlbcore_share *share = share_begin(loan_end, buffer);
   if (share == NULL) {
     loan_end(buffer);
     return (Tensor *)PyErr_NoMemory();

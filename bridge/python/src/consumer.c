@@ -3,13 +3,13 @@
 #include <string.h>
 
 void release_quietly(DLManagedTensorVersioned *managed) {
-  KEEPING_EXCEPTION(core_release_versioned(managed));
+  KEEPING_EXCEPTION(dlbcore_release_versioned(managed));
 }
 
 /* Returns a Tensor of a managed tensor, which is not taken over: the Tensor has no share yet. */
 static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                         const char *place) {
-  core_extent extent;
+  dlbcore_extent extent;
   if (check_tensor(view, flags, &extent, place) < 0) return NULL;
   return tensor_new(type, view, flags, writability_unknown, &extent);
 }
@@ -33,7 +33,7 @@ static PyObject *raise_claimed(const char *place, const void *managed) {
 }
 
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place) {
-  if (!core_claim(managed, 1)) return (Tensor *)raise_claimed(place, managed);
+  if (!dlbcore_claim(managed, 1)) return (Tensor *)raise_claimed(place, managed);
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     release_quietly(managed);
@@ -51,7 +51,7 @@ Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const c
 static int disown(PyObject *capsule, void *managed, int versioned) {
   int disowned;
   KEEPING_EXCEPTION(disowned = PyCapsule_SetName(capsule, capsule_names[versioned]) == 0);
-  if (disowned) core_unclaim(managed, versioned);
+  if (disowned) dlbcore_unclaim(managed, versioned);
   return disowned;
 }
 
@@ -82,7 +82,7 @@ static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *fla
                                       ? "dlbridge: from_dlpack: managed tensor at %p is not aligned"
                                       : "dlbridge: from_dlpack: there can be no managed tensor at %p",
                                   pointer);
-  if (!core_claim(pointer, versioned)) return (Tensor *)raise_claimed("from_dlpack", pointer);
+  if (!dlbcore_claim(pointer, versioned)) return (Tensor *)raise_claimed("from_dlpack", pointer);
   if (versioned && managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     if (PyCapsule_SetName(capsule, capsule_used_names[1]) < 0) return NULL;
@@ -103,20 +103,20 @@ static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *fla
 /* Moves the managed tensor of a capsule to a new share, and returns the share, if an export may repeat its description as
  * it is: checked, with strides, and without a byte offset. Otherwise returns NULL without an exception, and the capsule
  * still owns the managed tensor. */
-static core_share *take_exact(PyObject *capsule, DLManagedTensorVersioned **out) {
+static dlbcore_share *take_exact(PyObject *capsule, DLManagedTensorVersioned **out) {
   if (!PyCapsule_IsValid(capsule, capsule_names[1])) return NULL;
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_names[1]);
-  if (!can_be_managed((uintptr_t)managed) || !core_claim(managed, 1)) return NULL;
+  if (!can_be_managed((uintptr_t)managed) || !dlbcore_claim(managed, 1)) return NULL;
   const DLTensor *view = &managed->dl_tensor;
-  core_extent extent;
+  dlbcore_extent extent;
   int exact = managed->version.major == DLPACK_MAJOR_VERSION &&
               (managed->flags & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY) == 0 && view->byte_offset == 0 &&
               (view->strides != NULL || view->ndim == 0) &&
-              core_check_tensor(view, managed->flags, &extent, NULL, 0) == CORE_OK &&
+              dlbcore_check_tensor(view, managed->flags, &extent, NULL, 0) == CORE_OK &&
               (extent.count > 0 || view->data == NULL);
-  core_share *share = exact ? share_begin(end_versioned, managed) : NULL;
+  dlbcore_share *share = exact ? share_begin(end_versioned, managed) : NULL;
   if (share == NULL) {
-    core_unclaim(managed, 1);
+    dlbcore_unclaim(managed, 1);
     return NULL;
   }
   PyCapsule_SetName(capsule, capsule_used_names[1]); /* which cannot fail, because the capsule is valid */
@@ -425,7 +425,7 @@ static void explain_conjugate(module_state *state, PyObject *producer) {
  * of every Tensor. The API waits for nothing, so this is so if the producer works on that stream itself. */
 static int is_on_default_stream(const DLPackExchangeAPI *api, DLDevice device) {
   void *stream = NULL;
-  if (core_host_readable(device.device_type)) return 1;
+  if (dlbcore_host_readable(device.device_type)) return 1;
   if (api->current_work_stream == NULL) return 0;
   int failed = api->current_work_stream(device.device_type, device.device_id, &stream) != 0;
   if (failed) PyErr_Clear();
@@ -453,7 +453,7 @@ static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject 
 
 /* Returns another Tensor on the memory of a Tensor. */
 static Tensor *tensor_share(Tensor *self) {
-  core_share *share = tensor_hold(self);
+  dlbcore_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
   return tensor_like(self, share, &self->view, self->flags, &self->extent);
 }
@@ -496,13 +496,13 @@ COLD static Tensor *tensor_of_array(module_state *state, PyObject *array) {
 
 /* A managed tensor that was taken without a Tensor, and the share that holds it. */
 typedef struct {
-  core_share *share;
+  dlbcore_share *share;
   DLManagedTensorVersioned *managed;
 } exact_import;
 
 /* Reports whether `data` is an address on devices of a type, with which one can calculate. Elsewhere it may be a handle. */
 static int has_addresses(DLDeviceType type) {
-  return core_host_readable(type) || type == kDLCUDA || type == kDLROCM || type == kDLOneAPI;
+  return dlbcore_host_readable(type) || type == kDLCUDA || type == kDLROCM || type == kDLOneAPI;
 }
 
 /* Reports whether two Tensors have a byte of memory in common: by their addresses, or by their handles and the offsets within. */
@@ -522,7 +522,7 @@ static int set_stream(Tensor *self, PyObject *object, PyObject *producer) {
   if (tensor_check(producer)) return check_stream("from_dlpack", object, self->view.device, self->stream);
   int64_t stream;
   if (parse_stream("from_dlpack", object, self->view.device, &stream) < 0) return -1;
-  if (!core_host_readable(self->view.device.device_type)) self->stream = stream;
+  if (!dlbcore_host_readable(self->view.device.device_type)) self->stream = stream;
   return 0;
 }
 
@@ -530,7 +530,7 @@ static int set_stream(Tensor *self, PyObject *object, PyObject *producer) {
  * copy, by IS_COPIED for example, proves nothing. So memory of the host is copied here. Memory of a device only the producer can
  * copy: what it returns for copy=True must lie apart from `self`. */
 static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wish asks) {
-  if (core_host_readable(self->view.device.device_type) || tensor_check(producer) || PyCapsule_CheckExact(producer))
+  if (dlbcore_host_readable(self->view.device.device_type) || tensor_check(producer) || PyCapsule_CheckExact(producer))
     return tensor_copy(self);
   int asked;
   uint64_t flags;
@@ -569,12 +569,12 @@ static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_m
   DLDevice is;
   int moves = asks.copy > 0 && asks.device != NULL && says_device(producer, &is) &&
               (is.device_type != asks.device->device_type || is.device_id != asks.device->device_id) &&
-              !(core_host_readable(is.device_type) && core_host_readable(asks.device->device_type));
+              !(dlbcore_host_readable(is.device_type) && dlbcore_host_readable(asks.device->device_type));
   if (asks.copy > 0 && !moves) asks.copy = -1;
   PyObject *capsule = ask(state, producer, lasting, asks, &asked);
   *copied = moves && asked;
   if (capsule != NULL || asks.device == NULL || asks.device->device_type != kDLCPU || !PyErr_ExceptionMatches(PyExc_BufferError) ||
-      !says_device(producer, &is) || is.device_type == kDLCPU || !core_host_readable(is.device_type))
+      !says_device(producer, &is) || is.device_type == kDLCPU || !dlbcore_host_readable(is.device_type))
     return capsule;
   PyErr_Clear();
   asks.device = NULL;
@@ -650,21 +650,21 @@ Tensor *consume(module_state *state, PyObject *producer) {
   return from_producer(state, producer, (wish){NULL, -1, NULL}, PyExc_TypeError, NULL);
 }
 
-DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep) {
+DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, dlbcore_share **keep) {
   if (keep != NULL) *keep = NULL;
   if (tensor_check(producer)) return tensor_export((Tensor *)producer);
   exact_import exact = {NULL, NULL};
   Tensor *tensor = from_producer(state, producer, (wish){NULL, -1, NULL}, PyExc_TypeError, &exact);
   DLManagedTensorVersioned *managed = NULL;
-  core_share *share = exact.share;
+  dlbcore_share *share = exact.share;
   if (tensor != NULL) {
     managed = tensor_export(tensor);
     share = tensor->share;
-    core_share_retain(share);
+    dlbcore_share_retain(share);
     Py_DECREF((PyObject *)tensor);
   } else if (share != NULL) {
     LOCK_CORE();
-    managed = core_export_versioned_unlocked(share, &exact.managed->dl_tensor, exact.managed->flags);
+    managed = dlbcore_export_versioned_unlocked(share, &exact.managed->dl_tensor, exact.managed->flags);
     UNLOCK_CORE();
     if (managed == NULL) PyErr_NoMemory();
   }
@@ -717,7 +717,7 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
 
 /* A small number is probably a status that a C function has returned instead of a pointer. */
 int can_be_managed(uintptr_t address) {
-  return core_in_address_space(address, 0, sizeof(DLManagedTensor)) && address % 8 == 0;
+  return dlbcore_in_address_space(address, 0, sizeof(DLManagedTensor)) && address % 8 == 0;
 }
 
 PyObject *from_address(PyObject *module, PyObject *object) {
@@ -740,6 +740,6 @@ PyObject *to_address(PyObject *module, PyObject *object) {
   DLManagedTensorVersioned *managed = export_producer(PyModule_GetState(module), object, NULL);
   if (managed == NULL) return NULL;
   PyObject *address = PyLong_FromVoidPtr(managed);
-  if (address == NULL) core_release_versioned(managed);
+  if (address == NULL) dlbcore_release_versioned(managed);
   return address;
 }

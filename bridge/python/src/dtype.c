@@ -58,8 +58,8 @@ int dtype_parse(PyObject *object, DLDataType *out) {
 
 PyObject *dtype_name(DLDataType dtype) {
   char name[64];
-  capi_text text = {name, sizeof name, 0};
-  capi_write_dtype(&text, dtype);
+  dlbcapi_text text = {name, sizeof name, 0};
+  dlbcapi_write_dtype(&text, dtype);
   return PyUnicode_FromStringAndSize(name, (Py_ssize_t)text.size);
 }
 

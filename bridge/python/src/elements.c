@@ -183,7 +183,7 @@ static PyObject *batch_object(void *ctx, size_t index) {
 
 static void release_rest(batch *b, Py_ssize_t count) {
   for (; b->taken < count; b->taken++) {
-    if (b->values[b->taken].tensor != NULL) core_release_versioned(b->values[b->taken].tensor);
+    if (b->values[b->taken].tensor != NULL) dlbcore_release_versioned(b->values[b->taken].tensor);
     b->in.call.go->dlb_elements_free(b->values[b->taken].elements);
   }
 }
@@ -236,7 +236,7 @@ typedef struct {
 static void output_end(value_output *out) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  if (out->value.tensor != NULL) core_release_versioned(out->value.tensor);
+  if (out->value.tensor != NULL) dlbcore_release_versioned(out->value.tensor);
   for (size_t i = 0; i < out->buffer_count; i++) PyBuffer_Release(&out->buffers[i]);
   free(out->buffers);
   free(out->formats);

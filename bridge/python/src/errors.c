@@ -51,13 +51,13 @@ PyObject *status_type(int32_t code) {
   }
 }
 
-PyObject *raise_status(core_status status, const char *place, const char *message) {
+PyObject *raise_status(dlbcore_status status, const char *place, const char *message) {
   return PyErr_Format(status_type(status), "dlbridge: %s: %s", place, message);
 }
 
-int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place) {
+int check_tensor(const DLTensor *view, uint64_t flags, dlbcore_extent *extent, const char *place) {
   char message[MESSAGE_SIZE];
-  core_status status = core_check_tensor(view, flags, extent, message, sizeof message);
+  dlbcore_status status = dlbcore_check_tensor(view, flags, extent, message, sizeof message);
   if (status == CORE_OK) return 0;
   raise_status(status, place, message);
   return -1;

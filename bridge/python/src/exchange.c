@@ -21,26 +21,26 @@ void exchange_type(PyTypeObject *type, int live) {
 static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                           void (*set_error)(void *error_ctx, const char *kind, const char *message)) {
   char message[MESSAGE_SIZE] = "the prototype is NULL", whole[MESSAGE_SIZE + 32];
-  core_extent extent;
-  core_status status = CORE_ERR_NULL;
+  dlbcore_extent extent;
+  dlbcore_status status = CORE_ERR_NULL;
   DLTensor view;
   *out = NULL;
   if (prototype != NULL) {
     view = *prototype;
     view.byte_offset = 0;
     view.strides = NULL;
-    status = core_check_layout(&view, 0, &extent, message, sizeof message);
+    status = dlbcore_check_layout(&view, 0, &extent, message, sizeof message);
   }
   if (status == CORE_OK && view.device.device_type != kDLCPU) {
     status = CORE_ERR_DEVICE;
     PyOS_snprintf(message, sizeof message, "no allocator for device type %d",
                   (int)view.device.device_type);
   }
-  core_share *share = status == CORE_OK ? core_share_alloc((size_t)extent.nbytes, 0) : NULL;
+  dlbcore_share *share = status == CORE_OK ? dlbcore_share_alloc((size_t)extent.nbytes, 0) : NULL;
   if (share != NULL) {
     view.data = share->data;
-    *out = core_export_versioned(share, &view, 0);
-    core_share_drop(share);
+    *out = dlbcore_export_versioned(share, &view, 0);
+    dlbcore_share_drop(share);
   }
   if (*out != NULL) return 0;
   const char *kind = "ValueError";
@@ -73,7 +73,7 @@ static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
   if (!can_be_managed((uintptr_t)managed))
     return raise_error(PyExc_ValueError, "dlbridge: C exchange API: there can be no managed tensor at %p", managed);
   if (live_count == 0) {
-    core_release_versioned(managed);
+    dlbcore_release_versioned(managed);
     return raise_error(PyExc_RuntimeError, "dlbridge: the module was freed");
   }
   *out = take_over(live_types[live_count - 1], managed, "C exchange API");

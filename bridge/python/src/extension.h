@@ -59,9 +59,9 @@
 /* The core's functions named ..._unlocked, and accesses to module_state.kinds, must not run at the same time. The GIL ensures
  * that, and in free-threaded builds this mutex. */
 #ifdef Py_GIL_DISABLED
-extern PyMutex core_mutex;
-#define LOCK_CORE() PyMutex_Lock(&core_mutex)
-#define UNLOCK_CORE() PyMutex_Unlock(&core_mutex)
+extern PyMutex dlbcore_mutex;
+#define LOCK_CORE() PyMutex_Lock(&dlbcore_mutex)
+#define UNLOCK_CORE() PyMutex_Unlock(&dlbcore_mutex)
 #else
 #define LOCK_CORE() (void)0
 #define UNLOCK_CORE() (void)0
@@ -150,10 +150,10 @@ typedef struct {
   uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, and IS_COPIED for __dlpack__(copy=True); exports repeat them */
   int writability_unknown; /* the memory came in the legacy form, which does not state whether it may be written */
   int64_t stream;      /* of the device: the one on which the memory is ready; -1: none */
-  core_share *share;   /* NULL once closed */
+  dlbcore_share *share;   /* NULL once closed */
   PyObject *weak;      /* the list of weak references */
   PyObject *missing;   /* why another process could not hand the memory over, a str; NULL for all other Tensors */
-  core_extent extent;
+  dlbcore_extent extent;
   int64_t dims[];      /* shape, strides, and the strides in bytes, which each request of a buffer sets */
 } Tensor;
 
@@ -163,11 +163,11 @@ int raise_error(PyObject *type, const char *format, ...);
 int raise_memory(void);
 /* Raise an exception, and return NULL. */
 PyObject *raise_closed(const Tensor *self);
-PyObject *raise_status(core_status status, const char *place, const char *message);
+PyObject *raise_status(dlbcore_status status, const char *place, const char *message);
 /* Returns the type of the exception for a code of dlbridge.h or a status of the core. */
 PyObject *status_type(int32_t code);
 /* Checks the description of a tensor, and sets *extent. -1 with an exception, whose text names `place`. */
-int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
+int check_tensor(const DLTensor *view, uint64_t flags, dlbcore_extent *extent, const char *place);
 
 /* ---- arguments.c */
 /* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
@@ -197,12 +197,12 @@ int tensor_check(PyObject *object);
 /* Returns a Tensor of `view` without a share, which the caller must set; NULL with an exception. Shape and strides are copied;
  * strides that are NULL stand for row-major ones. */
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
-                   const core_extent *extent);
+                   const dlbcore_extent *extent);
 /* The same with a share, which is taken over, also after an error. */
-Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *view, uint64_t flags,
-                        int writability_unknown, const core_extent *extent);
+Tensor *tensor_on_share(PyTypeObject *type, dlbcore_share *share, const DLTensor *view, uint64_t flags,
+                        int writability_unknown, const dlbcore_extent *extent);
 /* Returns another Tensor on the memory of a Tensor, with a share of it, which is taken over, also after an error. */
-Tensor *tensor_like(const Tensor *self, core_share *share, const DLTensor *view, uint64_t flags, const core_extent *extent);
+Tensor *tensor_like(const Tensor *self, dlbcore_share *share, const DLTensor *view, uint64_t flags, const dlbcore_extent *extent);
 /* Returns a row-major, writable copy of a Tensor; NULL with an exception. */
 Tensor *tensor_copy(Tensor *self);
 /* Returns a Tensor on the same memory with another data type, whose elements must have the same size. `padded` is
@@ -210,14 +210,14 @@ Tensor *tensor_copy(Tensor *self);
 Tensor *tensor_retyped(Tensor *self, DLDataType dtype, uint64_t padded);
 void tensor_dealloc(PyObject *self);
 /* Returns a further share of the memory, which the caller must end; NULL with an exception if the Tensor is closed. */
-core_share *tensor_hold(Tensor *self);
+dlbcore_share *tensor_hold(Tensor *self);
 /* Reports whether the memory must not be written. Unknown writability counts as read-only. */
 int tensor_read_only(const Tensor *self);
 /* Returns a tuple of ints. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
 /* Returns the first share of memory that somebody else owns, or NULL without an exception if there is no memory for the share.
  * When the last share ends, lender(ctx) is called to tell the owner; lender may be NULL. */
-core_share *share_begin(void (*lender)(void *ctx), void *ctx);
+dlbcore_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* The lenders of imported managed tensors. */
 void end_versioned(void *managed);
 void end_legacy(void *managed);
@@ -226,7 +226,7 @@ int64_t held_imports(void);
 /* Reports whether memory is that of an imported managed tensor, by the lender of its share. */
 int is_import(void (*lender)(void *ctx));
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
-void share_end(core_share *share);
+void share_end(dlbcore_share *share);
 
 /* ---- type.c */
 extern PyType_Spec tensor_spec;
@@ -244,7 +244,7 @@ void raise_bounds(int64_t index, int32_t axis, int64_t size);
 /* ---- view.c */
 /* Returns a Tensor with another layout on the memory of `self`; NULL with an exception, whose text names `place`. Its flags are
  * `flags` and those of `self`. */
-Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const char *place);
+Tensor *tensor_view(Tensor *self, dlbcore_layout *layout, uint64_t flags, const char *place);
 PyObject *tensor_transpose(PyObject *self, PyObject *args);
 PyObject *tensor_reversed_axes(PyObject *self, void *closure);
 PyObject *tensor_flip(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
@@ -310,7 +310,7 @@ int refuse_masked(module_state *state, PyObject *array, const char *place);
 Tensor *consume(module_state *state, PyObject *producer);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
  * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
-DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep);
+DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, dlbcore_share **keep);
 /* Returns a Tensor that has taken over a managed tensor; NULL with an exception. After an error the deleter has been called,
  * unless the tensor was released or taken over before. */
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place);
@@ -346,7 +346,7 @@ Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype,
 int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim);
 /* Parses and checks the arguments of `empty`. Sets view->shape, which must have room for CORE_RANK_MAX sizes, view->ndim,
  * view->dtype and *extent. -1 with an exception. */
-int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, core_extent *extent);
+int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, dlbcore_extent *extent);
 
 /* ---- pickle.c */
 PyObject *tensor_reduce(PyObject *self, PyObject *protocol);

@@ -17,11 +17,11 @@ int lend_frame(PyObject *object, dlb_frame *frame) {
 
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   int64_t shape[1] = {(int64_t)frame->size};
-  core_extent extent = {.count = shape[0], .nbytes = shape[0], .high = shape[0], .row_major = 1};
+  dlbcore_extent extent = {.count = shape[0], .nbytes = shape[0], .high = shape[0], .row_major = 1};
   DLTensor view = {.data = (void *)(uintptr_t)frame->data, .device = {kDLCPU, 0}, .ndim = 1,
                    .dtype = {kDLUInt, 8, 1}, .shape = shape};
   uint64_t flags = frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
-  core_share *share = share_begin(frame->release, frame->ctx);
+  dlbcore_share *share = share_begin(frame->release, frame->ctx);
   if (share == NULL) {
     if (frame->release != NULL) frame->release(frame->ctx);
     return PyErr_NoMemory();

@@ -1,4 +1,4 @@
-/* Tensors as sequences: length, basic indexing as in NumPy, iteration. The rules of indexing are those of core_view_slice. */
+/* Tensors as sequences: length, basic indexing as in NumPy, iteration. The rules of indexing are those of dlbcore_view_slice. */
 #include "extension.h"
 
 #include <string.h>
@@ -7,13 +7,13 @@
   "dlbridge: only integers, slices (`:`), ellipsis (`...`) and numpy.newaxis (`None`) are valid indices, not %R; " \
   "tensor.numpy() also has arrays and masks as indices"
 
-enum { INDICES_MAX = 2 * CORE_RANK_MAX + 1 }; /* as many as core_view_slice takes */
+enum { INDICES_MAX = 2 * CORE_RANK_MAX + 1 }; /* as many as dlbcore_view_slice takes */
 
-/* A slice that Python refuses gets a step of 0. core_view_slice refuses that too, unless it finds another error first, as NumPy
+/* A slice that Python refuses gets a step of 0. dlbcore_view_slice refuses that too, unless it finds another error first, as NumPy
  * would. raise_indices then asks Python for the exception of the slice again. */
-static int parse_slice(PyObject *slice, core_index *out) {
+static int parse_slice(PyObject *slice, dlbcore_index *out) {
   Py_ssize_t start, stop, step;
-  *out = (core_index){.kind = CORE_INDEX_START | CORE_INDEX_STOP};
+  *out = (dlbcore_index){.kind = CORE_INDEX_START | CORE_INDEX_STOP};
   if (PySlice_Unpack(slice, &start, &stop, &step) == 0) {
     out->start = start;
     out->stop = stop;
@@ -25,28 +25,28 @@ static int parse_slice(PyObject *slice, core_index *out) {
   return 0;
 }
 
-static int parse_number(PyObject *object, core_index *out) {
+static int parse_number(PyObject *object, dlbcore_index *out) {
   Py_ssize_t i = PyNumber_AsSsize_t(object, PyExc_IndexError);
-  *out = (core_index){.start = i, .step = 1, .kind = CORE_INDEX_AT};
+  *out = (dlbcore_index){.start = i, .step = 1, .kind = CORE_INDEX_AT};
   if (i != -1 || !PyErr_Occurred()) return 0;
   if (PyLong_Check(object) || !PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
   PyErr_Clear(); /* an array of several elements */
   return raise_error(PyExc_IndexError, NOT_AN_INDEX, Py_TYPE(object));
 }
 
-static int parse_index(PyObject *object, core_index *out) {
+static int parse_index(PyObject *object, dlbcore_index *out) {
   if (PyLong_CheckExact(object)) return parse_number(object, out);
   if (PySlice_Check(object)) return parse_slice(object, out);
   if (PyIndex_Check(object) && !PyBool_Check(object)) return parse_number(object, out);
-  if (object == Py_None) *out = (core_index){.step = 1, .kind = CORE_INDEX_NEW_AXIS};
-  else if (object == Py_Ellipsis) *out = (core_index){.step = 1, .kind = CORE_INDEX_ELLIPSIS};
+  if (object == Py_None) *out = (dlbcore_index){.step = 1, .kind = CORE_INDEX_NEW_AXIS};
+  else if (object == Py_Ellipsis) *out = (dlbcore_index){.step = 1, .kind = CORE_INDEX_ELLIPSIS};
   else return raise_error(PyExc_IndexError, NOT_AN_INDEX, Py_TYPE(object));
   return 0;
 }
 
-/* Raises the exception that NumPy raises for indices that core_view_slice has refused. `object` is the index, or a tuple of
+/* Raises the exception that NumPy raises for indices that dlbcore_view_slice has refused. `object` is the index, or a tuple of
  * them. */
-static void raise_indices(const Tensor *self, PyObject *object, const core_index *indices, int32_t count, core_status status,
+static void raise_indices(const Tensor *self, PyObject *object, const dlbcore_index *indices, int32_t count, dlbcore_status status,
                           const char *message) {
   int32_t rank = self->view.ndim, taken = 0, ellipses = 0, d = 0;
   for (int32_t k = 0; k < count; k++) {
@@ -62,7 +62,7 @@ static void raise_indices(const Tensor *self, PyObject *object, const core_index
                  (int)rank, (int)taken);
   } else {
     for (int32_t k = 0; k < count; k++) {
-      const core_index *x = &indices[k];
+      const dlbcore_index *x = &indices[k];
       if (x->kind == CORE_INDEX_ELLIPSIS) d += rank - taken;
       if (x->kind == CORE_INDEX_ELLIPSIS || x->kind == CORE_INDEX_NEW_AXIS) continue;
       int64_t n = self->view.shape[d];
@@ -85,20 +85,20 @@ void raise_bounds(int64_t index, int32_t axis, int64_t size) {
                (long long)size);
 }
 
-static PyObject *view_at(Tensor *self, PyObject *object, const core_index *indices, int32_t count) {
+static PyObject *view_at(Tensor *self, PyObject *object, const dlbcore_index *indices, int32_t count) {
   char message[MESSAGE_SIZE] = "";
-  core_viewing v;
-  if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
-  core_status status = core_view_slice(&v.view, &v.base, count, indices, message, sizeof message);
+  dlbcore_viewing v;
+  if (dlbcore_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
+  dlbcore_status status = dlbcore_view_slice(&v.view, &v.base, count, indices, message, sizeof message);
   PyObject *view = NULL;
   if (status == CORE_OK) view = (PyObject *)tensor_view(self, &v.view, 0, "index");
   else raise_indices(self, object, indices, count, status, message);
-  core_viewing_end(&v);
+  dlbcore_viewing_end(&v);
   return view;
 }
 
 /* Returns the view at the indices of a tuple, for which `indices` has room. */
-static PyObject *view_at_tuple(Tensor *self, PyObject *tuple, core_index *indices, Py_ssize_t count) {
+static PyObject *view_at_tuple(Tensor *self, PyObject *tuple, dlbcore_index *indices, Py_ssize_t count) {
   for (Py_ssize_t k = 0; k < count; k++) {
     if (parse_index(PyTuple_GetItem(tuple, k), &indices[k]) < 0) return NULL;
   }
@@ -107,7 +107,7 @@ static PyObject *view_at_tuple(Tensor *self, PyObject *tuple, core_index *indice
 
 PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   Tensor *self = (Tensor *)op;
-  core_index usual[CORE_RANK_USUAL];
+  dlbcore_index usual[CORE_RANK_USUAL];
   if (self->share == NULL) return raise_closed(self);
   if (!PyTuple_Check(object)) return parse_index(object, usual) < 0 ? NULL : view_at(self, object, usual, 1);
   Py_ssize_t count = PyTuple_Size(object);
@@ -116,7 +116,7 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
     return PyErr_Format(PyExc_IndexError,
                         "dlbridge: too many indices for tensor: %zd are more than %d dimensions can have", count,
                         CORE_RANK_MAX);
-  core_index *indices = PyMem_Malloc((size_t)count * sizeof *indices);
+  dlbcore_index *indices = PyMem_Malloc((size_t)count * sizeof *indices);
   if (indices == NULL) return PyErr_NoMemory();
   PyObject *view = view_at_tuple(self, object, indices, count);
   PyMem_Free(indices);
@@ -130,7 +130,7 @@ static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) 
   const DLTensor *view = &number->view;
   int is_signed = dtype.code == kDLInt, given = view->dtype.code == kDLInt;
   if (view->ndim != 0 || (!given && view->dtype.code != kDLUInt) || view->dtype.bits != 64 || view->dtype.lanes != 1 ||
-      !core_host_readable(view->device.device_type))
+      !dlbcore_host_readable(view->device.device_type))
     return 0;
   int64_t value; /* a uint64 above the range of int64 is negative here */
   memcpy(&value, (const char *)view->data + view->byte_offset, sizeof value);
@@ -143,16 +143,16 @@ static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) 
   return -1;
 }
 
-/* Copies the elements of `from` into the memory of `to`, by core_assign. */
+/* Copies the elements of `from` into the memory of `to`, by dlbcore_assign. */
 static int assign(Tensor *to, Tensor *from) {
   char message[MESSAGE_SIZE] = "";
   uint64_t flags = to->flags | (tensor_read_only(to) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-  core_share *target = tensor_hold(to), *source = target == NULL ? NULL : tensor_hold(from);
-  core_status status = CORE_OK;
+  dlbcore_share *target = tensor_hold(to), *source = target == NULL ? NULL : tensor_hold(from);
+  dlbcore_status status = CORE_OK;
   if (source != NULL && to->extent.nbytes < 1 << 16) {
-    status = core_assign(&to->view, flags, &from->view, from->flags, message, sizeof message);
+    status = dlbcore_assign(&to->view, flags, &from->view, from->flags, message, sizeof message);
   } else if (source != NULL) {
-    WITHOUT_GIL(status = core_assign(&to->view, flags, &from->view, from->flags, message, sizeof message));
+    WITHOUT_GIL(status = dlbcore_assign(&to->view, flags, &from->view, from->flags, message, sizeof message));
   }
   int held = source != NULL;
   if (source != NULL) share_end(source);
@@ -191,7 +191,7 @@ PyObject *tensor_item_at(PyObject *op, Py_ssize_t index) {
     raise_bounds(index, 0, self->view.shape[0]);
     return NULL;
   }
-  const core_index at = {.start = index, .step = 1, .kind = CORE_INDEX_AT};
+  const dlbcore_index at = {.start = index, .step = 1, .kind = CORE_INDEX_AT};
   return view_at(self, NULL, &at, 1);
 }
 

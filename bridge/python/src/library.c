@@ -258,8 +258,8 @@ PyObject *library_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
 PyObject *counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
   dlb_counters counts = {0};
   if (__atomic_load_n(&loaded_path, __ATOMIC_ACQUIRE) != NULL) WITHOUT_GIL(loaded.dlb_counters_read(&counts, sizeof counts));
-  return Py_BuildValue("{sLsLsLsKsLsLsL}", "exports", (long long)core_live_exports(), "imports",
+  return Py_BuildValue("{sLsLsLsKsLsLsL}", "exports", (long long)dlbcore_live_exports(), "imports",
                        (long long)live_imports(), "loans", (long long)live_loans(), "double_deletes",
-                       (unsigned long long)core_double_deletes(), "messages", (long long)counts.messages, "elements",
+                       (unsigned long long)dlbcore_double_deletes(), "messages", (long long)counts.messages, "elements",
                        (long long)counts.elements, "pinned_bytes", (long long)counts.pinned_bytes);
 }

@@ -187,7 +187,7 @@ static void call_functions(notice *told) {
 static void end_and_notify(void *context) {
   notice *told = context;
   if (is_import(told->lender)) __atomic_fetch_sub(&noticed_imports, 1, __ATOMIC_RELAXED);
-  core_release_lent(told->lender, told->ctx);
+  dlbcore_release_lent(told->lender, told->ctx);
   int64_t *inside = go_in();
   if (inside == NULL) return;
   PyGILState_STATE gil = PyGILState_Ensure();
@@ -196,16 +196,16 @@ static void end_and_notify(void *context) {
   leave(inside);
 }
 
-static void release_and_notify(core_share *share) { end_and_notify(share->ctx); }
+static void release_and_notify(dlbcore_share *share) { end_and_notify(share->ctx); }
 
 /* The caller has a share, so that nobody ends the memory meanwhile. */
-static void add_function(core_share *share, notice *new, function_list *entry) {
+static void add_function(dlbcore_share *share, notice *new, function_list *entry) {
   int allocated = share->ctx == share, noticed = share->lender == end_and_notify || share->release == release_and_notify;
   notice *told = noticed ? share->ctx : new;
   entry->next = told->functions;
   told->functions = entry;
   if (noticed) return;
-  told->lender = allocated ? core_free_memory : share->lender;
+  told->lender = allocated ? dlbcore_free_memory : share->lender;
   told->ctx = share->ctx;
   if (is_import(told->lender)) __atomic_fetch_add(&noticed_imports, 1, __ATOMIC_RELAXED);
   share->ctx = told;
@@ -216,7 +216,7 @@ static void add_function(core_share *share, notice *new, function_list *entry) {
 PyObject *tensor_on_release(PyObject *op, PyObject *function) {
   if (!PyCallable_Check(function))
     return PyErr_Format(PyExc_TypeError, "dlbridge: on_release takes a function, not %R", Py_TYPE(function));
-  core_share *share = tensor_hold((Tensor *)op);
+  dlbcore_share *share = tensor_hold((Tensor *)op);
   if (share == NULL) return NULL;
   notice *told = calloc(1, sizeof *told);
   function_list *entry = malloc(sizeof *entry);

@@ -80,7 +80,7 @@ PyDoc_STRVAR(counters_doc,
              "    ['double_deletes', 'elements', 'exports']");
 
 #ifdef Py_GIL_DISABLED
-PyMutex core_mutex;
+PyMutex dlbcore_mutex;
 #endif
 
 #define FASTCALL(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS

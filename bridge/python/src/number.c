@@ -4,11 +4,11 @@
 #include <string.h>
 
 static Tensor *tensor_of(module_state *state, DLDataType dtype, const void *number) {
-  core_extent extent;
+  dlbcore_extent extent;
   int64_t none[1] = {0};
   DLTensor view = {.device = {kDLCPU, 0}, .dtype = dtype, .shape = none, .strides = none};
   size_t size = (size_t)dtype_itemsize(dtype);
-  core_share *share = core_share_alloc(size, 0);
+  dlbcore_share *share = dlbcore_share_alloc(size, 0);
   if (share == NULL) return (Tensor *)PyErr_NoMemory();
   memcpy(share->data, number, size);
   view.data = share->data;

@@ -18,11 +18,11 @@ static int check_type(DLDataType dtype) {
 
 /* Returns a Tensor of uint8 on the memory of a row-major Tensor. */
 static Tensor *bytes_of(module_state *state, Tensor *self) {
-  core_extent extent;
+  dlbcore_extent extent;
   DLTensor view = {.data = self->view.data, .device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}, .ndim = 1};
   view.shape = &self->extent.nbytes;
   if (check_tensor(&view, 0, &extent, "pickle") < 0) return NULL;
-  core_share *share = tensor_hold(self);
+  dlbcore_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
   return tensor_on_share(state->tensor_type, share, &view, self->flags, self->writability_unknown, &extent);
 }
@@ -34,7 +34,7 @@ PyObject *pickle_bytes(PyObject *module, PyObject *op) {
   Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed(self);
   if (check_type(self->view.dtype) < 0) return NULL;
-  if (!core_host_readable(self->view.device.device_type))
+  if (!dlbcore_host_readable(self->view.device.device_type))
     return PyErr_Format(PyExc_BufferError, "dlbridge: pickle: the memory is not in the host; copy it there first");
   PyObject *bytes = self->extent.row_major ? (PyObject *)bytes_of(PyModule_GetState(module), self) : Py_NewRef(Py_None);
   PyObject *padded = PyBool_FromLong((self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0);
@@ -56,7 +56,7 @@ PyObject *pickle_tensor(PyObject *module, PyObject *args) {
 PyObject *pickle_missing(PyObject *module, PyObject *why) {
   module_state *state = PyModule_GetState(module);
   const DLTensor view = {.device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}};
-  const core_extent extent = {.row_major = 1};
+  const dlbcore_extent extent = {.row_major = 1};
   if (!PyUnicode_Check(why)) return PyErr_Format(PyExc_TypeError, "dlbridge: pickle: a str is required, not %R", (PyObject *)Py_TYPE(why));
   Tensor *self = tensor_new(state->tensor_type, &view, 0, 0, &extent);
   if (self != NULL) self->missing = Py_NewRef(why);

@@ -121,8 +121,8 @@ static void *export_form(Tensor *self, int versioned, int cpu) {
   open = self->share != NULL;
   if (open) {
     LOCK_CORE();
-    if (versioned) managed = core_export_versioned_unlocked(self->share, &view, export_flags(self));
-    else managed = core_export_legacy_unlocked(self->share, &view);
+    if (versioned) managed = dlbcore_export_versioned_unlocked(self->share, &view, export_flags(self));
+    else managed = dlbcore_export_legacy_unlocked(self->share, &view);
     UNLOCK_CORE();
   }
   UNLOCK();

@@ -111,7 +111,7 @@ static PyObject *part_view(void *ctx, size_t index) {
  * export. The tensor keeps its export if the part was closed. */
 static void share_part(Tensor *tensor, const Tensor *part) {
   if (part->share == NULL) return;
-  core_share_retain(part->share);
+  dlbcore_share_retain(part->share);
   share_end(tensor->share);
   tensor->share = part->share;
 }
@@ -352,7 +352,7 @@ PyObject *tens_encode_parts(PyObject *module, PyObject *args) {
 }
 
 static void end_tensors(dlb_message_tensor *tensors, size_t count) {
-  for (size_t i = 0; i < count; i++) core_release_versioned(tensors[i].tensor);
+  for (size_t i = 0; i < count; i++) dlbcore_release_versioned(tensors[i].tensor);
   free(tensors);
 }
 

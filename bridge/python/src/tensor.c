@@ -5,37 +5,37 @@
 #include <segment.h>
 
 /* Reports whether a share is of so large a segment that other threads should run while its pages are freed. */
-static int frees_much(const core_share *share) {
-  return share->lender == segment_release && segment_file_size(share->ctx) >= 1 << 20;
+static int frees_much(const dlbcore_share *share) {
+  return share->lender == dlbsegment_release && dlbsegment_file_size(share->ctx) >= 1 << 20;
 }
 #else
-static int frees_much(const core_share *Py_UNUSED(share)) { return 0; }
+static int frees_much(const dlbcore_share *Py_UNUSED(share)) { return 0; }
 #endif
 
-core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
-  core_share *share;
+dlbcore_share *share_begin(void (*lender)(void *ctx), void *ctx) {
+  dlbcore_share *share;
   LOCK_CORE();
-  share = core_hold_unlocked(lender, ctx);
+  share = dlbcore_hold_unlocked(lender, ctx);
   UNLOCK_CORE();
   return share;
 }
 
-void share_end(core_share *share) {
-  if (!core_share_leave(share)) return;
-  if (frees_much(share)) KEEPING_EXCEPTION(WITHOUT_GIL(core_share_end(share)));
-  else KEEPING_EXCEPTION(core_share_end(share));
+void share_end(dlbcore_share *share) {
+  if (!dlbcore_share_leave(share)) return;
+  if (frees_much(share)) KEEPING_EXCEPTION(WITHOUT_GIL(dlbcore_share_end(share)));
+  else KEEPING_EXCEPTION(dlbcore_share_end(share));
 }
 
-void end_versioned(void *managed) { core_release_versioned(managed); }
+void end_versioned(void *managed) { dlbcore_release_versioned(managed); }
 
-void end_legacy(void *managed) { core_release_legacy(managed); }
+void end_legacy(void *managed) { dlbcore_release_legacy(managed); }
 
 int is_import(void (*lender)(void *ctx)) { return lender == end_versioned || lender == end_legacy; }
 
 int64_t held_imports(void) {
   int64_t held;
   LOCK_CORE();
-  held = core_held_unlocked(end_versioned) + core_held_unlocked(end_legacy);
+  held = dlbcore_held_unlocked(end_versioned) + dlbcore_held_unlocked(end_legacy);
   UNLOCK_CORE();
   return held;
 }
@@ -45,7 +45,7 @@ int tensor_read_only(const Tensor *self) {
 }
 
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
-                   const core_extent *extent) {
+                   const dlbcore_extent *extent) {
   Py_ssize_t ndim = view->ndim;
   Tensor *self = PyObject_NewVar(Tensor, type, ndim);
   if (self == NULL) return NULL;
@@ -54,12 +54,12 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   if (view->strides != NULL) {
     for (Py_ssize_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
   } else {
-    core_set_row_major(strides, shape, view->ndim);
+    dlbcore_set_row_major(strides, shape, view->ndim);
   }
   self->view = *view;
   self->view.shape = shape;
   self->view.strides = strides;
-  if (core_host_readable(view->device.device_type)) {
+  if (dlbcore_host_readable(view->device.device_type)) {
     self->view.data = extent->count > 0 ? (char *)view->data + view->byte_offset : NULL;
     self->view.byte_offset = 0;
   }
@@ -75,25 +75,25 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   return self;
 }
 
-Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *view, uint64_t flags,
-                        int writability_unknown, const core_extent *extent) {
+Tensor *tensor_on_share(PyTypeObject *type, dlbcore_share *share, const DLTensor *view, uint64_t flags,
+                        int writability_unknown, const dlbcore_extent *extent) {
   Tensor *self = tensor_new(type, view, flags, writability_unknown, extent);
   if (self != NULL) self->share = share;
   else share_end(share);
   return self;
 }
 
-Tensor *tensor_like(const Tensor *self, core_share *share, const DLTensor *view, uint64_t flags, const core_extent *extent) {
+Tensor *tensor_like(const Tensor *self, dlbcore_share *share, const DLTensor *view, uint64_t flags, const dlbcore_extent *extent) {
   Tensor *made = tensor_on_share(Py_TYPE((PyObject *)self), share, view, flags, self->writability_unknown, extent);
   if (made != NULL) made->stream = self->stream;
   return made;
 }
 
-core_share *tensor_hold(Tensor *self) {
-  core_share *share;
+dlbcore_share *tensor_hold(Tensor *self) {
+  dlbcore_share *share;
   LOCK(self);
   share = self->share;
-  if (share != NULL) core_share_retain(share);
+  if (share != NULL) dlbcore_share_retain(share);
   UNLOCK();
   if (share == NULL) raise_closed(self);
   return share;
@@ -102,18 +102,18 @@ core_share *tensor_hold(Tensor *self) {
 /* The GIL is released for copies that take longer than acquiring it again. */
 Tensor *tensor_copy(Tensor *self) {
   char message[MESSAGE_SIZE];
-  core_share *held = tensor_hold(self), *copied = NULL;
+  dlbcore_share *held = tensor_hold(self), *copied = NULL;
   if (held == NULL) return NULL;
-  core_status status;
+  dlbcore_status status;
   if (self->extent.nbytes < 1 << 16) {
-    status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
+    status = dlbcore_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
   } else {
-    WITHOUT_GIL(status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message));
+    WITHOUT_GIL(status = dlbcore_copy_compact(&copied, &self->view, self->flags, message, sizeof message));
   }
   share_end(held);
   if (status != CORE_OK) return (Tensor *)raise_status(status, "copy", message);
   DLTensor view = self->view;
-  core_extent extent = self->extent;
+  dlbcore_extent extent = self->extent;
   view.data = copied->data;
   view.device = (DLDevice){kDLCPU, 0};
   view.strides = NULL;
@@ -125,12 +125,12 @@ Tensor *tensor_copy(Tensor *self) {
 }
 
 Tensor *tensor_retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
-  core_extent extent;
+  dlbcore_extent extent;
   DLTensor view = self->view;
   uint64_t flags = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) | padded;
   view.dtype = dtype;
   if (check_tensor(&view, flags, &extent, "numpy") < 0) return NULL;
-  core_share *share = tensor_hold(self);
+  dlbcore_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
   return tensor_like(self, share, &view, flags, &extent);
 }

@@ -7,7 +7,7 @@
 
 static PyObject *tensor_close(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
-  core_share *share;
+  dlbcore_share *share;
   LOCK(op);
   share = self->share;
   self->share = NULL;
@@ -149,16 +149,16 @@ enum { SHOWN = 100 }; /* a tensor with more elements is shown by the first and l
 
 /* Returns ": " and the elements as text, or "" for elements that cannot be shown. */
 static PyObject *text_of_elements(const Tensor *self) {
-  capi_text counted = {NULL, 0, 0}, text = {NULL, 0, 0};
-  core_share *share = tensor_hold((Tensor *)self);
+  dlbcapi_text counted = {NULL, 0, 0}, text = {NULL, 0, 0};
+  dlbcore_share *share = tensor_hold((Tensor *)self);
   PyObject *result = NULL;
   if (share == NULL) return NULL;
-  if (!capi_write_elements(&counted, &self->view, self->flags, self->extent.count, SHOWN)) {
+  if (!dlbcapi_write_elements(&counted, &self->view, self->flags, self->extent.count, SHOWN)) {
     result = PyUnicode_FromString("");
   } else {
     text.room = counted.size + 256; /* another thread may write longer numbers to the memory meanwhile */
     text.data = PyMem_Malloc(text.room);
-    if (text.data != NULL) capi_write_elements(&text, &self->view, self->flags, self->extent.count, SHOWN);
+    if (text.data != NULL) dlbcapi_write_elements(&text, &self->view, self->flags, self->extent.count, SHOWN);
     result = text.data == NULL ? PyErr_NoMemory() : PyUnicode_FromFormat(": %s", text.data);
     PyMem_Free(text.data);
   }

@@ -40,7 +40,7 @@ static PyObject *object_of(DLDataType wide, const char *at) {
 static int check_numbers(const Tensor *self, const char *place) {
   DLDataType dtype = self->view.dtype;
   if (self->share == NULL) return raise_closed(self), -1;
-  if (!core_host_readable(self->view.device.device_type))
+  if (!dlbcore_host_readable(self->view.device.device_type))
     return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", place);
   if (dtype.code != kDLOpaqueHandle && dtype.lanes == 1) return 0;
   PyObject *name = dtype_name(dtype);
@@ -70,9 +70,9 @@ static PyObject *element(const Tensor *self, int64_t position, const char *place
     }
     offset *= dtype_itemsize(self->view.dtype);
   }
-  core_share *share = tensor_hold((Tensor *)self);
+  dlbcore_share *share = tensor_hold((Tensor *)self);
   if (share == NULL) return NULL;
-  core_status status = core_convert((char *)numbers, wide, &one, false, (const char *)self->view.data + offset, self->view.dtype,
+  dlbcore_status status = dlbcore_convert((char *)numbers, wide, &one, false, (const char *)self->view.data + offset, self->view.dtype,
                                     &one, (self->flags & PADDED) != 0, &count, 1);
   share_end(share);
   if (status != CORE_OK) return raise_status(status, place, "the elements are not numbers");
@@ -195,18 +195,18 @@ int tensor_bool(PyObject *op) {
 /* ---- all elements ---------------------------------------------------------------------------- */
 
 /* Converts the elements into new row-major memory, and sets *extent. NULL with an exception, whose text names `place`. */
-static core_share *converted(Tensor *self, DLDataType dtype, core_extent *extent, const char *place) {
+static dlbcore_share *converted(Tensor *self, DLDataType dtype, dlbcore_extent *extent, const char *place) {
   char message[MESSAGE_SIZE] = "the data types are not numbers of the same lanes";
-  core_share *share = tensor_hold(self), *made = NULL;
+  dlbcore_share *share = tensor_hold(self), *made = NULL;
   if (share == NULL) return NULL;
-  core_status status;
+  dlbcore_status status;
   if (self->extent.nbytes < 1 << 16) {
-    status = core_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message);
+    status = dlbcore_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message);
   } else {
-    WITHOUT_GIL(status = core_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message));
+    WITHOUT_GIL(status = dlbcore_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message));
   }
   share_end(share);
-  return status == CORE_OK ? made : (core_share *)raise_status(status, place, message);
+  return status == CORE_OK ? made : (dlbcore_share *)raise_status(status, place, message);
 }
 
 /* Nested lists that are being made of row-major numbers. */
@@ -232,14 +232,14 @@ static PyObject *nested_item(void *ctx, size_t Py_UNUSED(index)) {
 
 PyObject *tensor_tolist(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
-  core_extent extent;
+  dlbcore_extent extent;
   if (check_numbers(self, "tolist") < 0) return NULL;
   nested all = {.view = &self->view, .wide = wide_of(self->view.dtype)};
-  core_share *share = converted(self, all.wide, &extent, "tolist");
+  dlbcore_share *share = converted(self, all.wide, &extent, "tolist");
   if (share == NULL) return NULL;
   all.at = share->data;
   PyObject *result = nested_item(&all, 0);
-  KEEPING_EXCEPTION(core_share_drop(share));
+  KEEPING_EXCEPTION(dlbcore_share_drop(share));
   return result;
 }
 
@@ -247,7 +247,7 @@ static PyObject *convert(const char *method, PyObject *op, PyObject *const *args
   static const char *const names[] = {"dtype"};
   Tensor *self = (Tensor *)op;
   PyObject *name;
-  core_extent extent;
+  dlbcore_extent extent;
   if (parse_arguments(method, args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
   if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: %s: dtype is missing", method);
@@ -255,9 +255,9 @@ static PyObject *convert(const char *method, PyObject *op, PyObject *const *args
   int none = name == Py_None && strcmp(method, "astype") == 0; /* NumPy's astype(None) makes float64 */
   if (none) view.dtype = (DLDataType){kDLFloat, 64, 1};
   else if (dtype_parse(name, &view.dtype) < 0) return NULL;
-  if (!core_host_readable(view.device.device_type))
+  if (!dlbcore_host_readable(view.device.device_type))
     return PyErr_Format(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", method);
-  core_share *share = converted(self, view.dtype, &extent, method);
+  dlbcore_share *share = converted(self, view.dtype, &extent, method);
   if (share == NULL) return NULL;
   view.data = share->data;
   view.device = (DLDevice){kDLCPU, 0};

@@ -1,23 +1,23 @@
 /* Views of a Tensor in other shapes and orders, as NumPy names them. The rules are those of layout.c of the core. */
 #include "extension.h"
 
-Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const char *place) {
+Tensor *tensor_view(Tensor *self, dlbcore_layout *layout, uint64_t flags, const char *place) {
   char message[MESSAGE_SIZE] = "";
-  core_extent extent;
+  dlbcore_extent extent;
   DLTensor view = self->view;
   flags |= self->flags;
-  core_status status = core_view_describe(&view, layout, flags, message, sizeof message);
-  if (status == CORE_OK) status = core_check_tensor(&view, flags, &extent, message, sizeof message);
+  dlbcore_status status = dlbcore_view_describe(&view, layout, flags, message, sizeof message);
+  if (status == CORE_OK) status = dlbcore_check_tensor(&view, flags, &extent, message, sizeof message);
   if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
-  core_share *share = tensor_hold(self);
+  dlbcore_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
   return tensor_like(self, share, &view, flags, &extent);
 }
 
 /* Returns the view with a layout that has been computed, or raises the exception for a status other than CORE_OK. */
-static PyObject *end(Tensor *self, core_viewing *v, uint64_t flags, core_status status, const char *place, const char *message) {
+static PyObject *end(Tensor *self, dlbcore_viewing *v, uint64_t flags, dlbcore_status status, const char *place, const char *message) {
   PyObject *view = status == CORE_OK ? (PyObject *)tensor_view(self, &v->view, flags, place) : raise_status(status, place, message);
-  core_viewing_end(v);
+  dlbcore_viewing_end(v);
   return view;
 }
 
@@ -45,9 +45,9 @@ static int parse_axes(PyObject *object, int32_t *axes, int32_t *count, const cha
 
 static PyObject *transposed(Tensor *self, int32_t count, const int32_t *axes) {
   char message[MESSAGE_SIZE] = "";
-  core_viewing v;
-  if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
-  core_status status = core_view_transpose(&v.view, &v.base, count, axes, message, sizeof message);
+  dlbcore_viewing v;
+  if (dlbcore_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
+  dlbcore_status status = dlbcore_view_transpose(&v.view, &v.base, count, axes, message, sizeof message);
   return end(self, &v, 0, status, "transpose", message);
 }
 
@@ -70,7 +70,7 @@ PyObject *tensor_reversed_axes(PyObject *op, void *Py_UNUSED(closure)) {
   return self->share == NULL ? raise_closed(self) : transposed(self, 0, NULL);
 }
 
-typedef core_status axes_rule(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes, char *message, size_t size);
+typedef dlbcore_status axes_rule(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const int32_t *axes, char *message, size_t size);
 
 /* The method `name`, whose only argument is `axis`: dimensions, or None for all. `rule` computes the layout of the view. */
 static PyObject *view_by_axes(const char *name, axes_rule *rule, PyObject *op, PyObject *const *args, Py_ssize_t nargs,
@@ -80,24 +80,24 @@ static PyObject *view_by_axes(const char *name, axes_rule *rule, PyObject *op, P
   char message[MESSAGE_SIZE] = "";
   PyObject *axis;
   int32_t axes[CORE_RANK_MAX], count = 0;
-  core_viewing v;
+  dlbcore_viewing v;
   if (parse_arguments(name, args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
   int all = axis == NULL || axis == Py_None;
   if (!all && parse_axes(axis, axes, &count, name) < 0) return NULL;
-  if (core_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
-  core_status status;
-  if (!all && count == 0) status = core_view_slice(&v.view, &v.base, 0, NULL, message, sizeof message); /* `rule` would take all */
+  if (dlbcore_viewing_begin(&v, &self->view, count) != CORE_OK) return PyErr_NoMemory();
+  dlbcore_status status;
+  if (!all && count == 0) status = dlbcore_view_slice(&v.view, &v.base, 0, NULL, message, sizeof message); /* `rule` would take all */
   else status = rule(&v.view, &v.base, count, axes, message, sizeof message);
   return end(self, &v, 0, status, name, message);
 }
 
 PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  return view_by_axes("flip", core_view_flip, op, args, nargs, kwnames);
+  return view_by_axes("flip", dlbcore_view_flip, op, args, nargs, kwnames);
 }
 
 PyObject *tensor_squeeze(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  return view_by_axes("squeeze", core_view_squeeze, op, args, nargs, kwnames);
+  return view_by_axes("squeeze", dlbcore_view_squeeze, op, args, nargs, kwnames);
 }
 
 PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -107,27 +107,27 @@ PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t na
   PyObject *shape;
   int64_t sizes[CORE_RANK_MAX];
   int32_t ndim;
-  core_viewing v;
+  dlbcore_viewing v;
   if (parse_arguments("broadcast_to", args, nargs, kwnames, 1, names, 1, &shape) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
   if (shape == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: broadcast_to: shape is missing");
   if (parse_shape(shape, sizes, &ndim) < 0) return NULL;
-  if (core_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
-  core_status status = core_view_broadcast_to(&v.view, &v.base, ndim, sizes, message, sizeof message);
-  uint64_t flags = status == CORE_OK && core_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  if (dlbcore_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
+  dlbcore_status status = dlbcore_view_broadcast_to(&v.view, &v.base, ndim, sizes, message, sizeof message);
+  uint64_t flags = status == CORE_OK && dlbcore_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   return end(self, &v, flags, status, "broadcast_to", message);
 }
 
 /* Returns a view with another shape; NULL with *needs_copy set and no exception if only a copy can have it. */
 static PyObject *reshaped(Tensor *self, int32_t ndim, const int64_t *sizes, int *needs_copy) {
   char message[MESSAGE_SIZE] = "";
-  core_viewing v;
+  dlbcore_viewing v;
   *needs_copy = 0;
-  if (core_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
-  core_status status = core_view_reshape(&v.view, &v.base, ndim, sizes, message, sizeof message);
+  if (dlbcore_viewing_begin(&v, &self->view, ndim) != CORE_OK) return PyErr_NoMemory();
+  dlbcore_status status = dlbcore_view_reshape(&v.view, &v.base, ndim, sizes, message, sizeof message);
   *needs_copy = status == CORE_NEEDS_COPY;
   if (!*needs_copy) return end(self, &v, 0, status, "reshape", message);
-  core_viewing_end(&v);
+  dlbcore_viewing_end(&v);
   return NULL;
 }
 
@@ -169,7 +169,7 @@ PyObject *tensor_contiguous(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed(self);
   if (!self->extent.row_major) return (PyObject *)tensor_copy(self);
-  core_share *share = tensor_hold(self);
+  dlbcore_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
   DLTensor view = self->view;
   view.strides = NULL;

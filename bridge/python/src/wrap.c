@@ -144,7 +144,7 @@ static void release_all(managed *shared, Py_ssize_t count) {
   }
 }
 
-static void end_all(core_share **kept, Py_ssize_t count) {
+static void end_all(dlbcore_share **kept, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; i++) {
     if (kept[i] != NULL) share_end(kept[i]);
   }
@@ -152,7 +152,7 @@ static void end_all(core_share **kept, Py_ssize_t count) {
 
 /* Returns an export of an argument, whose memory is on the device that the function takes; NULL with an exception. `keep` is as in
  * export_producer. */
-static managed export_argument(Function *self, module_state *state, PyObject *arg, core_share **keep) {
+static managed export_argument(Function *self, module_state *state, PyObject *arg, dlbcore_share **keep) {
   managed made = export_producer(state, arg, keep);
   if (made == NULL || self->any_device || check_device("wrap", &made->dl_tensor.device, self->device) == 0) return made;
   DLDevice is = made->dl_tensor.device;
@@ -169,7 +169,7 @@ static managed export_argument(Function *self, module_state *state, PyObject *ar
  * GIL is held again. */
 static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t takes) {
   managed shared[DIRECT] = {NULL}, result;
-  core_share *kept[DIRECT];
+  dlbcore_share *kept[DIRECT];
   for (Py_ssize_t i = 0; i < takes; i++) {
     shared[i] = export_argument(self, state, PyTuple_GetItem(args, i), &kept[i]);
     if (shared[i] == NULL) {

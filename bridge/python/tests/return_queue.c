@@ -60,16 +60,16 @@ int main(void) {
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, consume, NULL) == 0);
   for (int round = 0; round < ROUNDS; round++) {
-    core_share *share = core_hold_unlocked(give_back, memory);
+    dlbcore_share *share = dlbcore_hold_unlocked(give_back, memory);
     CHECK(share != NULL);
     lent++;
     for (int exports = round % 4; exports > 0; exports--) {
-      DLManagedTensorVersioned *export = core_export_versioned_unlocked(share, &view, 0);
+      DLManagedTensorVersioned *export = dlbcore_export_versioned_unlocked(share, &view, 0);
       CHECK(export != NULL);
       hand_over(export);
     }
-    core_share_drop(share);
-    if (round % 1000 == 0) CHECK(core_live_exports() >= 0 && core_held_unlocked(give_back) <= lent);
+    dlbcore_share_drop(share);
+    if (round % 1000 == 0) CHECK(dlbcore_live_exports() >= 0 && dlbcore_held_unlocked(give_back) <= lent);
   }
   pthread_mutex_lock(&queue.mutex);
   queue.done = 1;
@@ -77,6 +77,6 @@ int main(void) {
   pthread_mutex_unlock(&queue.mutex);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   CHECK(given_back == lent);
-  CHECK(core_live_exports() == 0 && core_held_unlocked(give_back) == 0 && core_double_deletes() == 0);
+  CHECK(dlbcore_live_exports() == 0 && dlbcore_held_unlocked(give_back) == 0 && dlbcore_double_deletes() == 0);
   return 0;
 }

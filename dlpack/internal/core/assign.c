@@ -7,7 +7,7 @@
 typedef struct {
   const DLTensor *tensor;
   bool padded;
-  core_extent extent;
+  dlbcore_extent extent;
 } part;
 
 static int64_t element_bits(const part *p) { return (int64_t)p->tensor->dtype.bits * p->tensor->dtype.lanes; }
@@ -25,29 +25,29 @@ typedef struct {
   int32_t count;
 } walk;
 
-static core_status check_part(part *p, uint64_t flags, const char *what, char *message, size_t size) {
-  core_status status = core_check_tensor(p->tensor, flags, &p->extent, message, size);
+static dlbcore_status check_part(part *p, uint64_t flags, const char *what, char *message, size_t size) {
+  dlbcore_status status = dlbcore_check_tensor(p->tensor, flags, &p->extent, message, size);
   if (status != CORE_OK) return status;
   p->padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0;
-  if (core_host_readable(p->tensor->device.device_type)) return CORE_OK;
-  return core_fail(CORE_ERR_DEVICE, message, size,
+  if (dlbcore_host_readable(p->tensor->device.device_type)) return CORE_OK;
+  return dlbcore_fail(CORE_ERR_DEVICE, message, size,
                    "the memory of the %s is on device type %d, which the host cannot use; its producer can copy it to the CPU", what,
                    (int)p->tensor->device.device_type);
 }
 
 /* Lists the dimensions of dst, in which src is repeated where needed. Dimensions of size 1 that src has in front of those of dst
  * count for nothing, as in NumPy. */
-__attribute__((noinline)) static core_status list_walk(walk *w, const DLTensor *dst, DLTensor src, char *message, size_t size) {
-  core_viewing v;
+__attribute__((noinline)) static dlbcore_status list_walk(walk *w, const DLTensor *dst, DLTensor src, char *message, size_t size) {
+  dlbcore_viewing v;
   while (src.ndim > dst->ndim && src.shape[0] == 1) {
     src.ndim--;
     src.shape++;
     if (src.strides != NULL) src.strides++;
   }
-  if (core_viewing_begin(&v, &src, dst->ndim) != CORE_OK) return core_fail(CORE_ERR_MEMORY, message, size, "no memory for the shape");
+  if (dlbcore_viewing_begin(&v, &src, dst->ndim) != CORE_OK) return dlbcore_fail(CORE_ERR_MEMORY, message, size, "no memory for the shape");
   char why[160] = "";
-  core_status status = core_view_broadcast_to(&v.view, &v.base, dst->ndim, dst->shape, why, sizeof why);
-  if (status != CORE_OK) core_fail(status, message, size, "the source cannot be repeated to the shape of the destination: %s", why);
+  dlbcore_status status = dlbcore_view_broadcast_to(&v.view, &v.base, dst->ndim, dst->shape, why, sizeof why);
+  if (status != CORE_OK) dlbcore_fail(status, message, size, "the source cannot be repeated to the shape of the destination: %s", why);
   int64_t step = 1;
   w->count = 0;
   for (int32_t d = dst->ndim - 1; d >= 0 && status == CORE_OK; d--) { /* the order does not matter */
@@ -59,21 +59,21 @@ __attribute__((noinline)) static core_status list_walk(walk *w, const DLTensor *
     }
     step = (int64_t)((uint64_t)step * (uint64_t)n); /* overflows only if there are no elements */
   }
-  core_viewing_end(&v);
+  dlbcore_viewing_end(&v);
   return status;
 }
 
 /* Reports whether two elements of a layout lie at one place, with a further dimension of two indices unless `between` is 0. */
 __attribute__((noinline)) static int overlaps(const walk *w, int64_t between) {
   int64_t sizes[CORE_AXES_MAX + 1], strides[CORE_AXES_MAX + 1];
-  core_layout layout = {.ndim = w->count, .shape = sizes, .strides = strides};
+  dlbcore_layout layout = {.ndim = w->count, .shape = sizes, .strides = strides};
   memcpy(sizes, w->sizes, (size_t)w->count * sizeof *sizes);
   memcpy(strides, w->to, (size_t)w->count * sizeof *strides);
   if (between != 0) {
     sizes[layout.ndim] = 2;
     strides[layout.ndim++] = between;
   }
-  return core_overlaps(&layout);
+  return dlbcore_overlaps(&layout);
 }
 
 static bool same_steps(const walk *w) { return memcmp(w->to, w->from, (size_t)w->count * sizeof *w->to) == 0; }
@@ -88,29 +88,29 @@ static bool disjoint(const part *dst, const part *src, const walk *w) {
   return !overlaps(w, between / item); /* the two are the halves of a tensor with one more dimension */
 }
 
-core_status core_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags, char *message, size_t size) {
+dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags, char *message, size_t size) {
   part to = {.tensor = dst}, from = {.tensor = src};
   walk w;
-  core_status status = check_part(&to, dst_flags, "destination", message, size);
+  dlbcore_status status = check_part(&to, dst_flags, "destination", message, size);
   if (status == CORE_OK) status = check_part(&from, src_flags, "source", message, size);
   if (status != CORE_OK) return status;
   if (dst_flags & DLPACK_FLAG_BITMASK_READ_ONLY)
-    return core_fail(CORE_ERR_READONLY, message, size, "the destination is read-only; a copy of it is writable");
+    return dlbcore_fail(CORE_ERR_READONLY, message, size, "the destination is read-only; a copy of it is writable");
   bool same = same_dtype(&to, &from), bytes = same && is_packed(&to) == is_packed(&from) && !is_packed(&to);
-  if (!bytes && !core_can_convert(dst->dtype, src->dtype)) return CORE_ERR_DTYPE;
+  if (!bytes && !dlbcore_can_convert(dst->dtype, src->dtype)) return CORE_ERR_DTYPE;
   status = list_walk(&w, dst, *src, message, size);
   if (status != CORE_OK || to.extent.count == 0) return status;
   if (!to.extent.row_major && overlaps(&w, 0))
-    return core_fail(CORE_ERR_LAYOUT, message, size, "elements of the destination overlap each other; a copy of it has none that do");
+    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "elements of the destination overlap each other; a copy of it has none that do");
   if (address_of(&to) == address_of(&from) && same && is_packed(&to) == is_packed(&from) && same_steps(&w))
     return CORE_OK; /* the same elements */
   if (!disjoint(&to, &from, &w))
-    return core_fail(CORE_ERR_LAYOUT, message, size, "the memory of source and destination overlaps; assign a copy of the source");
+    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "the memory of source and destination overlaps; assign a copy of the source");
   char *first = (char *)dst->data + dst->byte_offset;
   const char *taken = (const char *)src->data + src->byte_offset;
-  if (!bytes) return core_convert(first, dst->dtype, w.to, to.padded, taken, src->dtype, w.from, from.padded, w.sizes, w.count);
+  if (!bytes) return dlbcore_convert(first, dst->dtype, w.to, to.padded, taken, src->dtype, w.from, from.padded, w.sizes, w.count);
   int64_t item = (element_bits(&to) + 7) / 8;
   for (int32_t d = 0; d < w.count; d++) w.to[d] *= item, w.from[d] *= item;
-  core_copy(first, w.to, taken, w.from, w.sizes, w.count, (size_t)item);
+  dlbcore_copy(first, w.to, taken, w.from, w.sizes, w.count, (size_t)item);
   return CORE_OK;
 }

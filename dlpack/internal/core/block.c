@@ -3,62 +3,62 @@
 
 #include <stdlib.h>
 
-_Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
-_Static_assert(offsetof(core_block, managed) == 0, "a deleter finds its block at the address of the tensor");
-_Static_assert(sizeof(core_return_queue) == 64, "a return queue is one cache line");
+_Static_assert(sizeof(dlbcore_block) == 256, "Go lays a struct over dlbcore_block");
+_Static_assert(offsetof(dlbcore_block, managed) == 0, "a deleter finds its block at the address of the tensor");
+_Static_assert(sizeof(dlbcore_return_queue) == 64, "a return queue is one cache line");
 
 static uint64_t double_deletes;
 
-uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
+uint64_t dlbcore_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
 
 /* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. If `taken` is
  * 1, a block that was taken over is ended too. */
-static inline void delete_block(core_block *block, int taken) {
+static inline void delete_block(dlbcore_block *block, int taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
-  core_share *share = block->share;
-  core_return_queue *returns = block->returns;
+  dlbcore_share *share = block->share;
+  dlbcore_return_queue *returns = block->returns;
   do {
     if (state != CORE_LIVE && !(taken && state == CORE_TAKEN)) {
       __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
       return;
     }
   } while (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-  if (returns != NULL) core_return(returns, block, &block->next);
-  core_share_drop(share);
+  if (returns != NULL) dlbcore_return(returns, block, &block->next);
+  dlbcore_share_drop(share);
 }
 
-void core_delete_versioned(DLManagedTensorVersioned *self) { delete_block((core_block *)self, 0); }
+void dlbcore_delete_versioned(DLManagedTensorVersioned *self) { delete_block((dlbcore_block *)self, 0); }
 
-void core_delete_legacy(DLManagedTensor *self) { delete_block((core_block *)self, 0); }
+void dlbcore_delete_legacy(DLManagedTensor *self) { delete_block((dlbcore_block *)self, 0); }
 
-void core_block_end(core_block *block) { delete_block(block, 1); }
+void dlbcore_block_end(dlbcore_block *block) { delete_block(block, 1); }
 
-int core_block_claim(core_block *block) {
+int dlbcore_block_claim(dlbcore_block *block) {
   uint64_t live = CORE_LIVE;
   return __atomic_compare_exchange_n(&block->state, &live, CORE_TAKEN, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-void core_block_return(core_block *block) { __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE); }
+void dlbcore_block_return(dlbcore_block *block) { __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE); }
 
-void core_release_versioned(DLManagedTensorVersioned *managed) {
-  if (managed->deleter == core_delete_versioned) core_block_end((core_block *)managed);
+void dlbcore_release_versioned(DLManagedTensorVersioned *managed) {
+  if (managed->deleter == dlbcore_delete_versioned) dlbcore_block_end((dlbcore_block *)managed);
   else if (managed->deleter != NULL) managed->deleter(managed);
 }
 
-void core_release_legacy(DLManagedTensor *managed) {
-  if (managed->deleter == core_delete_legacy) core_block_end((core_block *)managed);
+void dlbcore_release_legacy(DLManagedTensor *managed) {
+  if (managed->deleter == dlbcore_delete_legacy) dlbcore_block_end((dlbcore_block *)managed);
   else if (managed->deleter != NULL) managed->deleter(managed);
 }
 
-static void release_versioned(core_share *share) {
+static void release_versioned(dlbcore_share *share) {
   DLManagedTensorVersioned *managed = share->ctx;
-  core_free(share);
-  core_release_versioned(managed);
+  dlbcore_free(share);
+  dlbcore_release_versioned(managed);
 }
 
-core_share *core_share_versioned(DLManagedTensorVersioned *managed) {
-  core_share *share = malloc(sizeof *share);
+dlbcore_share *dlbcore_share_versioned(DLManagedTensorVersioned *managed) {
+  dlbcore_share *share = malloc(sizeof *share);
   if (share == NULL) return NULL;
-  *share = (core_share){.count = 1, .release = release_versioned, .ctx = managed};
+  *share = (dlbcore_share){.count = 1, .release = release_versioned, .ctx = managed};
   return share;
 }

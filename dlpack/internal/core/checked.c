@@ -42,9 +42,9 @@ __attribute__((constructor)) static void look_for_tools(void) {
   __atomic_store_n(&checked, found, __ATOMIC_RELAXED);
 }
 
-int core_checked(void) { return __atomic_load_n(&checked, __ATOMIC_RELAXED); }
+int dlbcore_checked(void) { return __atomic_load_n(&checked, __ATOMIC_RELAXED); }
 
-void core_forbid(void *start, size_t size) {
+void dlbcore_forbid(void *start, size_t size) {
   if (poison() != NULL) poison()(start, size);
   else ask_valgrind(MAKE_MEM_NOACCESS, (uintptr_t)start, size);
 }

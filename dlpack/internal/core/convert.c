@@ -466,7 +466,7 @@ AVX2 static int64_t singles_to_brains(uint8_t *dst, const uint8_t *src, int64_t 
 #define STRAIGHT(name, from, to, expression, many)                             \
   static void name(uint8_t *dst, int64_t dst_step, const uint8_t *src,         \
                    int64_t src_step, int64_t n) {                              \
-    int dense = dst_step == sizeof(to) && src_step == sizeof(from) && core_has_avx2(); \
+    int dense = dst_step == sizeof(to) && src_step == sizeof(from) && dlbcore_has_avx2(); \
     (void)dense;                                                               \
     for (int64_t i = 0; i < n; i++) {                                          \
       many;                                                                    \
@@ -506,7 +506,7 @@ static straight *straight_of(kind from, kind to) {
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-/* Converts a line of n numbers. Positions and steps are in bits. The buffer has a frame of its own, beside that of core_convert. */
+/* Converts a line of n numbers. Positions and steps are in bits. The buffer has a frame of its own, beside that of dlbcore_convert. */
 __attribute__((noinline)) static void convert_line(const side *to, uint8_t *dst, int64_t dst_at, int64_t dst_step,
                          const side *from, const uint8_t *src, int64_t src_at, int64_t src_step,
                          int64_t n) {
@@ -557,8 +557,8 @@ static bool list_steps(steps *out, const int64_t *dst_strides, int64_t dst_item,
   return true;
 }
 
-/* core_axes for the numbers of two tensors, that is, for all lanes of all elements. Steps are in bits. */
-static int32_t bit_axes(core_axis *axes, int64_t *dst_start, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
+/* dlbcore_axes for the numbers of two tensors, that is, for all lanes of all elements. Steps are in bits. */
+static int32_t bit_axes(dlbcore_axis *axes, int64_t *dst_start, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
                         int64_t *src_start, DLDataType src_dtype, const int64_t *src_strides, bool src_padded, const int64_t *shape,
                         int32_t ndim) {
   steps s;
@@ -566,27 +566,27 @@ static int32_t bit_axes(core_axis *axes, int64_t *dst_start, DLDataType dst_dtyp
   s.sizes[s.count] = dst_dtype.lanes;
   s.dst[s.count] = dst_dtype.bits;
   s.src[s.count++] = src_dtype.bits;
-  return core_axes(axes, dst_start, s.dst, src_start, s.src, s.sizes, s.count);
+  return dlbcore_axes(axes, dst_start, s.dst, src_start, s.src, s.sizes, s.count);
 }
 
-int core_can_convert(DLDataType to, DLDataType from) {
+int dlbcore_can_convert(DLDataType to, DLDataType from) {
   return kind_of(to) != NONE && kind_of(from) != NONE && to.lanes == from.lanes;
 }
 
-core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
+dlbcore_status dlbcore_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
                          const char *src, DLDataType src_dtype, const int64_t *src_strides,
                          bool src_padded, const int64_t *shape, int32_t ndim) {
   side to = {kind_of(dst_dtype), dst_dtype.bits, dst_padded};
   side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
-  if (!core_can_convert(dst_dtype, src_dtype)) return CORE_ERR_DTYPE;
+  if (!dlbcore_can_convert(dst_dtype, src_dtype)) return CORE_ERR_DTYPE;
   if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* not BOOL: a bool that is not 0 must become 1 */
     const int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes;
     steps s;
     if (!list_steps(&s, dst_strides, item, src_strides, item, shape, ndim)) return CORE_OK;
-    core_copy(dst, s.dst, src, s.src, s.sizes, s.count, (size_t)item);
+    dlbcore_copy(dst, s.dst, src, s.src, s.sizes, s.count, (size_t)item);
     return CORE_OK;
   }
-  core_axis axes[CORE_AXES_MAX], line = {1, 0, 0};
+  dlbcore_axis axes[CORE_AXES_MAX], line = {1, 0, 0};
   int64_t dst_at = 0, src_at = 0, index[CORE_AXES_MAX];
   int32_t n = bit_axes(axes, &dst_at, dst_dtype, dst_strides, to.padded, &src_at, src_dtype, src_strides, from.padded, shape, ndim);
   if (dst_dtype.lanes > 1) to.padded = false; /* padding is between elements; their lanes are packed */
@@ -597,23 +597,23 @@ core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_str
    * whole byte; only their lanes may begin inside one. */
   do {
     convert_line(&to, (uint8_t *)dst, dst_at, line.dst, &from, (const uint8_t *)src, src_at, line.src, line.size);
-  } while (core_next(index, axes, n, &dst_at, &src_at));
+  } while (dlbcore_next(index, axes, n, &dst_at, &src_at));
   return CORE_OK;
 }
 
-core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
+dlbcore_status dlbcore_copy_convert(dlbcore_share **out, dlbcore_extent *extent, const DLTensor *tensor, uint64_t flags,
                               DLDataType dtype, char *message, size_t size) {
   int64_t to[CORE_RANK_MAX];
   const int64_t *from = tensor->strides == NULL ? to : tensor->strides;
   DLTensor view = {.ndim = tensor->ndim, .dtype = dtype, .shape = tensor->shape};
-  if (!core_can_convert(dtype, tensor->dtype)) return CORE_ERR_DTYPE;
-  core_status status = core_check_layout(&view, 0, extent, message, size);
+  if (!dlbcore_can_convert(dtype, tensor->dtype)) return CORE_ERR_DTYPE;
+  dlbcore_status status = dlbcore_check_layout(&view, 0, extent, message, size);
   if (status != CORE_OK) return status;
-  core_share *share = core_share_alloc((size_t)extent->nbytes, 0);
-  if (share == NULL) return core_fail(CORE_ERR_MEMORY, message, size, "no memory for %" PRId64 " bytes", extent->nbytes);
-  core_set_row_major(to, tensor->shape, tensor->ndim);
+  dlbcore_share *share = dlbcore_share_alloc((size_t)extent->nbytes, 0);
+  if (share == NULL) return dlbcore_fail(CORE_ERR_MEMORY, message, size, "no memory for %" PRId64 " bytes", extent->nbytes);
+  dlbcore_set_row_major(to, tensor->shape, tensor->ndim);
   if (extent->count > 0)
-    core_convert(share->data, dtype, to, false, (const char *)tensor->data + tensor->byte_offset, tensor->dtype, from,
+    dlbcore_convert(share->data, dtype, to, false, (const char *)tensor->data + tensor->byte_offset, tensor->dtype, from,
                  (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0, tensor->shape, tensor->ndim);
   *out = share;
   return CORE_OK;
@@ -647,11 +647,11 @@ __attribute__((noinline)) static bool equal_line(const side *x, const uint8_t *a
   return true;
 }
 
-int core_equal(const char *a, const int64_t *a_strides, bool a_padded, const char *b, const int64_t *b_strides, bool b_padded,
+int dlbcore_equal(const char *a, const int64_t *a_strides, bool a_padded, const char *b, const int64_t *b_strides, bool b_padded,
                DLDataType dtype, const int64_t *shape, int32_t ndim, bool nan_equal) {
   side x = {kind_of(dtype), dtype.bits, a_padded}, y = {x.kind, dtype.bits, b_padded};
   if (x.kind == NONE) return -1;
-  core_axis axes[CORE_AXES_MAX], line = {1, 0, 0};
+  dlbcore_axis axes[CORE_AXES_MAX], line = {1, 0, 0};
   int64_t a_at = 0, b_at = 0, index[CORE_AXES_MAX];
   int32_t n = bit_axes(axes, &a_at, dtype, a_strides, a_padded, &b_at, dtype, b_strides, b_padded, shape, ndim);
   if (n < 0) return 1;
@@ -659,6 +659,6 @@ int core_equal(const char *a, const int64_t *a_strides, bool a_padded, const cha
   memset(index, 0, (size_t)n * sizeof index[0]);
   do {
     if (!equal_line(&x, (const uint8_t *)a, a_at, line.dst, &y, (const uint8_t *)b, b_at, line.src, line.size, nan_equal)) return 0;
-  } while (core_next(index, axes, n, &a_at, &b_at));
+  } while (dlbcore_next(index, axes, n, &a_at, &b_at));
   return 1;
 }

@@ -93,7 +93,7 @@ static void copy_run(char *dst, const char *src, size_t size, int stream) {
 
 /* ---- plain loops ----------------------------------------------------------------------------- */
 
-typedef core_axis axis;
+typedef dlbcore_axis axis;
 
 static const axis ONCE = {1, 0, 0}; /* an axis of one element, which makes a line a plane */
 
@@ -561,7 +561,7 @@ static int slower(axis a, axis b) {
   return da != db ? da > db : magnitude(a.src) > magnitude(b.src);
 }
 
-int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
+int32_t dlbcore_axes(dlbcore_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
                   int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
                   int32_t ndim) {
   int32_t n = 0;
@@ -622,16 +622,16 @@ static void choose(plan *p) {
   }
 }
 
-void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
+void dlbcore_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
                     const char *src, const int64_t *src_strides, const int64_t *shape, int32_t ndim,
                     size_t itemsize) {
   plan p;
   p.item = itemsize;
   int64_t dst_start = 0, src_start = 0, index[CORE_AXES_MAX];
-  p.ndim = core_axes(p.outer, &dst_start, dst_strides, &src_start, src_strides, shape, ndim);
+  p.ndim = dlbcore_axes(p.outer, &dst_start, dst_strides, &src_start, src_strides, shape, ndim);
   if (p.ndim < 0) return;
   choose(&p);
-  plain = plain || !core_has_avx2();
+  plain = plain || !dlbcore_has_avx2();
   p.stream = !plain && whole >= (p.copy == copy_plane ? STREAM_PLANES : STREAM_LINES);
 #if HAS_AVX2
   if (!plain) choose_avx2(&p);
@@ -640,57 +640,57 @@ void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_stri
   int64_t dst_at = dst_start, src_at = src_start; /* stay in registers: only inlined code gets their addresses */
   do {
     p.copy(&p, dst + dst_at, src + src_at);
-  } while (core_next(index, p.outer, p.ndim, &dst_at, &src_at));
+  } while (dlbcore_next(index, p.outer, p.ndim, &dst_at, &src_at));
 #if HAS_AVX2
   if (p.stream) _mm_sfence();
 #endif
 }
 
-void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
+void dlbcore_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
                const int64_t *shape, int32_t ndim, size_t itemsize) {
   size_t nbytes = itemsize;
   for (int32_t d = 0; d < ndim; d++) {
     if (__builtin_mul_overflow(nbytes, (size_t)shape[d], &nbytes)) nbytes = SIZE_MAX;
   }
-  core_copy_part(false, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
+  dlbcore_copy_part(false, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
 }
 
-void core_copy_into(void *dst, const DLTensor *t, const core_extent *extent) {
+void dlbcore_copy_into(void *dst, const DLTensor *t, const dlbcore_extent *extent) {
   if (extent->count == 0) return;
   const char *src = (const char *)t->data + t->byte_offset;
   if (extent->row_major) { /* packed elements too */
-    core_copy(dst, NULL, src, NULL, NULL, 0, (size_t)extent->nbytes);
+    dlbcore_copy(dst, NULL, src, NULL, NULL, 0, (size_t)extent->nbytes);
     return;
   }
   int64_t item = ((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
   int64_t sizes[CORE_AXES_MAX], to[CORE_AXES_MAX], from[CORE_AXES_MAX], step = item;
   int32_t n = 0;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) { /* core_copy takes dimensions in any order */
+  for (int32_t d = t->ndim - 1; d >= 0; d--) { /* dlbcore_copy takes dimensions in any order */
     if (t->shape[d] == 1) continue; /* its stride has no meaning */
     sizes[n] = t->shape[d];
     to[n] = step;
     from[n++] = t->strides[d] * item;
-    step *= t->shape[d]; /* does not overflow: core_check_tensor has checked nbytes */
+    step *= t->shape[d]; /* does not overflow: dlbcore_check_tensor has checked nbytes */
   }
-  core_copy(dst, to, src, from, sizes, n, (size_t)item);
+  dlbcore_copy(dst, to, src, from, sizes, n, (size_t)item);
 }
 
-core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flags, char *message,
+dlbcore_status dlbcore_copy_compact(dlbcore_share **out, const DLTensor *t, uint64_t flags, char *message,
                               size_t size) {
-  core_extent extent;
-  core_status status = core_check_tensor(t, flags, &extent, message, size);
+  dlbcore_extent extent;
+  dlbcore_status status = dlbcore_check_tensor(t, flags, &extent, message, size);
   if (status != CORE_OK) return status;
   if (message == NULL) size = 0;
-  if (!core_host_readable(t->device.device_type)) {
+  if (!dlbcore_host_readable(t->device.device_type)) {
     snprintf(message, size, "device type %d is not one the host can read", t->device.device_type);
     return CORE_ERR_DEVICE;
   }
-  core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
+  dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, 0);
   if (share == NULL) {
     snprintf(message, size, "no memory for %" PRId64 " bytes", extent.nbytes);
     return CORE_ERR_MEMORY;
   }
   *out = share;
-  core_copy_into(share->data, t, &extent);
+  dlbcore_copy_into(share->data, t, &extent);
   return CORE_OK;
 }

@@ -3,12 +3,12 @@
 package core
 
 /*
-#cgo noescape core_copy_part
-#cgo nocallback core_copy_part
-#cgo noescape core_convert
-#cgo nocallback core_convert
-#cgo noescape core_equal
-#cgo nocallback core_equal
+#cgo noescape dlbcore_copy_part
+#cgo nocallback dlbcore_copy_part
+#cgo noescape dlbcore_convert
+#cgo nocallback dlbcore_convert
+#cgo noescape dlbcore_equal
+#cgo nocallback dlbcore_equal
 #include "copy.h"
 */
 import "C"
@@ -29,7 +29,7 @@ import (
 // Steps are strides in bytes, and the slices have the same length. If plain is set, AVX2 is not used; the result is the
 // same.
 func copyPart(plain bool, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
-	C.core_copy_part(C.bool(plain), C.size_t(whole), (*C.char)(dst), inC(dstSteps), (*C.char)(src), inC(srcSteps),
+	C.dlbcore_copy_part(C.bool(plain), C.size_t(whole), (*C.char)(dst), inC(dstSteps), (*C.char)(src), inC(srcSteps),
 		inC(shape), C.int32_t(len(shape)), C.size_t(itemSize))
 }
 
@@ -132,7 +132,7 @@ func (n *Numbers) from(first int64, at int) uintptr {
 }
 
 func convertPart(to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64) {
-	C.core_convert((*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
+	C.dlbcore_convert((*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
 		(*C.char)(Pointer(from)), src.DType.inC(), inC(src.Strides), C.bool(src.Padded), inC(shape), C.int32_t(len(shape)))
 }
 
@@ -158,6 +158,6 @@ func CopyBytes(dst, src unsafe.Pointer, size int64) {
 // Equal reports whether two tensors of one shape and data type, which must be one of numbers, have equal elements. NaN equals NaN
 // if nanEqual is set.
 func Equal(a, b *Numbers, shape []int64, nanEqual bool) bool {
-	return C.core_equal((*C.char)(Pointer(a.Data)), inC(a.Strides), C.bool(a.Padded), (*C.char)(Pointer(b.Data)), inC(b.Strides),
+	return C.dlbcore_equal((*C.char)(Pointer(a.Data)), inC(a.Strides), C.bool(a.Padded), (*C.char)(Pointer(b.Data)), inC(b.Strides),
 		C.bool(b.Padded), a.DType.inC(), inC(shape), C.int32_t(len(shape)), C.bool(nanEqual)) == 1
 }

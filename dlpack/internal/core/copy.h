@@ -1,4 +1,4 @@
-/* copy.h: the functions behind core_copy that Go calls directly. */
+/* copy.h: the functions behind dlbcore_copy that Go calls directly. */
 #ifndef DLB_COPY_H_
 #define DLB_COPY_H_
 
@@ -9,38 +9,38 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Functions that are marked AVX2 are called only if core_has_avx2 reports that the processor has these instructions. */
+/* Functions that are marked AVX2 are called only if dlbcore_has_avx2 reports that the processor has these instructions. */
 #if defined(__x86_64__)
 #define HAS_AVX2 1
 #define AVX2 __attribute__((target("avx2,f16c")))
-static inline bool core_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+static inline bool dlbcore_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
 #else
 #define HAS_AVX2 0
-static inline bool core_has_avx2(void) { return false; }
+static inline bool dlbcore_has_avx2(void) { return false; }
 #endif
 
-/* Like core_copy, for one part of a larger copy. The larger copy has `whole` bytes in all, which decides whether the part
+/* Like dlbcore_copy, for one part of a larger copy. The larger copy has `whole` bytes in all, which decides whether the part
  * bypasses the caches. With `plain` the function does not use AVX2; the results are the same. */
-CORE_API void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
+CORE_API void dlbcore_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
                              const char *src, const int64_t *src_strides, const int64_t *shape,
                              int32_t ndim, size_t itemsize);
 
 /* A dimension that a copy walks along. */
-typedef struct core_axis {
+typedef struct dlbcore_axis {
   int64_t size, dst, src; /* number of elements; steps in the destination and in the source, in bytes or bits */
-} core_axis;
+} dlbcore_axis;
 
 /* Describes a copy by as few axes as possible, from the slowest to the fastest one of the destination. It leaves out dimensions
  * of size 1, merges neighbours that follow each other without a gap in the source and in the destination, and reverses
  * dimensions with a negative stride in the destination, moving *dst_start and *src_start to match. Steps and starts have the
  * unit of the strides. Returns the number of axes, at most CORE_AXES_MAX, or -1 if there is nothing to copy. */
-CORE_API int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
+CORE_API int32_t dlbcore_axes(dlbcore_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
                            int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
                            int32_t ndim);
 
 /* Advances an index over n axes, the last one fastest, and the positions in the destination and in the source. After the last
  * index it returns false; the index and the positions are then those of the start. */
-INLINE bool core_next(int64_t *index, const core_axis *axes, int32_t n, int64_t *dst, int64_t *src) {
+INLINE bool dlbcore_next(int64_t *index, const dlbcore_axis *axes, int32_t n, int64_t *dst, int64_t *src) {
   for (int32_t d = n - 1; d >= 0; d--) {
     *dst += axes[d].dst;
     *src += axes[d].src;
@@ -55,15 +55,15 @@ INLINE bool core_next(int64_t *index, const core_axis *axes, int32_t n, int64_t 
 /* Converts numbers from one data type to another with the same number of lanes. dst and src are the addresses of element
  * (0, ..., 0), and strides are in elements. A side is padded if each of its elements takes whole bytes; its lanes are packed.
  * Returns CORE_ERR_DTYPE, and does nothing, unless both types are numbers with the same lanes. */
-CORE_API core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides,
+CORE_API dlbcore_status dlbcore_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides,
                                   bool dst_padded, const char *src, DLDataType src_dtype,
                                   const int64_t *src_strides, bool src_padded,
                                   const int64_t *shape, int32_t ndim);
 
 /* Reports whether two tensors of one shape and data type have equal numbers: 0 equals -0, and NaN equals NaN if `nan_equal` is
  * set. Every bool but 0 is true. The two parts of a complex number are compared one by one. The arguments are as for
- * core_convert. Returns -1 unless the data type is one of numbers. */
-CORE_API int core_equal(const char *a, const int64_t *a_strides, bool a_padded, const char *b, const int64_t *b_strides,
+ * dlbcore_convert. Returns -1 unless the data type is one of numbers. */
+CORE_API int dlbcore_equal(const char *a, const int64_t *a_strides, bool a_padded, const char *b, const int64_t *b_strides,
                         bool b_padded, DLDataType dtype, const int64_t *shape, int32_t ndim, bool nan_equal);
 
 #endif

@@ -15,7 +15,7 @@ typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
 
 // Addresses cross as integers, which neither cgo nor the collector looks at.
 
-static void end_share(uintptr_t share) { core_share_end((core_share *)share); }
+static void end_share(uintptr_t share) { dlbcore_share_end((dlbcore_share *)share); }
 
 static void run_deleter(bool versioned, uintptr_t address) {
   DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)address;
@@ -24,31 +24,31 @@ static void run_deleter(bool versioned, uintptr_t address) {
   if (!versioned && legacy->deleter != NULL) legacy->deleter(legacy);
 }
 
-static void end_block(uintptr_t address) { core_block_end((core_block *)address); }
+static void end_block(uintptr_t address) { dlbcore_block_end((dlbcore_block *)address); }
 
 static uintptr_t allocate_memory(size_t size, bool zeroed) {
   void *data;
-  return (uintptr_t)core_allocate_memory(0, size, zeroed, &data);
+  return (uintptr_t)dlbcore_allocate_memory(0, size, zeroed, &data);
 }
 
-static void free_memory(uintptr_t memory) { core_free_memory((void *)memory); }
+static void free_memory(uintptr_t memory) { dlbcore_free_memory((void *)memory); }
 
-static uintptr_t allocate_lasting(size_t size) { return (uintptr_t)core_allocate_lasting(size); }
+static uintptr_t allocate_lasting(size_t size) { return (uintptr_t)dlbcore_allocate_lasting(size); }
 
-static uintptr_t map_pages(size_t size) { return (uintptr_t)core_map_pages(size); }
+static uintptr_t map_pages(size_t size) { return (uintptr_t)dlbcore_map_pages(size); }
 
-static void clear_pages(uintptr_t pages, size_t size) { core_clear_pages((void *)pages, size); }
+static void clear_pages(uintptr_t pages, size_t size) { dlbcore_clear_pages((void *)pages, size); }
 
 // The functions below return the addresses of symbols. If Go code named a symbol, cgo would refer to it by that name,
 // and libdlbridge.so changes these names.
 
-static uintptr_t delete_versioned(void) { return (uintptr_t)core_delete_versioned; }
+static uintptr_t delete_versioned(void) { return (uintptr_t)dlbcore_delete_versioned; }
 
-static uintptr_t delete_legacy(void) { return (uintptr_t)core_delete_legacy; }
+static uintptr_t delete_legacy(void) { return (uintptr_t)dlbcore_delete_legacy; }
 
-static uintptr_t release_slot(void) { return (uintptr_t)core_release_slot; }
+static uintptr_t release_slot(void) { return (uintptr_t)dlbcore_release_slot; }
 
-static core_waking_state *waking_state(void) { return &core_waking; }
+static dlbcore_waking_state *waking_state(void) { return &dlbcore_waking; }
 */
 import "C"
 
@@ -106,7 +106,7 @@ type ManagedLegacy struct {
 	Deleter uintptr
 }
 
-// Block is a control block. C: core_block, which explains the private fields
+// Block is a control block. C: dlbcore_block, which explains the private fields
 type Block struct {
 	Managed Managed // or ManagedLegacy
 	state   uint64
@@ -118,13 +118,13 @@ type Block struct {
 	Dims    [2 * rankSmall]int64 // shape, then strides; blocks for higher ranks have more
 }
 
-// C: core_return_queue
+// C: dlbcore_return_queue
 type returnQueue struct {
 	top uintptr
 	_   [56]byte
 }
 
-// C: core_slot, which begins with a core_share
+// C: dlbcore_slot, which begins with a dlbcore_share
 type slot struct {
 	count   uint64
 	release uintptr
@@ -190,9 +190,9 @@ var (
 	_   = [1]int{}[unsafe.Offsetof(gml.Tensor)-unsafe.Offsetof(cml.dl_tensor)]
 	_   = [1]int{}[unsafe.Offsetof(gml.Ctx)-unsafe.Offsetof(cml.manager_ctx)]
 	_   = [1]int{}[unsafe.Offsetof(gml.Deleter)-unsafe.Offsetof(cml.deleter)]
-	cb  C.core_block
+	cb  C.dlbcore_block
 	gb  Block
-	_   = [1]int{}[unsafe.Sizeof(gb)-C.sizeof_core_block]
+	_   = [1]int{}[unsafe.Sizeof(gb)-C.sizeof_dlbcore_block]
 	_   = [1]int{}[unsafe.Offsetof(gb.Managed)-unsafe.Offsetof(cb.managed)]
 	_   = [1]int{}[unsafe.Offsetof(gb.state)-unsafe.Offsetof(cb.state)]
 	_   = [1]int{}[unsafe.Sizeof(gb.state)-unsafe.Sizeof(cb.state)]
@@ -203,13 +203,13 @@ var (
 	_   = [1]int{}[unsafe.Sizeof(gb.since)-unsafe.Sizeof(cb.since)]
 	_   = [1]int{}[unsafe.Offsetof(gb.Dims)-unsafe.Offsetof(cb.dims)]
 	_   = [1]int{}[unsafe.Sizeof(gb.Dims)-unsafe.Sizeof(cb.dims)]
-	ch  C.core_return_queue
+	ch  C.dlbcore_return_queue
 	gh  returnQueue
-	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_core_return_queue]
+	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_dlbcore_return_queue]
 	_   = [1]int{}[unsafe.Offsetof(gh.top)-unsafe.Offsetof(ch.top)]
-	cs  C.core_slot
+	cs  C.dlbcore_slot
 	gs  slot
-	_   = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_core_slot]
+	_   = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_dlbcore_slot]
 	_   = [1]int{}[unsafe.Offsetof(gs.count)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.count)]
 	_   = [1]int{}[unsafe.Sizeof(gs.count)-unsafe.Sizeof(cs.share.count)]
 	_   = [1]int{}[unsafe.Offsetof(gs.lender)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.lender)]
@@ -233,7 +233,7 @@ var (
 // releaseSlot is the release of every slot.
 var releaseSlot = uintptr(C.release_slot())
 
-// The words of C.core_waking, which are read and written atomically.
+// The words of C.dlbcore_waking, which are read and written atomically.
 var (
 	waking        = C.waking_state()
 	wakeBy        = (*int64)(&waking.fd)
@@ -279,6 +279,6 @@ func freeMemory(memory uintptr) { C.free_memory(C.uintptr_t(memory)) }
 func allocateLasting(size uintptr) uintptr { return uintptr(C.allocate_lasting(C.size_t(size))) }
 func mapPages(size uintptr) uintptr        { return uintptr(C.map_pages(C.size_t(size))) }
 func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }
-func blockSize(rank int) uintptr           { return uintptr(C.core_block_size(C.int32_t(rank))) }
-func exportsOfC() int64                    { return int64(C.core_live_exports()) }
-func doubleDeletesOfC() uint64             { return uint64(C.core_double_deletes()) }
+func blockSize(rank int) uintptr           { return uintptr(C.dlbcore_block_size(C.int32_t(rank))) }
+func exportsOfC() int64                    { return int64(C.dlbcore_live_exports()) }
+func doubleDeletesOfC() uint64             { return uint64(C.dlbcore_double_deletes()) }

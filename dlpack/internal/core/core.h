@@ -47,7 +47,7 @@ enum {
 #else
   CORE_QUARANTINE = 64, /* further exports of the same block cache before a dead block is used again */
 #endif
-  CORE_QUARANTINE_CHECKED = 1 << 16, /* the same if core_checked, for exports without Go */
+  CORE_QUARANTINE_CHECKED = 1 << 16, /* the same if dlbcore_checked, for exports without Go */
 };
 
 /* ---- checked.c: programs under AddressSanitizer or valgrind -------------------------------------- */
@@ -55,33 +55,33 @@ enum {
 /* Reports whether the program runs under AddressSanitizer or valgrind, or has DLBRIDGE_CHECK=1 in its environment, and not
  * DLBRIDGE_CHECK=0. Then each export gets a control block of its own, and memory ends at its last byte, so that the tools name the
  * call that has lost or overrun it. */
-CORE_API int core_checked(void);
+CORE_API int dlbcore_checked(void);
 /* Makes the tools report every access to the memory from now on, until it is freed. */
-CORE_API void core_forbid(void *start, size_t size);
+CORE_API void dlbcore_forbid(void *start, size_t size);
 
 /* ---- memory.c: memory of our own ------------------------------------------------------------- */
 
 /* Allocates a header of `header` bytes and, somewhere behind it, `size` bytes that are aligned to CORE_ALIGNMENT. Sets *data to
- * the first of these bytes. Returns the address of the header, for core_free_memory, or NULL if there is no memory. */
-CORE_API void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data);
-CORE_API void core_free_memory(void *memory);
+ * the first of these bytes. Returns the address of the header, for dlbcore_free_memory, or NULL if there is no memory. */
+CORE_API void *dlbcore_allocate_memory(size_t header, size_t size, int zeroed, void **data);
+CORE_API void dlbcore_free_memory(void *memory);
 /* Like free, but keeps errno, which free does not on every system. */
-CORE_API void core_free(void *memory);
+CORE_API void dlbcore_free(void *memory);
 /* Returns zeroed memory that is never freed, aligned to 64 bytes, or NULL. Leak checkers follow the pointers in it. */
-CORE_API void *core_allocate_lasting(size_t size);
-/* core_map_pages returns zeroed pages for blocks, or NULL. core_clear_pages gives the memory of such pages back to the system,
+CORE_API void *dlbcore_allocate_lasting(size_t size);
+/* dlbcore_map_pages returns zeroed pages for blocks, or NULL. dlbcore_clear_pages gives the memory of such pages back to the system,
  * if it can. The pages stay mapped, and read as zeros. */
-CORE_API void *core_map_pages(size_t size);
-CORE_API void core_clear_pages(void *pages, size_t size);
+CORE_API void *dlbcore_map_pages(size_t size);
+CORE_API void dlbcore_clear_pages(void *pages, size_t size);
 
 /* ---- share.c: shares ------------------------------------------------------------------------- */
 
 /* Counted ownership of some memory: one share for each exported block, and one for the maker (a Python Tensor, for
  * example, or all of Go's tensors together). */
-typedef struct core_share core_share;
-struct core_share {
+typedef struct dlbcore_share dlbcore_share;
+struct dlbcore_share {
   int64_t count;                      /* lower 32 bits: the shares; upper 32: the turn of a slot, or 0 */
-  void (*release)(core_share *share); /* called once, when no share is left: ends the memory; frees or recycles the struct */
+  void (*release)(dlbcore_share *share); /* called once, when no share is left: ends the memory; frees or recycles the struct */
   void (*lender)(void *ctx);          /* gives back lent memory; may be NULL */
   void *ctx;                          /* what release works on. Pinned memory: not NULL if its end wakes Go at once */
   void *data;                         /* first byte of memory that the core allocated. Without shares: a link */
@@ -89,44 +89,44 @@ struct core_share {
 
 /* Allocates `size` bytes at share->data, aligned to CORE_ALIGNMENT. The caller has the one share. Returns NULL if there is no
  * memory. */
-CORE_API core_share *core_share_alloc(size_t size, int zeroed);
+CORE_API dlbcore_share *dlbcore_share_alloc(size_t size, int zeroed);
 
 /* Adds a share, while another one keeps the memory. */
-CORE_API void core_share_retain(core_share *share);
-/* Gives up a share. Reports whether it was the last one: then the caller calls core_share_end. */
-CORE_API int core_share_leave(core_share *share);
+CORE_API void dlbcore_share_retain(dlbcore_share *share);
+/* Gives up a share. Reports whether it was the last one: then the caller calls dlbcore_share_end. */
+CORE_API int dlbcore_share_leave(dlbcore_share *share);
 /* Gives up a share, and ends the memory if it was the last one. */
-CORE_API void core_share_drop(core_share *share);
+CORE_API void dlbcore_share_drop(dlbcore_share *share);
 /* Runs the release of a share whose count has reached zero.
  *
  * A release may end other shares, whose releases may end others, and so on: chains of owners are as long as
  * programs make them. So that the C stack does not grow with them, at most CORE_NESTED releases run inside each
  * other on one thread. A share that ends deeper is put in a list of that thread, and released by the innermost of
- * the calls of core_share_end, once the release that ended it has returned. So when the outermost call returns,
+ * the calls of dlbcore_share_end, once the release that ended it has returned. So when the outermost call returns,
  * everything that it has ended is released, by the same thread. The same is true of each call that is at most CORE_NESTED
  * levels deep.
  *
  * A release must return. One that jumps out, or panics in Go, leaves undone what it had yet to do, and shares that
  * waited for it wait for another release of its thread to return. It counts as running until an outer call of
- * core_share_end returns, or the thread calls core_share_end from the same stack address or a higher one. */
-CORE_API void core_share_end(core_share *share);
+ * dlbcore_share_end returns, or the thread calls dlbcore_share_end from the same stack address or a higher one. */
+CORE_API void dlbcore_share_end(dlbcore_share *share);
 
 /* Calls lender(ctx), unless lender is NULL. */
-CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
+CORE_API void dlbcore_release_lent(void (*lender)(void *ctx), void *ctx);
 
 /* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
 
 /* A return queue: blocks or slots that C code has ended, and that wait for their block cache or, in Go, their bin of free
  * slots. Any thread adds to the queue; its owner takes all at once. */
-typedef struct core_return_queue {
+typedef struct dlbcore_return_queue {
   void *top;
   char pad[56]; /* the queues lie side by side: one cache line each */
-} core_return_queue;
+} dlbcore_return_queue;
 
 /* Adds `thing`, a block or slot, to a queue; *link is its field for the next in the queue. The thing may be in use again
  * immediately, so the caller must not touch it after this call. The link is stored atomically only for ThreadSanitizer, which
  * does not see that Go takes the slots of a queue before another thread can return them again. */
-static inline void core_return(core_return_queue *stack, void *thing, void **link) {
+static inline void dlbcore_return(dlbcore_return_queue *stack, void *thing, void **link) {
   void *top = __atomic_load_n(&stack->top, __ATOMIC_RELAXED);
   do {
     __atomic_store_n(link, top, __ATOMIC_RELAXED);
@@ -136,7 +136,7 @@ static inline void core_return(core_return_queue *stack, void *thing, void **lin
 /* The origin of a slot's memory, which determines how it ends when no share is left. Go: Kind */
 enum {
   CORE_SLOT_PINNED = 1, /* Go's memory, which Go unpins */
-  CORE_SLOT_ALLOCATED, /* of core_allocate_memory */
+  CORE_SLOT_ALLOCATED, /* of dlbcore_allocate_memory */
   CORE_SLOT_LENT,
   CORE_SLOT_VERSIONED, /* of a managed tensor */
   CORE_SLOT_LEGACY
@@ -144,38 +144,38 @@ enum {
 
 /* A share in Go's table of slots. Slots are used again and never freed, so that late callers can still read them. Each
  * use has a number of its own, the turn, in the upper half of share.count. */
-typedef struct core_slot {
-  core_share share;
-  core_return_queue *returns; /* takes the slot when no share is left */
+typedef struct dlbcore_slot {
+  dlbcore_share share;
+  dlbcore_return_queue *returns; /* takes the slot when no share is left */
   uint64_t bytes;   /* number of bytes that stay pinned until Go has taken the slot from the queue */
   uint32_t index;   /* in Go's table */
   uint32_t kind;
-} core_slot;
+} dlbcore_slot;
 
 /* The release of every slot. */
-CORE_API void core_release_slot(core_share *share);
+CORE_API void dlbcore_release_slot(dlbcore_share *share);
 
 /* ---- wake.c: waking Go ----------------------------------------------------------------------- */
 
 /* Counts bytes of Go's that can be unpinned, and wakes Go if the threshold is reached. */
-CORE_API void core_wake(uint64_t bytes);
+CORE_API void dlbcore_wake(uint64_t bytes);
 /* Wakes Go, whatever the threshold is. */
-CORE_API void core_wake_now(void);
+CORE_API void dlbcore_wake_now(void);
 /* The state of these functions. Go sets `fd`, the eventfd or pipe to which they write (-1: none), and `threshold`, in bytes.
- * `dead_bytes` is the number of bytes counted, and `now` is 1 if core_wake_now was called, since Go has last set them to 0. */
-typedef struct core_waking_state {
+ * `dead_bytes` is the number of bytes counted, and `now` is 1 if dlbcore_wake_now was called, since Go has last set them to 0. */
+typedef struct dlbcore_waking_state {
   int64_t fd, threshold, dead_bytes, now;
-} core_waking_state;
-extern CORE_API core_waking_state core_waking;
+} dlbcore_waking_state;
+extern CORE_API dlbcore_waking_state dlbcore_waking;
 
 /* ---- block.c: control blocks ----------------------------------------------------------------- */
 
-/*         export         core_block_claim                core_block_end
+/*         export         dlbcore_block_claim                dlbcore_block_end
  *   FREE ----------> LIVE <-----------------> TAKEN -------------------> DEAD
- *    ^                |    core_block_return                              | ^
+ *    ^                |    dlbcore_block_return                              | ^
  *    |                +---------------------------------------------------|-+
  *    +--------------------------------------------------------------------+
- *      its cache finds it       the deleter, or core_block_end
+ *      its cache finds it       the deleter, or dlbcore_block_end
  */
 enum {
   CORE_FREE = 0, /* also the value in pages that were given back */
@@ -184,17 +184,17 @@ enum {
   CORE_DEAD
 };
 
-typedef struct core_block core_block;
+typedef struct dlbcore_block dlbcore_block;
 
 /* The consumer sees the first member and may change it; the deleter reads nothing of it. */
-struct core_block {
+struct dlbcore_block {
   union {
     DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
   } managed;
   uint64_t state;
-  core_share *share; /* held by the block */
-  core_return_queue *returns; /* takes the dead block; NULL if Go's cache finds it by itself, or if it returns with its cell */
+  dlbcore_share *share; /* held by the block */
+  dlbcore_return_queue *returns; /* takes the dead block; NULL if Go's cache finds it by itself, or if it returns with its cell */
   void *next;        /* link of the list that it is in */
   uint64_t since;    /* number of exports that its cache had made when the block was found dead. Before that, in C: when
                       * the block was exported; in Go: 0 */
@@ -203,85 +203,85 @@ struct core_block {
 };
 
 /* Returns the size of a block for tensors of up to `rank` dimensions. */
-static inline size_t core_block_size(int32_t rank) {
+static inline size_t dlbcore_block_size(int32_t rank) {
   size_t more = rank > CORE_RANK_SMALL ? (size_t)(rank - CORE_RANK_SMALL) : 0;
-  return sizeof(core_block) + 2 * more * sizeof(int64_t);
+  return sizeof(dlbcore_block) + 2 * more * sizeof(int64_t);
 }
 
 /* The deleters of every exported block. An export of this core is recognized by the address of its deleter. */
-CORE_API void core_delete_versioned(DLManagedTensorVersioned *self);
-CORE_API void core_delete_legacy(DLManagedTensor *self);
+CORE_API void dlbcore_delete_versioned(DLManagedTensorVersioned *self);
+CORE_API void dlbcore_delete_legacy(DLManagedTensor *self);
 
 /* Returns the number of deleter calls since the start of the process that were ignored because the block was not CORE_LIVE. */
-CORE_API uint64_t core_double_deletes(void);
+CORE_API uint64_t dlbcore_double_deletes(void);
 
 /* Returns the block of a managed tensor that this core has exported, and NULL for the tensors of others and for copies of
  * the struct, which have no block behind them. */
-static inline core_block *core_block_of_versioned(const DLManagedTensorVersioned *managed) {
-  return managed->deleter == core_delete_versioned && managed->manager_ctx == managed ? (core_block *)managed : NULL;
+static inline dlbcore_block *dlbcore_block_of_versioned(const DLManagedTensorVersioned *managed) {
+  return managed->deleter == dlbcore_delete_versioned && managed->manager_ctx == managed ? (dlbcore_block *)managed : NULL;
 }
-static inline core_block *core_block_of_legacy(const DLManagedTensor *managed) {
-  return managed->deleter == core_delete_legacy && managed->manager_ctx == managed ? (core_block *)managed : NULL;
+static inline dlbcore_block *dlbcore_block_of_legacy(const DLManagedTensor *managed) {
+  return managed->deleter == dlbcore_delete_legacy && managed->manager_ctx == managed ? (dlbcore_block *)managed : NULL;
 }
 
 /* Returns the state of a block. After its end it is neither CORE_LIVE nor CORE_TAKEN until it is exported again. */
-static inline int core_block_state(const core_block *block) {
+static inline int dlbcore_block_state(const dlbcore_block *block) {
   return (int)__atomic_load_n(&block->state, __ATOMIC_RELAXED);
 }
 /* Takes a live block over from the holder of its tensor. Reports whether it was live: only one of several calls succeeds. */
-CORE_API int core_block_claim(core_block *block);
-/* Gives a block back to the holder from whom core_block_claim has taken it. */
-CORE_API void core_block_return(core_block *block);
+CORE_API int dlbcore_block_claim(dlbcore_block *block);
+/* Gives a block back to the holder from whom dlbcore_block_claim has taken it. */
+CORE_API void dlbcore_block_return(dlbcore_block *block);
 /* Ends a block that is live or was taken over. */
-CORE_API void core_block_end(core_block *block);
+CORE_API void dlbcore_block_end(dlbcore_block *block);
 
-/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if core_block_claim has taken it
+/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if dlbcore_block_claim has taken it
  * over. */
-CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
-CORE_API void core_release_legacy(DLManagedTensor *managed);
+CORE_API void dlbcore_release_versioned(DLManagedTensorVersioned *managed);
+CORE_API void dlbcore_release_legacy(DLManagedTensor *managed);
 /* Makes the caller's one share of the memory of a managed tensor that the caller has taken over. The last share to be given up
  * calls the tensor's deleter. Returns NULL if there is no memory; the tensor is then still the caller's. */
-CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
+CORE_API dlbcore_share *dlbcore_share_versioned(DLManagedTensorVersioned *managed);
 
 /* Reports whether this process is a fork of the one in which the core was started. */
-CORE_API int core_forked(void);
+CORE_API int dlbcore_forked(void);
 /* Returns the address of the answer, which is written in the child before fork returns there: Go reads it without a call into C. */
-CORE_API const int *core_fork_mark(void);
+CORE_API const int *dlbcore_fork_mark(void);
 
 /* ---- export.c: exports without Go ------------------------------------------------------------ */
 
 /* Exports a tensor in the memory of `share`. The export adds a share of its own, and copies the description, which must have
  * been checked; strides of NULL mean row-major. The caller owns the result. Returns NULL if there is no memory. */
-CORE_API DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
+CORE_API DLManagedTensorVersioned *dlbcore_export_versioned(dlbcore_share *share, const DLTensor *view,
                                                          uint64_t flags);
-CORE_API DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view);
+CORE_API DLManagedTensor *dlbcore_export_legacy(dlbcore_share *share, const DLTensor *view);
 
 /* The same for callers that exclude each other, as holders of Python's GIL do. The first export of a share of
- * core_hold_unlocked allocates nothing if it has at most CORE_RANK_SMALL dimensions. */
-CORE_API DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share,
+ * dlbcore_hold_unlocked allocates nothing if it has at most CORE_RANK_SMALL dimensions. */
+CORE_API DLManagedTensorVersioned *dlbcore_export_versioned_unlocked(dlbcore_share *share,
                                                                   const DLTensor *view,
                                                                   uint64_t flags);
-CORE_API DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view);
+CORE_API DLManagedTensor *dlbcore_export_legacy_unlocked(dlbcore_share *share, const DLTensor *view);
 /* Makes the caller's one share of lent memory, with room for an export in the same allocation. When no share is left,
  * lender(ctx) gives the memory back. Returns NULL, and does not call lender, if there is no memory. Callers exclude each other,
  * as above. */
-CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
-/* Returns the number of shares of core_hold_unlocked with that lender that have not ended. */
-CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
+CORE_API dlbcore_share *dlbcore_hold_unlocked(void (*lender)(void *ctx), void *ctx);
+/* Returns the number of shares of dlbcore_hold_unlocked with that lender that have not ended. */
+CORE_API int64_t dlbcore_held_unlocked(void (*lender)(void *ctx));
 
 /* Takes a managed tensor, a DLManagedTensorVersioned or a DLManagedTensor, over for a new owner. Returns 1 on success. Returns
  * 0, and changes nothing, if the tensor is an export of this copy of the core that was released or taken over before, or a copy
  * of the struct of an export. Always returns 1, and does nothing, for a tensor of another library. Go: Claim */
-CORE_API int core_claim(void *managed, int versioned);
+CORE_API int dlbcore_claim(void *managed, int versioned);
 /* Withdraws a claim: the tensor is its former owner's again. Go: Unclaim */
-CORE_API void core_unclaim(void *managed, int versioned);
+CORE_API void dlbcore_unclaim(void *managed, int versioned);
 
 /* Returns the number of live exports by the functions above. */
-CORE_API int64_t core_live_exports(void);
+CORE_API int64_t dlbcore_live_exports(void);
 
 /* A function that the functions above call for each export, before its block is live; NULL for none. `tensor` describes the
  * export. The pointer to the function is read and set by atomic builtins only. */
-extern CORE_API void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
+extern CORE_API void (*dlbcore_exported)(const dlbcore_block *block, const DLTensor *tensor, int versioned);
 
 /* ---- validate.c, copy.c, convert.c, assign.c: checks, copies and conversions ------------------ */
 
@@ -302,16 +302,16 @@ typedef enum {
   CORE_ERR_SYSTEM = 16,       /* the operating system has refused something */
   CORE_ERR_CLOSED = 17,       /* the other side has closed the connection */
   CORE_NEEDS_COPY = 255       /* only a copy can have the layout, or lie in a segment; callers report an error of their own */
-} core_status;
+} dlbcore_status;
 
 /* The size and the reach of a valid description. Go: Extent */
-typedef struct core_extent {
+typedef struct dlbcore_extent {
   int64_t count;     /* elements */
   int64_t nbytes;    /* of `count` elements without gaps */
   int64_t low;       /* byte offset, from element (0, ..., 0), of the lowest byte touched (<= 0) */
   int64_t high;      /* and one past the highest */
   int32_t row_major; /* without gaps, the last index fastest */
-} core_extent;
+} dlbcore_extent;
 
 /* Memory lies at addresses from CORE_LOWEST up to CORE_HIGHEST, exclusive. The first page is never mapped: an address in
  * it is NULL plus an offset, or an error code, or the placeholder of an empty array. Go ends the process if it finds such an
@@ -321,99 +321,99 @@ enum { CORE_LOWEST = 4096 };
 #define CORE_HIGHEST ((uint64_t)1 << 63)
 
 /* Reports whether the bytes from `low` (<= 0) to `high` (>= 0) relative to `start` lie at such addresses. */
-static inline int core_in_address_space(uint64_t start, int64_t low, int64_t high) {
+static inline int dlbcore_in_address_space(uint64_t start, int64_t low, int64_t high) {
   return start >= CORE_LOWEST - (uint64_t)low && start <= CORE_HIGHEST - (uint64_t)high;
 }
 
 /* Writes the text of an error to the `size` bytes of `message`, which may be NULL, and returns `status`. */
-__attribute__((format(printf, 4, 5))) CORE_API core_status core_fail(core_status status, char *message, size_t size,
+__attribute__((format(printf, 4, 5))) CORE_API dlbcore_status dlbcore_fail(dlbcore_status status, char *message, size_t size,
                                                                      const char *format, ...);
 
 /* Checks a description as far as possible without touching the memory that it describes. `out` gets the extent of its
  * elements, which is undefined after an error, and `message` the offending field and its value; both may be NULL. A tensor that
  * is NULL is an error. The same in Go: CheckTensor of package core, and checkTensor of package dlpack. */
-CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, core_extent *out,
+CORE_API dlbcore_status dlbcore_check_tensor(const DLTensor *tensor, uint64_t flags, dlbcore_extent *out,
                                    char *message, size_t size);
 
 /* The same for a tensor that has no memory yet: data, byte_offset and device are ignored. `tensor` must not be NULL.
  * Go: CheckLayout */
-CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, core_extent *out,
+CORE_API dlbcore_status dlbcore_check_layout(const DLTensor *tensor, uint64_t flags, dlbcore_extent *out,
                                             char *message, size_t size);
 
 /* Sets the strides, in elements, of a row-major tensor without gaps. A size of 0 counts as 1. Only the strides of a shape
  * without elements can exceed 63 bits, and nobody follows those; they are truncated. */
-CORE_API void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
+CORE_API void dlbcore_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
 
 /* What is known about a code of data types: its name, the widths in bits that an element may have, and whether the name of a type
  * includes the width. Go: kinds of package dlpack */
 typedef struct {
   const char *name;
   uint8_t widths[6], sized;
-} core_kind;
+} dlbcore_kind;
 
 /* Returns what is known about a code, or NULL for a code that DLPack 1.3 does not have. */
-CORE_API const core_kind *core_kind_of(uint8_t code);
+CORE_API const dlbcore_kind *dlbcore_kind_of(uint8_t code);
 
 /* Reports whether DLPack 1.3 knows the data type, in a width that is in use. Go: DataType.Validate */
-CORE_API int core_known_dtype(DLDataType dtype);
+CORE_API int dlbcore_known_dtype(DLDataType dtype);
 
 /* Reports whether the host can read the memory of a device of this type. Go: Device.HostReadable */
-CORE_API int core_host_readable(int32_t device_type);
+CORE_API int dlbcore_host_readable(int32_t device_type);
 
 /* Copies elements of `itemsize` bytes between two layouts of one shape. dst and src are the addresses of element (0, ..., 0),
  * and strides are in bytes. Source and destination must not overlap, unless they are the same elements. */
-CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
+CORE_API void dlbcore_copy(void *dst, const int64_t *dst_strides, const void *src,
                         const int64_t *src_strides, const int64_t *shape, int32_t ndim,
                         size_t itemsize);
 
-/* Copies a host tensor row-major into memory of extent->nbytes bytes. core_check_tensor must have returned this extent. */
-CORE_API void core_copy_into(void *dst, const DLTensor *tensor, const core_extent *extent);
+/* Copies a host tensor row-major into memory of extent->nbytes bytes. dlbcore_check_tensor must have returned this extent. */
+CORE_API void dlbcore_copy_into(void *dst, const DLTensor *tensor, const dlbcore_extent *extent);
 
 /* Checks and compacts a host tensor: copies it row-major into new memory, the data of *out, a share that the caller owns. After
  * an error *out is unchanged. */
-CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
+CORE_API dlbcore_status dlbcore_copy_compact(dlbcore_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);
 
 /* Converts the numbers of a host tensor, which must have been checked, to another data type with the same lanes. The result is
  * row-major in new memory, the data of *out, a share that the caller owns. Sets *extent to the extent of the result. After an
  * error *out is unchanged. Returns CORE_ERR_DTYPE, without a text, unless both types are numbers with the same lanes. */
-CORE_API core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
+CORE_API dlbcore_status dlbcore_copy_convert(dlbcore_share **out, dlbcore_extent *extent, const DLTensor *tensor, uint64_t flags,
                                        DLDataType dtype, char *message, size_t size);
 
 /* Reports whether numbers of the type `from` can be converted to the type `to`: both are types of numbers with the same lanes. */
-CORE_API int core_can_convert(DLDataType to, DLDataType from);
+CORE_API int dlbcore_can_convert(DLDataType to, DLDataType from);
 
-/* Writes the elements of src to those of dst. src is repeated to the shape of dst as by core_view_broadcast_to, and converted to
+/* Writes the elements of src to those of dst. src is repeated to the shape of dst as by dlbcore_view_broadcast_to, and converted to
  * its data type. Checks both descriptions first, and writes nothing after an error. Refuses memory that the host cannot use, a
  * read-only dst, elements of dst that overlap each other, and memory that the two have, or may have, in common, unless both are the same
- * elements. Returns CORE_ERR_DTYPE, without a text, for two data types of which core_can_convert is false. Go: copyInto */
-CORE_API core_status core_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
+ * elements. Returns CORE_ERR_DTYPE, without a text, for two data types of which dlbcore_can_convert is false. Go: copyInto */
+CORE_API dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
                                  char *message, size_t size);
 
 /* ---- layout.c: layouts of views ---------------------------------------------------------------- */
 
 /* Shape and strides, and the offset of element (0, ..., 0) from that of the tensor. All count elements. Go: layout.Layout */
-typedef struct core_layout {
+typedef struct dlbcore_layout {
   int32_t ndim;
   int64_t offset;
   int64_t *shape, *strides;
-} core_layout;
+} dlbcore_layout;
 
 /* The layouts of a tensor and of the view that is made of it. The layouts of more than CORE_RANK_USUAL dimensions lie in the heap, so
  * that no thread needs a large stack for them. */
 enum { CORE_RANK_USUAL = 64 };
-typedef struct core_viewing {
-  core_layout base, view;
+typedef struct dlbcore_viewing {
+  dlbcore_layout base, view;
   int64_t room[3 * CORE_RANK_USUAL], *more;
-} core_viewing;
+} dlbcore_viewing;
 
 /* Sets v->base to the layout of a tensor whose description was checked and which must outlive it; its offset is 0. Sets v->view to a
  * layout with room for any view of it that takes `count` indices, dimensions or sizes. CORE_ERR_MEMORY is its only error, after which
  * there is nothing to end. */
-CORE_API core_status core_viewing_begin(core_viewing *v, const DLTensor *tensor, int32_t count);
-CORE_API void core_viewing_end(core_viewing *v);
+CORE_API dlbcore_status dlbcore_viewing_begin(dlbcore_viewing *v, const DLTensor *tensor, int32_t count);
+CORE_API void dlbcore_viewing_end(dlbcore_viewing *v);
 
-/* The kinds of core_index. A range has START, STOP, both or 0 as its kind, and a step other than 0. */
+/* The kinds of dlbcore_index. A range has START, STOP, both or 0 as its kind, and a step other than 0. */
 enum {
   CORE_INDEX_START = 1,
   CORE_INDEX_STOP = 2,
@@ -422,42 +422,42 @@ enum {
   CORE_INDEX_NEW_AXIS = 16
 };
 
-/* The part of a dimension that core_view_slice takes. A dlb_index of dlbridge.h has the same fields and may be read as a
- * core_index. Go: layout.Index */
-typedef struct __attribute__((may_alias)) core_index {
+/* The part of a dimension that dlbcore_view_slice takes. A dlb_index of dlbridge.h has the same fields and may be read as a
+ * dlbcore_index. Go: layout.Index */
+typedef struct __attribute__((may_alias)) dlbcore_index {
   int64_t start, stop, step;
   uint64_t kind;
-} core_index;
+} dlbcore_index;
 
 /* Each sets *out to the layout of a view of `base`, by the method of Go's layout.Layout of the same name. `out` has room for it, and
  * shares none with `base`. On error *out is undefined. `count`, the length of the array after it, must not be
- * negative. If it is 0, core_view_transpose reverses the dimensions, core_view_flip flips all of them, and core_view_squeeze
+ * negative. If it is 0, dlbcore_view_transpose reverses the dimensions, dlbcore_view_flip flips all of them, and dlbcore_view_squeeze
  * removes all of size 1. */
-CORE_API core_status core_view_slice(core_layout *out, const core_layout *base, int32_t count,
-                                     const core_index *indices, char *message, size_t size);
-CORE_API core_status core_view_index(core_layout *out, const core_layout *base, int32_t count,
+CORE_API dlbcore_status dlbcore_view_slice(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
+                                     const dlbcore_index *indices, char *message, size_t size);
+CORE_API dlbcore_status dlbcore_view_index(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
                                      const int64_t *index, char *message, size_t size);
-CORE_API core_status core_view_transpose(core_layout *out, const core_layout *base, int32_t count,
+CORE_API dlbcore_status dlbcore_view_transpose(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
                                          const int32_t *order, char *message, size_t size);
-CORE_API core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t ndim,
+CORE_API dlbcore_status dlbcore_view_reshape(dlbcore_layout *out, const dlbcore_layout *base, int32_t ndim,
                                        const int64_t *shape, char *message, size_t size);
-CORE_API core_status core_view_broadcast_to(core_layout *out, const core_layout *base, int32_t ndim,
+CORE_API dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layout *base, int32_t ndim,
                                          const int64_t *shape, char *message, size_t size);
-CORE_API core_status core_view_flip(core_layout *out, const core_layout *base, int32_t count,
+CORE_API dlbcore_status dlbcore_view_flip(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
                                     const int32_t *axes, char *message, size_t size);
-CORE_API core_status core_view_squeeze(core_layout *out, const core_layout *base, int32_t count,
+CORE_API dlbcore_status dlbcore_view_squeeze(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
                                        const int32_t *axes, char *message, size_t size);
-CORE_API core_status core_view_expand(core_layout *out, const core_layout *base, int32_t count,
+CORE_API dlbcore_status dlbcore_view_expand(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
                                       const int32_t *axes, char *message, size_t size);
 
 /* Turns *view from the description of a tensor with these flags into that of its view with this layout. Shape and strides are
- * those in the layout, which must outlive the view. The caller must check the view by core_check_tensor. On error *view is
+ * those in the layout, which must outlive the view. The caller must check the view by dlbcore_check_tensor. On error *view is
  * undefined. */
-CORE_API core_status core_view_describe(DLTensor *view, core_layout *layout, uint64_t flags, char *message,
+CORE_API dlbcore_status dlbcore_view_describe(DLTensor *view, dlbcore_layout *layout, uint64_t flags, char *message,
                                         size_t size);
 
 /* Reports whether two indices reach the same element of a layout whose reach fits in 63 bits. It also returns 1 for strides
  * that interlock in so many ways that it gives up the search for such a pair. Go: layout.Overlaps */
-CORE_API int core_overlaps(const core_layout *layout);
+CORE_API int dlbcore_overlaps(const dlbcore_layout *layout);
 
 #endif

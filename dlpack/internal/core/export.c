@@ -7,8 +7,8 @@
 /* A block, and a share right behind it. While the share is in use, the block serves only the first export of that share, has no
  * return queue, and is returned with the share. While the share is not in use, the block serves any export. */
 typedef struct {
-  core_block block;
-  core_share share;
+  dlbcore_block block;
+  dlbcore_share share;
   uintptr_t link;
 } __attribute__((aligned(64))) cell;
 
@@ -16,12 +16,12 @@ typedef struct {
  * more exports of the cache. */
 typedef struct {
   pthread_mutex_t mutex; /* unused for cells: their callers exclude each other */
-  core_return_queue returns;
+  dlbcore_return_queue returns;
   int32_t rank;
   uint32_t free;             /* number of blocks from first to last */
   uint64_t exports;
-  core_block *first, *last;
-  core_block *fresh;         /* blocks that were never used */
+  dlbcore_block *first, *last;
+  dlbcore_block *fresh;         /* blocks that were never used */
   uintptr_t all;             /* the block that was made last (see HIDDEN) */
 } block_cache;
 
@@ -39,26 +39,26 @@ static block_cache caches[CACHES] = {CACHE(CORE_RANK_SMALL), CACHE(16), CACHE(32
                                            [CELLS] = CACHE(CORE_RANK_SMALL)};
 
 /* Returns the place of the link to the block that was made before: behind the block, or behind the share of a cell. */
-static uintptr_t *link_of(const block_cache *cache, core_block *block) {
+static uintptr_t *link_of(const block_cache *cache, dlbcore_block *block) {
   if (cache == &caches[CELLS]) return &((cell *)block)->link;
-  return (uintptr_t *)((char *)block + core_block_size(cache->rank));
+  return (uintptr_t *)((char *)block + dlbcore_block_size(cache->rank));
 }
 
 /* The number of exports for which a dead block of the cache rests. Leak checkers name the call that has allocated a lost block,
  * which is the wrong one if the block was used before. */
 static uint64_t quarantine(const block_cache *cache) {
-  return cache != &caches[CELLS] && core_checked() ? CORE_QUARANTINE_CHECKED : CORE_QUARANTINE;
+  return cache != &caches[CELLS] && dlbcore_checked() ? CORE_QUARANTINE_CHECKED : CORE_QUARANTINE;
 }
 
-static core_block *newest(const block_cache *cache) { return (core_block *)HIDDEN(__atomic_load_n(&cache->all, __ATOMIC_ACQUIRE)); }
+static dlbcore_block *newest(const block_cache *cache) { return (dlbcore_block *)HIDDEN(__atomic_load_n(&cache->all, __ATOMIC_ACQUIRE)); }
 
-static core_block *older(const block_cache *cache, core_block *block) { return (core_block *)HIDDEN(*link_of(cache, block)); }
+static dlbcore_block *older(const block_cache *cache, dlbcore_block *block) { return (dlbcore_block *)HIDDEN(*link_of(cache, block)); }
 
 /* Moves all blocks from the return queue to the end of the free ones. */
 static void cache_drain(block_cache *cache) {
-  core_block *block = __atomic_exchange_n(&cache->returns.top, NULL, __ATOMIC_ACQUIRE);
+  dlbcore_block *block = __atomic_exchange_n(&cache->returns.top, NULL, __ATOMIC_ACQUIRE);
   while (block != NULL) {
-    core_block *next = block->next;
+    dlbcore_block *next = block->next;
     block->next = NULL;
     block->since = cache->exports;
     __atomic_store_n(&block->state, CORE_FREE, __ATOMIC_RELAXED);
@@ -73,15 +73,15 @@ static void cache_drain(block_cache *cache) {
 /* Makes new blocks. A block for C programs has an allocation of its own, and once it is handed out only its holder refers to
  * it, so that leak checkers report a lost block together with all that it keeps alive. Cells are the blocks for Python. Leak
  * checkers cannot look into Python's memory, so an allocation may hold many cells. The first call makes spare blocks, so that
- * not every later export has to look for dead ones. Under a tool (core_checked) it makes none, so that each block has been allocated by
+ * not every later export has to look for dead ones. Under a tool (dlbcore_checked) it makes none, so that each block has been allocated by
  * the export that uses it. */
 static void cache_grow(block_cache *cache) {
-  int cells = cache == &caches[CELLS], count = cells || (cache->all == HIDDEN(0) && !core_checked()) ? 2 * CORE_QUARANTINE : 1;
-  char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
+  int cells = cache == &caches[CELLS], count = cells || (cache->all == HIDDEN(0) && !dlbcore_checked()) ? 2 * CORE_QUARANTINE : 1;
+  char *slab = cells ? dlbcore_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
   for (int i = 0; i < count; i++) {
-    core_block *block;
+    dlbcore_block *block;
     if (cells) block = slab == NULL ? NULL : &((cell *)(void *)slab)[i].block;
-    else block = calloc(1, core_block_size(cache->rank) + sizeof(uintptr_t));
+    else block = calloc(1, dlbcore_block_size(cache->rank) + sizeof(uintptr_t));
     if (block == NULL) return;
     block->returns = &cache->returns;
     block->next = cache->fresh;
@@ -91,12 +91,12 @@ static void cache_grow(block_cache *cache) {
   }
 }
 
-static core_block *cache_take(block_cache *cache) {
+static dlbcore_block *cache_take(block_cache *cache) {
   uint64_t rest = quarantine(cache);
   cache->exports++;
   if (cache->free <= rest + 1) cache_drain(cache); /* `rest` blocks rest; the others can be used */
   if (cache->fresh == NULL && (cache->free == 0 || cache->exports - cache->first->since <= rest)) cache_grow(cache);
-  core_block *block = cache->fresh;
+  dlbcore_block *block = cache->fresh;
   if (block != NULL) {
     cache->fresh = block->next;
   } else {
@@ -110,11 +110,11 @@ static core_block *cache_take(block_cache *cache) {
   return block;
 }
 
-static core_block *take_block(int32_t ndim) {
+static dlbcore_block *take_block(int32_t ndim) {
   block_cache *cache = caches;
   while (cache->rank < ndim) cache++;
   pthread_mutex_lock(&cache->mutex);
-  core_block *block = cache_take(cache);
+  dlbcore_block *block = cache_take(cache);
   pthread_mutex_unlock(&cache->mutex);
   return block;
 }
@@ -139,26 +139,26 @@ static void note_fork(void) {
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_caches, unlock_caches, note_fork); }
 
-int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
+int dlbcore_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
-const int *core_fork_mark(void) { return &forked; }
+const int *dlbcore_fork_mark(void) { return &forked; }
 
-void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
+void (*dlbcore_exported)(const dlbcore_block *block, const DLTensor *tensor, int versioned);
 
 /* Exports a tensor in a block that was taken for it, and adds a share for the block. Returns NULL if the block is NULL. On the
  * host, byte_offset is added to data, and data becomes NULL if there are no elements. */
-static inline void *export(core_block *block, core_share *share, const DLTensor *view, int versioned, uint64_t flags) {
+static inline void *export(dlbcore_block *block, dlbcore_share *share, const DLTensor *view, int versioned, uint64_t flags) {
   if (block == NULL) return NULL;
-  core_share_retain(share);
+  dlbcore_share_retain(share);
   DLTensor *out = versioned ? &block->managed.versioned.dl_tensor : &block->managed.legacy.dl_tensor;
   if (versioned) {
     block->managed.versioned.version = (DLPackVersion){DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     block->managed.versioned.manager_ctx = block;
-    block->managed.versioned.deleter = core_delete_versioned;
+    block->managed.versioned.deleter = dlbcore_delete_versioned;
     block->managed.versioned.flags = flags;
   } else {
     block->managed.legacy.manager_ctx = block;
-    block->managed.legacy.deleter = core_delete_legacy;
+    block->managed.legacy.deleter = dlbcore_delete_legacy;
   }
   int32_t ndim = view->ndim;
   int64_t *shape = block->dims, *strides = block->dims + ndim;
@@ -170,45 +170,45 @@ static inline void *export(core_block *block, core_share *share, const DLTensor 
   if (view->strides != NULL) {
     for (int32_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
   } else {
-    core_set_row_major(strides, shape, ndim);
+    dlbcore_set_row_major(strides, shape, ndim);
   }
   *out = *view;
-  if (core_host_readable(view->device.device_type)) {
+  if (dlbcore_host_readable(view->device.device_type)) {
     out->data = empty ? NULL : (char *)view->data + view->byte_offset;
     out->byte_offset = 0;
   }
   out->shape = shape;
   out->strides = strides;
   block->share = share;
-  void (*exported)(const core_block *, const DLTensor *, int) = __atomic_load_n(&core_exported, __ATOMIC_RELAXED);
+  void (*exported)(const dlbcore_block *, const DLTensor *, int) = __atomic_load_n(&dlbcore_exported, __ATOMIC_RELAXED);
   if (__builtin_expect(exported != NULL, 0)) exported(block, out, versioned);
   __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);
   return block;
 }
 
-DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
+DLManagedTensorVersioned *dlbcore_export_versioned(dlbcore_share *share, const DLTensor *view,
                                                 uint64_t flags) {
   return export(take_block(view->ndim), share, view, 1, flags);
 }
 
-DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view) {
+DLManagedTensor *dlbcore_export_legacy(dlbcore_share *share, const DLTensor *view) {
   return export(take_block(view->ndim), share, view, 0, 0);
 }
 
-static core_block *block_of(core_share *share) { return (core_block *)share - 1; }
+static dlbcore_block *block_of(dlbcore_share *share) { return (dlbcore_block *)share - 1; }
 
-static void release_cell(core_share *share) {
+static void release_cell(dlbcore_share *share) {
   void (*lender)(void *) = share->lender;
   void *ctx = share->ctx;
-  core_block *block = block_of(share);
-  core_return(&caches[CELLS].returns, block, &block->next);
-  core_release_lent(lender, ctx);
+  dlbcore_block *block = block_of(share);
+  dlbcore_return(&caches[CELLS].returns, block, &block->next);
+  dlbcore_release_lent(lender, ctx);
 }
 
-core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
+dlbcore_share *dlbcore_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
   cell *cell = (void *)cache_take(&caches[CELLS]);
   if (cell == NULL) return NULL;
-  core_share *share = &cell->share;
+  dlbcore_share *share = &cell->share;
   share->data = NULL; /* it may have linked the share to others that waited for their release */
   share->release = release_cell;
   share->lender = lender;
@@ -217,55 +217,55 @@ core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
   return share;
 }
 
-int64_t core_held_unlocked(void (*lender)(void *ctx)) {
+int64_t dlbcore_held_unlocked(void (*lender)(void *ctx)) {
   int64_t held = 0;
   block_cache *cells = &caches[CELLS];
-  for (core_block *block = newest(cells); block != NULL; block = older(cells, block)) {
-    core_share *share = &((cell *)block)->share;
+  for (dlbcore_block *block = newest(cells); block != NULL; block = older(cells, block)) {
+    dlbcore_share *share = &((cell *)block)->share;
     held += __atomic_load_n(&share->count, __ATOMIC_RELAXED) > 0 && share->lender == lender;
   }
   return held;
 }
 
 /* Takes a block for an export of `share`: for the first export of a cell's share, the block of that cell. */
-static core_block *take_unlocked(core_share *share, int32_t ndim) {
+static dlbcore_block *take_unlocked(dlbcore_share *share, int32_t ndim) {
   if (ndim > CORE_RANK_SMALL) return take_block(ndim);
-  int own = share->release == release_cell && core_block_state(block_of(share)) == CORE_FREE;
-  core_block *block = own ? block_of(share) : cache_take(&caches[CELLS]);
+  int own = share->release == release_cell && dlbcore_block_state(block_of(share)) == CORE_FREE;
+  dlbcore_block *block = own ? block_of(share) : cache_take(&caches[CELLS]);
   if (block != NULL) block->returns = own ? NULL : &caches[CELLS].returns;
   return block;
 }
 
-DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share, const DLTensor *view,
+DLManagedTensorVersioned *dlbcore_export_versioned_unlocked(dlbcore_share *share, const DLTensor *view,
                                                          uint64_t flags) {
   return export(take_unlocked(share, view->ndim), share, view, 1, flags);
 }
 
-DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view) {
+DLManagedTensor *dlbcore_export_legacy_unlocked(dlbcore_share *share, const DLTensor *view) {
   return export(take_unlocked(share, view->ndim), share, view, 0, 0);
 }
 
-static core_block *block_of_managed(const void *managed, int versioned) {
-  return versioned ? core_block_of_versioned(managed) : core_block_of_legacy(managed);
+static dlbcore_block *block_of_managed(const void *managed, int versioned) {
+  return versioned ? dlbcore_block_of_versioned(managed) : dlbcore_block_of_legacy(managed);
 }
 
-int core_claim(void *managed, int versioned) {
-  core_block *block = block_of_managed(managed, versioned);
-  if (block != NULL) return core_block_claim(block);
-  if (versioned) return ((DLManagedTensorVersioned *)managed)->deleter != core_delete_versioned;
-  return ((DLManagedTensor *)managed)->deleter != core_delete_legacy;
+int dlbcore_claim(void *managed, int versioned) {
+  dlbcore_block *block = block_of_managed(managed, versioned);
+  if (block != NULL) return dlbcore_block_claim(block);
+  if (versioned) return ((DLManagedTensorVersioned *)managed)->deleter != dlbcore_delete_versioned;
+  return ((DLManagedTensor *)managed)->deleter != dlbcore_delete_legacy;
 }
 
-void core_unclaim(void *managed, int versioned) {
-  core_block *block = block_of_managed(managed, versioned);
-  if (block != NULL) core_block_return(block);
+void dlbcore_unclaim(void *managed, int versioned) {
+  dlbcore_block *block = block_of_managed(managed, versioned);
+  if (block != NULL) dlbcore_block_return(block);
 }
 
-int64_t core_live_exports(void) {
+int64_t dlbcore_live_exports(void) {
   int64_t live = 0;
   for (int i = 0; i < CACHES; i++) {
-    for (core_block *block = newest(&caches[i]); block != NULL; block = older(&caches[i], block)) {
-      int state = core_block_state(block);
+    for (dlbcore_block *block = newest(&caches[i]); block != NULL; block = older(&caches[i], block)) {
+      int state = dlbcore_block_state(block);
       live += state == CORE_LIVE || state == CORE_TAKEN;
     }
   }

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAIL(status, ...) return core_fail(status, message, size, __VA_ARGS__)
+#define FAIL(status, ...) return dlbcore_fail(status, message, size, __VA_ARGS__)
 
-core_status core_viewing_begin(core_viewing *v, const DLTensor *tensor, int32_t count) {
+dlbcore_status dlbcore_viewing_begin(dlbcore_viewing *v, const DLTensor *tensor, int32_t count) {
   size_t each = CORE_RANK_USUAL;
   int64_t *room = v->room;
   v->more = NULL;
@@ -18,15 +18,15 @@ core_status core_viewing_begin(core_viewing *v, const DLTensor *tensor, int32_t 
     room = v->more = malloc(3 * each * sizeof *room);
     if (room == NULL) return CORE_ERR_MEMORY;
   }
-  v->view = (core_layout){.shape = room, .strides = room + each};
-  v->base = (core_layout){.ndim = tensor->ndim, .shape = tensor->shape, .strides = tensor->strides};
+  v->view = (dlbcore_layout){.shape = room, .strides = room + each};
+  v->base = (dlbcore_layout){.ndim = tensor->ndim, .shape = tensor->shape, .strides = tensor->strides};
   if (tensor->strides != NULL) return CORE_OK;
   v->base.strides = room + 2 * each;
-  core_set_row_major(v->base.strides, tensor->shape, tensor->ndim);
+  dlbcore_set_row_major(v->base.strides, tensor->shape, tensor->ndim);
   return CORE_OK;
 }
 
-void core_viewing_end(core_viewing *v) { free(v->more); }
+void dlbcore_viewing_end(dlbcore_viewing *v) { free(v->more); }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
@@ -73,14 +73,14 @@ static int has_no_elements(const int64_t *shape, int32_t ndim) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static core_status check_sizes(const int64_t *shape, int32_t ndim, char *message, size_t size) {
+static dlbcore_status check_sizes(const int64_t *shape, int32_t ndim, char *message, size_t size) {
   for (int32_t d = 0; d < ndim; d++)
     if (shape[d] < 0) FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = %" PRId64 ": negative dimension", d, shape[d]);
   return CORE_OK;
 }
 
-static core_status check_count(int64_t *out, const int64_t *shape, int32_t ndim, char *message, size_t size) {
-  core_status status = check_sizes(shape, ndim, message, size);
+static dlbcore_status check_count(int64_t *out, const int64_t *shape, int32_t ndim, char *message, size_t size) {
+  dlbcore_status status = check_sizes(shape, ndim, message, size);
   int32_t axis;
   if (status != CORE_OK) return status;
   *out = count_elements(shape, ndim, &axis);
@@ -88,7 +88,7 @@ static core_status check_count(int64_t *out, const int64_t *shape, int32_t ndim,
   return CORE_OK;
 }
 
-static core_status check_rank(int64_t rank, char *message, size_t size) {
+static dlbcore_status check_rank(int64_t rank, char *message, size_t size) {
   if (rank < 0 || rank > CORE_RANK_MAX)
     FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId64 " is not in 0..%d", rank, CORE_RANK_MAX);
   return CORE_OK;
@@ -96,7 +96,7 @@ static core_status check_rank(int64_t rank, char *message, size_t size) {
 
 /* Sets the offset of a view. A view without elements keeps the offset of its base. If fits is 0, the offset or a stride has
  * overflowed, which is an error unless the view is empty. */
-static core_status set_offset(core_layout *out, const core_layout *base, int empty, int64_t offset, int fits,
+static dlbcore_status set_offset(dlbcore_layout *out, const dlbcore_layout *base, int empty, int64_t offset, int fits,
                               char *message, size_t size) {
   if (!empty && !fits) FAIL(CORE_ERR_OVERFLOW, "overflow");
   out->offset = empty ? base->offset : offset;
@@ -105,10 +105,10 @@ static core_status set_offset(core_layout *out, const core_layout *base, int emp
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-static int is_range(const core_index *x) { return (x->kind & ~(uint64_t)(CORE_INDEX_START | CORE_INDEX_STOP)) == 0; }
+static int is_range(const dlbcore_index *x) { return (x->kind & ~(uint64_t)(CORE_INDEX_START | CORE_INDEX_STOP)) == 0; }
 
 /* Writes an index in Python's notation, such as "1:7:2". */
-static const char *print_index(char text[72], const core_index *x) {
+static const char *print_index(char text[72], const dlbcore_index *x) {
   char start[24] = "", stop[24] = "", step[24] = "";
   if (x->kind & (CORE_INDEX_START | CORE_INDEX_AT)) snprintf(start, sizeof start, "%" PRId64, x->start);
   if (x->kind & CORE_INDEX_STOP) snprintf(stop, sizeof stop, "%" PRId64, x->stop);
@@ -121,7 +121,7 @@ static const char *print_index(char text[72], const core_index *x) {
 static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
 
 /* Sets the first index that a range takes of a dimension of size n, and returns the number of indices. The step is not 0. */
-static int64_t take_range(int64_t *first, const core_index *x, int64_t n) {
+static int64_t take_range(int64_t *first, const dlbcore_index *x, int64_t n) {
   /* low and high are the bounds of start and stop, which differ for ranges that run forwards and backwards. */
   int64_t low = 0, high = n, sign = 1, start = low, stop = high;
   if (x->step < 0) {
@@ -137,34 +137,34 @@ static int64_t take_range(int64_t *first, const core_index *x, int64_t n) {
   return (stop - start - sign) / x->step + 1;
 }
 
-static void append(core_layout *out, int64_t n, int64_t stride) {
+static void append(dlbcore_layout *out, int64_t n, int64_t stride) {
   out->shape[out->ndim] = n;
   out->strides[out->ndim++] = stride;
 }
 
 /* Appends the dimensions of the base from `from` up to `to`, exclusive. */
-static void append_whole(core_layout *out, const core_layout *base, int32_t from, int32_t to) {
+static void append_whole(dlbcore_layout *out, const dlbcore_layout *base, int32_t from, int32_t to) {
   for (int32_t d = from; d < to; d++) append(out, base->shape[d], base->strides[d]);
 }
 
 /* Returns the stride for a new dimension of size 1 before dimension d of the base: the size of dimension d, at least 1, times
  * its stride; 1 after the last dimension; 0 if the product overflows. No address depends on it, because the only index of the
  * new dimension is 0. */
-static int64_t new_axis(const core_layout *base, int32_t d) {
+static int64_t new_axis(const dlbcore_layout *base, int32_t d) {
   if (d >= base->ndim) return 1;
   return product_or_0(base->shape[d] > 1 ? base->shape[d] : 1, base->strides[d]);
 }
 
-core_status core_view_slice(core_layout *out, const core_layout *base, int32_t count, const core_index *indices,
+dlbcore_status dlbcore_view_slice(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const dlbcore_index *indices,
                             char *message, size_t size) {
-  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
   if (status != CORE_OK) return status;
   if (count > 2 * CORE_RANK_MAX + 1)
     FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices are more than %d dimensions can have", count, CORE_RANK_MAX);
   int32_t taken = 0, rank = base->ndim;
   int more = 0;
   for (int32_t k = 0; k < count; k++) {
-    const core_index *x = &indices[k];
+    const dlbcore_index *x = &indices[k];
     switch (x->kind) {
       case CORE_INDEX_ELLIPSIS:
         if (more) FAIL(CORE_ERR_ARGUMENT, "index %" PRId32 " is a second ellipsis", k);
@@ -188,7 +188,7 @@ core_status core_view_slice(core_layout *out, const core_layout *base, int32_t c
   int32_t d = 0;
   out->ndim = 0;
   for (int32_t k = 0; k < count; k++) {
-    const core_index *x = &indices[k];
+    const dlbcore_index *x = &indices[k];
     char text[72];
     if (x->kind == CORE_INDEX_ELLIPSIS) {
       int32_t end = d + base->ndim - taken;
@@ -225,9 +225,9 @@ core_status core_view_slice(core_layout *out, const core_layout *base, int32_t c
   return set_offset(out, base, empty, offset, fits, message, size);
 }
 
-core_status core_view_index(core_layout *out, const core_layout *base, int32_t count, const int64_t *index,
+dlbcore_status dlbcore_view_index(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const int64_t *index,
                             char *message, size_t size) {
-  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
   if (status != CORE_OK) return status;
   if (count > base->ndim)
     FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices for %" PRId32 " dimensions: different ranks", count, base->ndim);
@@ -246,11 +246,11 @@ core_status core_view_index(core_layout *out, const core_layout *base, int32_t c
 
 /* ---- other orders and shapes ----------------------------------------------------------------- */
 
-core_status core_view_transpose(core_layout *out, const core_layout *base, int32_t count, const int32_t *order,
+dlbcore_status dlbcore_view_transpose(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const int32_t *order,
                                 char *message, size_t size) {
   int32_t rank = base->ndim;
   uint8_t named[CORE_RANK_MAX] = {0};
-  core_status status = check_sizes(base->shape, rank, message, size);
+  dlbcore_status status = check_sizes(base->shape, rank, message, size);
   if (status != CORE_OK) return status;
   out->ndim = 0;
   out->offset = base->offset;
@@ -270,7 +270,7 @@ core_status core_view_transpose(core_layout *out, const core_layout *base, int32
 }
 
 /* Replaces a size of -1 so that the shape has `count` elements. It returns an error if the shape cannot have them. */
-static core_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, char *message, size_t size) {
+static dlbcore_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, char *message, size_t size) {
   int32_t open = -1;
   for (int32_t d = 0; d < ndim; d++) {
     if (shape[d] != -1) continue;
@@ -280,7 +280,7 @@ static core_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, c
     shape[d] = 1;
   }
   int64_t known;
-  core_status status = check_count(&known, shape, ndim, message, size);
+  dlbcore_status status = check_count(&known, shape, ndim, message, size);
   if (status != CORE_OK || (open < 0 && known == count)) return status;
   if (open < 0)
     FAIL(CORE_ERR_LAYOUT, "the shape has %" PRId64 " elements, the tensor %" PRId64 ": shapes do not fit", known, count);
@@ -296,7 +296,7 @@ static core_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, c
 
 /* A stretch is a run of dimensions through which one stride leads without a break. Sets the number of elements and the stride
  * of the stretch that begins with dimension d and extends to slower dimensions. Returns the first dimension after it, or -1. */
-static int32_t stretch_at(const core_layout *base, int32_t d, int64_t *count, int64_t *stride) {
+static int32_t stretch_at(const dlbcore_layout *base, int32_t d, int64_t *count, int64_t *stride) {
   *count = *stride = 1;
   while (d >= 0 && base->shape[d] == 1) d--;
   if (d < 0) return d;
@@ -311,10 +311,10 @@ static int32_t stretch_at(const core_layout *base, int32_t d, int64_t *count, in
   return d;
 }
 
-core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t ndim, const int64_t *shape,
+dlbcore_status dlbcore_view_reshape(dlbcore_layout *out, const dlbcore_layout *base, int32_t ndim, const int64_t *shape,
                               char *message, size_t size) {
   int64_t count;
-  core_status status = check_count(&count, base->shape, base->ndim, message, size);
+  dlbcore_status status = check_count(&count, base->shape, base->ndim, message, size);
   if (status == CORE_OK) status = check_rank(ndim, message, size);
   if (status != CORE_OK) return status;
   out->ndim = ndim;
@@ -342,10 +342,10 @@ core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t
   return CORE_OK;
 }
 
-core_status core_view_broadcast_to(core_layout *out, const core_layout *base, int32_t ndim, const int64_t *shape,
+dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layout *base, int32_t ndim, const int64_t *shape,
                                 char *message, size_t size) {
   int64_t count;
-  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
   if (status == CORE_OK) status = check_rank(ndim, message, size);
   if (status == CORE_OK) status = check_count(&count, shape, ndim, message, size);
   if (status != CORE_OK) return status;
@@ -372,9 +372,9 @@ core_status core_view_broadcast_to(core_layout *out, const core_layout *base, in
 /* ---- named dimensions ------------------------------------------------------------------------ */
 
 /* Checks the sizes of the base, and sets named[d] for each given dimension d of a view of this rank. */
-static core_status name_axes(uint8_t *named, const core_layout *base, int32_t rank, int32_t count, const int32_t *axes,
+static dlbcore_status name_axes(uint8_t *named, const dlbcore_layout *base, int32_t rank, int32_t count, const int32_t *axes,
                              char *message, size_t size) {
-  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
   if (status != CORE_OK) return status;
   for (int32_t k = 0; k < count; k++) {
     int32_t d = axis_from_start(axes[k], rank);
@@ -386,10 +386,10 @@ static core_status name_axes(uint8_t *named, const core_layout *base, int32_t ra
   return CORE_OK;
 }
 
-core_status core_view_flip(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes, char *message,
+dlbcore_status dlbcore_view_flip(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const int32_t *axes, char *message,
                            size_t size) {
   uint8_t named[CORE_RANK_MAX] = {0};
-  core_status status = name_axes(named, base, base->ndim, count, axes, message, size);
+  dlbcore_status status = name_axes(named, base, base->ndim, count, axes, message, size);
   if (status != CORE_OK) return status;
   int empty = has_no_elements(base->shape, base->ndim), fits = 1;
   int64_t offset = base->offset;
@@ -405,10 +405,10 @@ core_status core_view_flip(core_layout *out, const core_layout *base, int32_t co
   return set_offset(out, base, empty, offset, fits, message, size);
 }
 
-core_status core_view_squeeze(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes,
+dlbcore_status dlbcore_view_squeeze(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const int32_t *axes,
                               char *message, size_t size) {
   uint8_t named[CORE_RANK_MAX] = {0};
-  core_status status = name_axes(named, base, base->ndim, count, axes, message, size);
+  dlbcore_status status = name_axes(named, base, base->ndim, count, axes, message, size);
   if (status != CORE_OK) return status;
   out->ndim = 0;
   out->offset = base->offset;
@@ -422,10 +422,10 @@ core_status core_view_squeeze(core_layout *out, const core_layout *base, int32_t
   return CORE_OK;
 }
 
-core_status core_view_expand(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes,
+dlbcore_status dlbcore_view_expand(dlbcore_layout *out, const dlbcore_layout *base, int32_t count, const int32_t *axes,
                              char *message, size_t size) {
   uint8_t named[CORE_RANK_MAX] = {0};
-  core_status status = check_rank((int64_t)base->ndim + count, message, size);
+  dlbcore_status status = check_rank((int64_t)base->ndim + count, message, size);
   int32_t rank = base->ndim + (status == CORE_OK ? count : 0), d = 0;
   if (status == CORE_OK) status = name_axes(named, base, rank, count, axes, message, size);
   if (status != CORE_OK) return status;
@@ -441,9 +441,9 @@ core_status core_view_expand(core_layout *out, const core_layout *base, int32_t 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Moves element (0, ..., 0) by `bytes`. On a device only byte_offset changes, because data need not be an address. */
-static core_status move_start(DLTensor *view, int64_t bytes, char *message, size_t size) {
+static dlbcore_status move_start(DLTensor *view, int64_t bytes, char *message, size_t size) {
   uint64_t offset = view->byte_offset + (uint64_t)bytes;
-  if (core_host_readable(view->device.device_type)) {
+  if (dlbcore_host_readable(view->device.device_type)) {
     view->data = (void *)((uintptr_t)view->data + offset); /* not arithmetic on a pointer: offset may be negative */
     view->byte_offset = 0;
     return CORE_OK;
@@ -454,7 +454,7 @@ static core_status move_start(DLTensor *view, int64_t bytes, char *message, size
   return CORE_OK;
 }
 
-core_status core_view_describe(DLTensor *view, core_layout *layout, uint64_t flags, char *message, size_t size) {
+dlbcore_status dlbcore_view_describe(DLTensor *view, dlbcore_layout *layout, uint64_t flags, char *message, size_t size) {
   int64_t width = (int64_t)view->dtype.bits * view->dtype.lanes, bits;
   if (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) width = (width + 7) / 8 * 8;
   if (__builtin_mul_overflow(layout->offset, width, &bits))
@@ -499,7 +499,7 @@ static int axes_meet(const step_axis *axes, int32_t count, int64_t rest, int mov
   return 0;
 }
 
-int core_overlaps(const core_layout *layout) {
+int dlbcore_overlaps(const dlbcore_layout *layout) {
   if (has_no_elements(layout->shape, layout->ndim)) return 0;
   step_axis axes[CORE_AXES_MAX];
   int32_t count = 0;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void core_free(void *memory) {
+void dlbcore_free(void *memory) {
   int saved = errno;
   free(memory);
   errno = saved;
@@ -30,7 +30,7 @@ static void *allocate(size_t header, size_t size, int zeroed) {
   return base + page - CORE_ALIGNMENT;
 }
 
-void core_free_memory(void *memory) {
+void dlbcore_free_memory(void *memory) {
   int saved = errno;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   char *base = (char *)memory + CORE_ALIGNMENT - page;
@@ -46,15 +46,15 @@ void core_free_memory(void *memory) {
 /* If a tool looks on, the memory ends where the data do, and the gap between the header and the data is forbidden. */
 static void *allocate(size_t header, size_t size, int zeroed) {
   size_t room = header + CORE_ALIGNMENT, start = room & ~(size_t)(CORE_ALIGNMENT - 1);
-  if (!core_checked()) return zeroed ? calloc(1, room + size) : malloc(room + size);
+  if (!dlbcore_checked()) return zeroed ? calloc(1, room + size) : malloc(room + size);
   void *base;
   if (posix_memalign(&base, CORE_ALIGNMENT, start + size) != 0) return NULL;
   if (zeroed) memset(base, 0, start + size);
-  core_forbid((char *)base + header, start - header);
+  dlbcore_forbid((char *)base + header, start - header);
   return base;
 }
 
-void core_free_memory(void *memory) { core_free(memory); }
+void dlbcore_free_memory(void *memory) { dlbcore_free(memory); }
 #endif
 
 /* Asks for pages of 2 MiB for memory of 4 MiB or more, as NumPy does, because a strided walk then touches fewer pages. If the
@@ -71,7 +71,7 @@ static void enlarge_pages(uintptr_t data, size_t size) {
 }
 
 /* Zeroed memory comes from calloc, which need not write to large memory that the system has zeroed. */
-void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) {
+void *dlbcore_allocate_memory(size_t header, size_t size, int zeroed, void **data) {
   size_t room = header + CORE_ALIGNMENT;
   if (size > PTRDIFF_MAX - room) return NULL;
   char *base = allocate(header, size, zeroed);
@@ -91,7 +91,7 @@ struct lasting {
 
 static lasting *all_lasting;
 
-void *core_allocate_lasting(size_t size) {
+void *dlbcore_allocate_lasting(size_t size) {
   enum { LINE = 64 };
   lasting *made = calloc(1, sizeof *made + LINE + size); /* which does not touch large memory */
   if (made == NULL) return NULL;
@@ -102,13 +102,13 @@ void *core_allocate_lasting(size_t size) {
   return (void *)(((uintptr_t)(made + 1) + LINE - 1) & ~(uintptr_t)(LINE - 1));
 }
 
-void *core_map_pages(size_t size) {
+void *dlbcore_map_pages(size_t size) {
   void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return pages == MAP_FAILED ? NULL : pages;
 }
 
 /* If the system does not take the pages back, their blocks must still read as free ones. */
-void core_clear_pages(void *pages, size_t size) {
+void dlbcore_clear_pages(void *pages, size_t size) {
 #if defined(__linux__)
   if (madvise(pages, size, MADV_DONTNEED) == 0) return;
 #endif

@@ -26,7 +26,7 @@ func WakeAt(bytes int64) (last int64) {
 }
 
 // drain takes back all slots that were returned. It first resets the count of dead bytes and the word that
-// core_wake_now has set, so that slots that are returned from here on are counted again, and wake Go again.
+// dlbcore_wake_now has set, so that slots that are returned from here on are counted again, and wake Go again.
 func drain() {
 	atomic.SwapInt64(deadBytes, 0) // the slots of all bytes counted so far are in the return queues
 	atomic.SwapInt64(wokenNow, 0)

@@ -1,35 +1,35 @@
 /* share.c: shares, and what ends memory when no share is left. */
 #include "core.h"
 
-void core_release_lent(void (*lender)(void *ctx), void *ctx) {
+void dlbcore_release_lent(void (*lender)(void *ctx), void *ctx) {
   if (lender != NULL) lender(ctx);
 }
 
-void core_share_retain(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
+void dlbcore_share_retain(dlbcore_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
-int core_share_leave(core_share *share) {
+int dlbcore_share_leave(dlbcore_share *share) {
   return (uint32_t)__atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
-void core_share_drop(core_share *share) {
-  if (core_share_leave(share)) core_share_end(share);
+void dlbcore_share_drop(dlbcore_share *share) {
+  if (dlbcore_share_leave(share)) dlbcore_share_end(share);
 }
 
-/* The releases that are running on this thread, as the addresses of the frames of core_share_end that run them, the
+/* The releases that are running on this thread, as the addresses of the frames of dlbcore_share_end that run them, the
  * outermost first, and the list of shares that wait for the innermost release to return. The shares are linked by their
  * own `data`, so that the list needs no memory. The variable has the default TLS model: with the static one, dlopen of the
  * Python extension would fail in a process whose static TLS is used up. In the extension, glibc allocates the variable
  * when a thread first releases something. */
 typedef struct {
   int running;
-  core_share *first, *last;
+  dlbcore_share *first, *last;
   uintptr_t frames[CORE_NESTED];
 } release_list;
 
 static __thread release_list releases;
 
 /* Adds a share to the list. It is not inlined, to keep the common case short. */
-__attribute__((noinline)) static void wait_for_release(release_list *list, core_share *share) {
+__attribute__((noinline)) static void wait_for_release(release_list *list, dlbcore_share *share) {
   share->data = NULL;
   if (list->first != NULL) list->last->data = share;
   else list->first = share;
@@ -38,7 +38,7 @@ __attribute__((noinline)) static void wait_for_release(release_list *list, core_
 
 __attribute__((noinline)) static void release_waiting(release_list *list) {
   while (list->first != NULL) {
-    core_share *share = list->first;
+    dlbcore_share *share = list->first;
     list->first = share->data;
     share->release(share);
   }
@@ -55,7 +55,7 @@ __attribute__((noinline)) static int releases_around(const release_list *list, u
   return running;
 }
 
-void core_share_end(core_share *share) {
+void dlbcore_share_end(dlbcore_share *share) {
   release_list *list = &releases;
   __asm__("" : "+r"(list)); /* otherwise the compiler would look up its address for each use */
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0); /* AddressSanitizer moves locals to other stacks, not this */
@@ -71,14 +71,14 @@ void core_share_end(core_share *share) {
   list->running = running;
 }
 
-static void release_allocation(core_share *share) { core_free_memory(share->ctx); }
+static void release_allocation(dlbcore_share *share) { dlbcore_free_memory(share->ctx); }
 
 /* The share lies at the beginning of the allocation, and the data behind it, because valgrind reports an allocation as
  * possibly lost if pointers lead only to its middle. */
-core_share *core_share_alloc(size_t size, int zeroed) {
+dlbcore_share *dlbcore_share_alloc(size_t size, int zeroed) {
   void *data;
-  core_share *share = core_allocate_memory(sizeof *share, size, zeroed, &data);
+  dlbcore_share *share = dlbcore_allocate_memory(sizeof *share, size, zeroed, &data);
   if (share == NULL) return NULL;
-  *share = (core_share){.count = 1, .release = release_allocation, .ctx = share, .data = data};
+  *share = (dlbcore_share){.count = 1, .release = release_allocation, .ctx = share, .data = data};
   return share;
 }

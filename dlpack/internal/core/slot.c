@@ -1,25 +1,25 @@
 /* slot.c: the release of slots, which are shares that Go counts too. */
 #include "core.h"
 
-_Static_assert(sizeof(core_slot) == 64, "a slot is one cache line");
+_Static_assert(sizeof(dlbcore_slot) == 64, "a slot is one cache line");
 
 /* Pinned memory waits for Go; other memory ends here. Pinned bytes are counted after the slot is in the return queue, and Go
  * resets the count before it empties the queue, so the bytes of a slot that Go has not seen stay counted. */
-void core_release_slot(core_share *share) {
-  core_slot *slot = (core_slot *)share;
+void dlbcore_release_slot(dlbcore_share *share) {
+  dlbcore_slot *slot = (dlbcore_slot *)share;
   void (*lender)(void *) = share->lender;
   void *ctx = share->ctx;
   uint64_t bytes = slot->bytes;
   uint32_t kind = slot->kind;
-  core_return(slot->returns, slot, &slot->share.data);
+  dlbcore_return(slot->returns, slot, &slot->share.data);
   switch (kind) {
     case CORE_SLOT_PINNED:
-      if (ctx != NULL) core_wake_now();
-      else core_wake(bytes);
+      if (ctx != NULL) dlbcore_wake_now();
+      else dlbcore_wake(bytes);
       break;
-    case CORE_SLOT_ALLOCATED: core_free_memory(ctx); break;
-    case CORE_SLOT_LENT: core_release_lent(lender, ctx); break;
-    case CORE_SLOT_VERSIONED: core_release_versioned(ctx); break;
-    case CORE_SLOT_LEGACY: core_release_legacy(ctx); break;
+    case CORE_SLOT_ALLOCATED: dlbcore_free_memory(ctx); break;
+    case CORE_SLOT_LENT: dlbcore_release_lent(lender, ctx); break;
+    case CORE_SLOT_VERSIONED: dlbcore_release_versioned(ctx); break;
+    case CORE_SLOT_LEGACY: dlbcore_release_legacy(ctx); break;
   }
 }

@@ -92,7 +92,7 @@ func (s *slot) drop() {
 
 // end ends the memory after its last share was given up. It unpins Go's memory under the mutex of the slot's shard, and
 // leaves all other memory to C code. s may also be a share that C code has made: that has only the fields of a
-// core_share, and is no slot.
+// dlbcore_share, and is no slot.
 func (s *slot) end() {
 	if s.release != releaseSlot || Kind(s.kind) != Collected {
 		endShare(s.address())

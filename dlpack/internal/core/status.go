@@ -2,7 +2,7 @@
 
 package core
 
-// A Status says whether something was done, or what is wrong. C: core_status
+// A Status says whether something was done, or what is wrong. C: dlbcore_status
 type Status uint8
 
 const (

@@ -76,29 +76,31 @@ func Blocks() (n int) {
 	return n
 }
 
-// CheckTensorInC returns the result of the C function core_check_tensor and its message.
+// CheckTensorInC returns the result of the C function dlbcore_check_tensor and its message.
 func CheckTensorInC(tensor unsafe.Pointer, flags uint64) (status Status, message string, e Extent) {
-	var c C.core_extent
+	var c C.dlbcore_extent
 	var text [256]C.char
-	status = Status(C.core_check_tensor((*C.DLTensor)(tensor), C.uint64_t(flags), &c, &text[0], C.size_t(len(text))))
+	status = Status(C.dlbcore_check_tensor((*C.DLTensor)(tensor), C.uint64_t(flags), &c, &text[0], C.size_t(len(text))))
 	e = Extent{Count: int64(c.count), NumBytes: int64(c.nbytes), Low: int64(c.low), High: int64(c.high), RowMajor: c.row_major != 0}
 	return status, C.GoString(&text[0]), e
 }
 
-// SetRowMajorInC calls the C function core_set_row_major.
+// SetRowMajorInC calls the C function dlbcore_set_row_major.
 func SetRowMajorInC(strides, shape []int64) {
 	if len(shape) > 0 {
-		C.core_set_row_major((*C.int64_t)(&strides[0]), (*C.int64_t)(&shape[0]), C.int32_t(len(shape)))
+		C.dlbcore_set_row_major((*C.int64_t)(&strides[0]), (*C.int64_t)(&shape[0]), C.int32_t(len(shape)))
 	}
 }
 
-// HostReadableInC calls the C function core_host_readable.
-func HostReadableInC(deviceType int32) bool { return C.core_host_readable(C.int32_t(deviceType)) != 0 }
+// HostReadableInC calls the C function dlbcore_host_readable.
+func HostReadableInC(deviceType int32) bool {
+	return C.dlbcore_host_readable(C.int32_t(deviceType)) != 0
+}
 
 // NeedsCopy is the status of a C view that no strides can express.
 const NeedsCopy = Status(C.CORE_NEEDS_COPY)
 
-// A ViewIndex is the core_index of C.
+// A ViewIndex is the dlbcore_index of C.
 type ViewIndex struct {
 	Start, Stop, Step int64
 	Kind              ViewIndexKind
@@ -117,8 +119,8 @@ const (
 )
 
 // layoutInC returns a layout in C whose arrays are pinned until pins is unpinned. The slices have the same length.
-func layoutInC(pins *runtime.Pinner, shape, strides []int64, rank int, offset int64) C.core_layout {
-	l := C.core_layout{ndim: C.int32_t(rank), offset: C.int64_t(offset)}
+func layoutInC(pins *runtime.Pinner, shape, strides []int64, rank int, offset int64) C.dlbcore_layout {
+	l := C.dlbcore_layout{ndim: C.int32_t(rank), offset: C.int64_t(offset)}
 	if len(shape) > 0 {
 		pins.Pin(&shape[0])
 		pins.Pin(&strides[0])
@@ -127,7 +129,7 @@ func layoutInC(pins *runtime.Pinner, shape, strides []int64, rank int, offset in
 	return l
 }
 
-// ViewInC calls the C function core_view_<op>, such as core_view_flip, with indices for "slice" and with numbers for all other
+// ViewInC calls the C function dlbcore_view_<op>, such as dlbcore_view_flip, with indices for "slice" and with numbers for all other
 // operations. It returns the layout of the view, the status and the message.
 func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, indices []ViewIndex) (
 	newShape, newStrides []int64, newOffset int64, status Status, message string,
@@ -143,27 +145,27 @@ func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, i
 	}
 	count, size := C.int32_t(len(numbers)), C.size_t(len(text))
 	list64, list32 := (*C.int64_t)(unsafe.SliceData(numbers)), (*C.int32_t)(unsafe.SliceData(small))
-	var s C.core_status
+	var s C.dlbcore_status
 	switch op {
 	case "slice":
-		list := (*C.core_index)(unsafe.Pointer(unsafe.SliceData(indices)))
-		s = C.core_view_slice(&view, &base, C.int32_t(len(indices)), list, &text[0], size)
+		list := (*C.dlbcore_index)(unsafe.Pointer(unsafe.SliceData(indices)))
+		s = C.dlbcore_view_slice(&view, &base, C.int32_t(len(indices)), list, &text[0], size)
 	case "index":
-		s = C.core_view_index(&view, &base, count, list64, &text[0], size)
+		s = C.dlbcore_view_index(&view, &base, count, list64, &text[0], size)
 	case "transpose":
-		s = C.core_view_transpose(&view, &base, count, list32, &text[0], size)
+		s = C.dlbcore_view_transpose(&view, &base, count, list32, &text[0], size)
 	case "reshape":
-		s = C.core_view_reshape(&view, &base, count, list64, &text[0], size)
+		s = C.dlbcore_view_reshape(&view, &base, count, list64, &text[0], size)
 	case "broadcast":
-		s = C.core_view_broadcast_to(&view, &base, count, list64, &text[0], size)
+		s = C.dlbcore_view_broadcast_to(&view, &base, count, list64, &text[0], size)
 	case "flip":
-		s = C.core_view_flip(&view, &base, count, list32, &text[0], size)
+		s = C.dlbcore_view_flip(&view, &base, count, list32, &text[0], size)
 	case "squeeze":
-		s = C.core_view_squeeze(&view, &base, count, list32, &text[0], size)
+		s = C.dlbcore_view_squeeze(&view, &base, count, list32, &text[0], size)
 	case "expand":
-		s = C.core_view_expand(&view, &base, count, list32, &text[0], size)
+		s = C.dlbcore_view_expand(&view, &base, count, list32, &text[0], size)
 	default:
-		panic("no core_view_" + op)
+		panic("no dlbcore_view_" + op)
 	}
 	if s == C.CORE_OK {
 		newShape, newStrides, newOffset = room[0][:view.ndim], room[1][:view.ndim], int64(view.offset)
@@ -171,10 +173,10 @@ func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, i
 	return newShape, newStrides, newOffset, Status(s), C.GoString(&text[0])
 }
 
-// OverlapsInC calls the C function core_overlaps.
+// OverlapsInC calls the C function dlbcore_overlaps.
 func OverlapsInC(shape, strides []int64) bool {
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	l := layoutInC(&pins, shape, strides, len(shape), 0)
-	return C.core_overlaps(&l) != 0
+	return C.dlbcore_overlaps(&l) != 0
 }

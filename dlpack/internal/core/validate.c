@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-core_status core_fail(core_status status, char *message, size_t size, const char *format, ...) {
+dlbcore_status dlbcore_fail(dlbcore_status status, char *message, size_t size, const char *format, ...) {
   if (message != NULL && size > 0) {
     va_list args;
     va_start(args, format);
@@ -17,11 +17,11 @@ core_status core_fail(core_status status, char *message, size_t size, const char
 }
 
 /* 20, host memory of a TPU, is not among them: no released DLPack says that the CPU can read it. */
-int core_host_readable(int32_t device_type) {
+int dlbcore_host_readable(int32_t device_type) {
   return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
 }
 
-static const core_kind kinds[] = {
+static const dlbcore_kind kinds[] = {
     [kDLInt] = {"int", {8, 16, 32, 64, 4, 2}, 1},
     [kDLUInt] = {"uint", {8, 16, 32, 64, 4, 2}, 1},
     [kDLFloat] = {"float", {32, 64, 16}, 1},
@@ -42,10 +42,10 @@ static const core_kind kinds[] = {
     [kDLFloat4_e2m1fn] = {"float4_e2m1fn", {4}, 0},
 };
 
-const core_kind *core_kind_of(uint8_t code) { return code < sizeof kinds / sizeof kinds[0] ? &kinds[code] : NULL; }
+const dlbcore_kind *dlbcore_kind_of(uint8_t code) { return code < sizeof kinds / sizeof kinds[0] ? &kinds[code] : NULL; }
 
-int core_known_dtype(DLDataType dtype) {
-  const core_kind *kind = core_kind_of(dtype.code);
+int dlbcore_known_dtype(DLDataType dtype) {
+  const dlbcore_kind *kind = dlbcore_kind_of(dtype.code);
   if (kind == NULL || dtype.bits == 0 || dtype.lanes == 0) return 0;
   for (size_t i = 0; i < sizeof kind->widths; i++) {
     if (dtype.bits == kind->widths[i]) return 1;
@@ -53,7 +53,7 @@ int core_known_dtype(DLDataType dtype) {
   return 0;
 }
 
-void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim) {
+void dlbcore_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim) {
   uint64_t step = 1;
   for (int32_t d = ndim - 1; d >= 0; d--) {
     strides[d] = (int64_t)step;
@@ -68,13 +68,13 @@ static int nowhere(const int64_t *shape, const int64_t *strides) {
 
 /* The fast path, for most tensors: row-major without gaps, with elements, which are of whole bytes. Returns 1 and sets *out if
  * such a tensor is valid. Returns 0 for all others, valid or not; *out is undefined then. */
-static int fast_extent(const DLTensor *t, core_extent *out) {
+static int fast_extent(const DLTensor *t, dlbcore_extent *out) {
   if ((uintptr_t)t % 8 != 0 || (uintptr_t)t < CORE_LOWEST) return 0;
   int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
   uint64_t start;
   if (((uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
       t->ndim > CORE_RANK_MAX || (t->ndim > 0 && nowhere(t->shape, t->strides)) || t->data == NULL ||
-      bits % 8 != 0 || !core_known_dtype(t->dtype))
+      bits % 8 != 0 || !dlbcore_known_dtype(t->dtype))
     return 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     int64_t n = t->shape[d];
@@ -82,27 +82,27 @@ static int fast_extent(const DLTensor *t, core_extent *out) {
         __builtin_mul_overflow(count, n, &count))
       return 0;
   }
-  *out = (core_extent){.count = count, .row_major = 1};
+  *out = (dlbcore_extent){.count = count, .row_major = 1};
   if (__builtin_mul_overflow(count, bits / 8, &out->nbytes) ||
       __builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
-      !core_in_address_space(start, 0, out->nbytes))
+      !dlbcore_in_address_space(start, 0, out->nbytes))
     return 0;
   out->high = out->nbytes;
   return 1;
 }
 
-#define FAIL(status, ...) return core_fail(status, message, size, __VA_ARGS__)
+#define FAIL(status, ...) return dlbcore_fail(status, message, size, __VA_ARGS__)
 
-static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent *out, char *message,
                             size_t size) {
-  core_extent extent = {.count = 1, .row_major = 1};
+  dlbcore_extent extent = {.count = 1, .row_major = 1};
   if (t == NULL) FAIL(CORE_ERR_NULL, "tensor is NULL");
   if ((uintptr_t)t % 8 != 0) FAIL(CORE_ERR_UNALIGNED, "tensor at %p is not aligned", (void *)t);
   if ((uintptr_t)t < CORE_LOWEST)
     FAIL(CORE_ERR_NULL, "tensor at %p lies below address %d", (void *)t, CORE_LOWEST);
   if (t->ndim < 0 || t->ndim > CORE_RANK_MAX)
     FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId32 " is not in 0..%d", t->ndim, CORE_RANK_MAX);
-  if (!core_known_dtype(t->dtype))
+  if (!dlbcore_known_dtype(t->dtype))
     FAIL(CORE_ERR_DTYPE, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
          t->dtype.code, t->dtype.bits, t->dtype.lanes);
   if (t->ndim > 0 && t->shape == NULL)
@@ -173,10 +173,10 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
 
   if (!empty && t->data == NULL)
     FAIL(CORE_ERR_NULL, "data is NULL with %" PRId64 " elements", extent.count);
-  if (!empty && core_host_readable(t->device.device_type)) {
+  if (!empty && dlbcore_host_readable(t->device.device_type)) {
     uint64_t start;
     if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
-        !core_in_address_space(start, extent.low, extent.high))
+        !dlbcore_in_address_space(start, extent.low, extent.high))
       FAIL(CORE_ERR_OVERFLOW, "data = %#" PRIx64 " with byte_offset = %" PRIu64 " leads outside the address space",
            (uint64_t)(uintptr_t)t->data, t->byte_offset);
   }
@@ -184,20 +184,20 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
   return CORE_OK;
 }
 
-core_status core_check_tensor(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+dlbcore_status dlbcore_check_tensor(const DLTensor *t, uint64_t flags, dlbcore_extent *out, char *message,
                           size_t size) {
-  core_extent extent;
+  dlbcore_extent extent;
   if (out == NULL) out = &extent;
   if (t != NULL && fast_extent(t, out)) return CORE_OK;
   return validate(t, flags, out, message, size);
 }
 
 /* kDLExtDev stands for any device: addresses on a device are not checked, except that data must not be NULL. */
-core_status core_check_layout(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+dlbcore_status dlbcore_check_layout(const DLTensor *t, uint64_t flags, dlbcore_extent *out, char *message,
                                    size_t size) {
   DLTensor view = *t;
   view.data = &view;
   view.byte_offset = 0;
   view.device.device_type = kDLExtDev;
-  return core_check_tensor(&view, flags, out, message, size);
+  return dlbcore_check_tensor(&view, flags, out, message, size);
 }

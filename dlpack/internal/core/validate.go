@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// An Extent is the size and the reach of a valid description. C: core_extent
+// An Extent is the size and the reach of a valid description. C: dlbcore_extent
 type Extent struct {
 	Count     int64 // elements
 	NumBytes  int64 // of Count elements without gaps
@@ -51,7 +51,7 @@ func badAddress(at uintptr) *Fault {
 // CheckTensor checks a foreign description as far as possible without touching the memory that it describes, and sets
 // *e. The caller must have checked the address of t, NDim and the data type, whose elements have width bits. The
 // resulting slices lie in the producer's memory; strides is nil for row-major. After a fault *e is undefined.
-// C: core_check_tensor, which must agree
+// C: dlbcore_check_tensor, which must agree
 func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {
@@ -84,7 +84,7 @@ func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (
 }
 
 // InAddressSpace reports whether the bytes from low (<= 0) to high (>= 0) around an address lie where memory can lie.
-// C: core_in_address_space
+// C: dlbcore_in_address_space
 func InAddressSpace(start uint64, low, high int64) bool {
 	return start >= Lowest+uint64(-low) && start <= Highest-uint64(high)
 }

@@ -67,7 +67,7 @@ LOOP(c_convert_float64, matrix, dlb_tensor_convert(&out, base, (DLDataType){kDLF
 LOOP(c_convert_float16, matrix, dlb_tensor_convert(&out, base, (DLDataType){kDLFloat, 16, 1}, &error))
 LOOP(c_convert_int32, matrix, dlb_tensor_convert(&out, base, (DLDataType){kDLInt, 32, 1}, &error))
 
-/* What a control block costs at least: 256 bytes, as core_block has for tensors of up to 8 dimensions. */
+/* What a control block costs at least: 256 bytes, as dlbcore_block has for tensors of up to 8 dimensions. */
 EXPORTED int64_t c_block(int64_t n);
 int64_t c_block(int64_t n) {
   int64_t start = now();
