@@ -20,6 +20,95 @@
  * nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. A tensor
  * in this header is a DLManagedTensorVersioned of DLPack; there is no second tensor type.
  *
+ * The functions by topic:
+ *
+ *   Making and releasing tensors
+ *     dlb_tensor_alloc             new memory, all zeros
+ *     dlb_tensor_empty             new memory, whose elements are undefined
+ *     dlb_tensor_alloc_with        new memory of an allocator of the program
+ *     dlb_tensor_lend              a tensor on memory of the program
+ *     dlb_tensor_import            takes a tensor of another library over
+ *     dlb_tensor_from_legacy       takes a tensor in the form before DLPack 1.0 over
+ *     dlb_tensor_to_legacy         turns a tensor into that form
+ *     dlb_tensor_share             another tensor on the same memory, for another owner
+ *     dlb_tensor_release           ends a tensor, by its deleter
+ *   Copying and comparing elements
+ *     dlb_tensor_copy              into new row-major memory
+ *     dlb_tensor_contiguous        the same only if the tensor is not row-major, otherwise a view
+ *     dlb_tensor_convert           into new memory, as another data type
+ *     dlb_tensor_copy_into         into the memory of another tensor, converted to its type
+ *     dlb_tensor_fill              sets all elements to one value
+ *     dlb_tensor_equal             are types, shapes and elements the same?
+ *   Describing tensors
+ *     dlb_tensor_validate          is the description valid?
+ *     dlb_tensor_count             the number of elements
+ *     dlb_tensor_nbytes            their size in bytes
+ *     dlb_tensor_is_contiguous     are they row-major, without gaps?
+ *     dlb_tensor_address           the address of one element
+ *     dlb_tensor_format            the type, the shape and the elements as text
+ *   Views, which share the memory
+ *     dlb_tensor_slice             a part of each dimension: x[1:3, -1]
+ *     dlb_tensor_index             the part at the first indexes: x[i, j]
+ *     dlb_tensor_transpose         the dimensions in another order
+ *     dlb_tensor_reshape           another shape for the same elements
+ *     dlb_tensor_broadcast_to      elements repeated up to a shape
+ *     dlb_tensor_flip              dimensions reversed
+ *     dlb_tensor_expand            dimensions of size 1 inserted
+ *     dlb_tensor_squeeze           dimensions of size 1 removed
+ *   Data types and devices
+ *     dlb_dtype_bits               the bits of an element
+ *     dlb_dtype_parse              reads a data type: "float32"
+ *     dlb_dtype_format             writes it
+ *     dlb_device_parse             reads a device: "cuda:0"
+ *     dlb_device_format            writes it
+ *   Shared memory of several processes
+ *     dlb_shm_alloc                a tensor in a new segment, which other processes can map
+ *     dlb_shm_copy                 copies a tensor into a new segment
+ *     dlb_shm_is_shared            does a tensor lie in a segment?
+ *     dlb_shm_readonly             a second mapping, through which nobody can write
+ *     dlb_shm_send                 sends tensors through a Unix socket
+ *     dlb_shm_recv                 receives them
+ *     dlb_shm_offer                a handle, which can travel by any means
+ *     dlb_shm_fetch                the tensor of a handle
+ *     dlb_shm_attach               a tensor in a shared memory object of POSIX, by its name
+ *   Reading messages (libdlbridge)
+ *     dlb_message_decode           of several frames
+ *     dlb_message_decode_packed    of one frame
+ *     dlb_message_decode_next      of one frame with several messages, one after another
+ *     dlb_message_header           level, form, origin, granule and seqno
+ *     dlb_message_label            the label
+ *     dlb_message_metadata         its metadata
+ *     dlb_message_tensor_count     the number of tensors
+ *     dlb_message_tensor_at        one of them
+ *     dlb_message_tensor_metadata  its metadata
+ *     dlb_message_tensor_part      the payload part that it lies in
+ *     dlb_message_copied           was it copied?
+ *     dlb_message_part_count       the number of payload parts
+ *     dlb_message_part             one of them, as a tensor of bytes
+ *     dlb_message_free             ends a message
+ *   Writing messages (libdlbridge)
+ *     dlb_message_encode           makes a message of tensors
+ *     dlb_message_encode_parts     makes a message of a label and payload parts
+ *     dlb_message_frame_count      the number of frames to send
+ *     dlb_message_frame            one of them
+ *     dlb_message_frames           all of them
+ *     dlb_message_encode_packed    all of them in one frame
+ *     dlb_frames_release           ends frames
+ *   Values: formats with one tensor in a message (libdlbridge)
+ *     dlb_decthings_decode         reads a tensor or elements
+ *     dlb_decthings_decode_batch   reads several, one after another
+ *     dlb_decthings_encode         writes a tensor or elements
+ *     dlb_decthings_check          do rules allow the type and shape of a value?
+ *     dlb_tensorflow_decode        reads a TensorProto
+ *     dlb_tensorflow_encode        writes a TensorProto
+ *     dlb_elements_free            ends decoded elements
+ *   The library itself
+ *     dlb_version                  the version
+ *     dlb_error_name               the name of an error code
+ *     dlb_counters_read            how many objects are live
+ *     dlb_ledger_set               records from now on where objects are made
+ *     dlb_ledger_write             writes which are live, and where they were made
+ *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
  * with an output writes it to *out, where `out` is the first argument; after an error other than
  * DLB_ERROR_ROOM, *out is NULL or zero. The error is described in `error`, which the caller owns

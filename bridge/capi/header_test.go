@@ -187,6 +187,27 @@ func TestTheHeaderHasAtMost100Columns(t *testing.T) {
 	}
 }
 
+// The index at the top of the header has every function once, each with a few words, and nothing else.
+func TestTheIndexHasEveryFunction(t *testing.T) {
+	_, index, found := strings.Cut(include.Header, "\n * The functions by topic:\n *\n")
+	require.True(t, found)
+	index, _, found = strings.Cut(index, "\n *\n")
+	require.True(t, found)
+	topic, entry := regexp.MustCompile(`^ \*   [A-Z][^_]*$`), regexp.MustCompile(`^ \*     (dlb_\w+) +(\w.*)$`)
+	var listed, declared []string
+	for _, line := range strings.Split(index, "\n") {
+		if m := entry.FindStringSubmatch(line); m != nil {
+			listed = append(listed, m[1])
+			continue
+		}
+		assert.Regexp(t, topic, line)
+	}
+	for _, f := range header(t).functions {
+		declared = append(declared, f.name)
+	}
+	assert.ElementsMatch(t, declared, listed)
+}
+
 // The program at the top of the header runs as it stands, in C and C++, and is that of the first example in C.
 func TestTheProgramInTheHeaderRuns(t *testing.T) {
 	head, _, found := strings.Cut(include.Header, "\n *\n * A producer owns memory")
