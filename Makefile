@@ -34,7 +34,7 @@ GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python
 PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \
 	-name __pycache__ -prune -o -type f ! -name 'requirements-*.txt' -print)
 
-export GO
+export GO DESTDIR LIBDIR
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -272,15 +272,15 @@ venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peer
 clib: ## build/lib: the C libraries
 	sh bridge/libdlbridge/build.sh $(BUILD)/lib
 
-install: clib ## the C libraries and their headers, under PREFIX
-	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(DESTDIR)$(PREFIX)"
+install: clib ## the C libraries and their headers, under PREFIX; the libraries in LIBDIR there, by default lib
+	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(PREFIX)"
 
 install-tensor: ## libdlbridge_tensor and the headers alone, for which no Go is needed
 	@sh bridge/libdlbridge/tensor.sh $(BUILD)/lib-tensor > /dev/null
-	sh bridge/libdlbridge/install.sh $(BUILD)/lib-tensor "$(DESTDIR)$(PREFIX)"
+	sh bridge/libdlbridge/install.sh $(BUILD)/lib-tensor "$(PREFIX)"
 
-uninstall: ## remove the files that install has copied under PREFIX
-	sh bridge/libdlbridge/uninstall.sh "$(DESTDIR)$(PREFIX)"
+uninstall: ## remove what install has put under PREFIX, and the folders that it has made
+	sh bridge/libdlbridge/uninstall.sh "$(PREFIX)"
 
 clean: ## remove all build products
 	rm -rf $(BUILD) bridge/python/build bridge/python/dist bridge/python/*.egg-info

@@ -27,15 +27,39 @@ if [ -n "$found" ]; then
   exit 1
 fi
 
-mkdir -p "$work/gone by/lib" # make install and make uninstall, side by side with others
-: > "$work/gone by/lib/others"
-sh "$root/bridge/libdlbridge/install.sh" "$lib" "$work/gone by"
-sh "$root/bridge/libdlbridge/uninstall.sh" "$work/gone by"
-left=$(cd "$work/gone by" && find . ! -type d)
-if [ "$left" != ./lib/others ]; then
-  echo "make uninstall leaves $left" >&2
-  exit 1
-fi
+# make install and make uninstall, beside files of others and after another version: with libraries in other folders, and with DESTDIR.
+for libdir in lib lib64 lib/x86_64-linux-gnu /usr/lib64; do
+  gone="$work/gone by"
+  mkdir -p "$gone/usr/lib/pkgconfig" "$gone/usr/include" # an empty folder of others stays
+  : > "$gone/usr/lib/pkgconfig/others.pc"
+  DESTDIR=$gone sh "$root/bridge/libdlbridge/install.sh" "$work/half" /usr
+  DESTDIR=$gone LIBDIR=$libdir sh "$root/bridge/libdlbridge/install.sh" "$lib" /usr
+  cmp "$root/LICENSE" "$gone/usr/share/doc/dlbridge/LICENSE"
+  test -e "$gone/usr/${libdir#/usr/}/libdlbridge_tensor.so"
+  DESTDIR=$gone sh "$root/bridge/libdlbridge/uninstall.sh" /usr
+  left=$(cd "$gone/usr" && find . | LC_ALL=C sort | tr '\n' ' ')
+  if [ "$left" != ". ./include ./lib ./lib/pkgconfig ./lib/pkgconfig/others.pc " ]; then
+    echo "make uninstall after LIBDIR=$libdir leaves $left" >&2
+    exit 1
+  fi
+done
+# refused WORDS COMMAND...: the command fails, and says so in these words.
+refused() {
+  words=$1
+  shift
+  if "$@" > "$work/refused.txt" 2>&1 || ! tr -s '\n ' ' ' < "$work/refused.txt" | grep -qF -e "$words"; then
+    echo "\"$*\" should be refused with \"$words\"; it says:" >&2
+    cat "$work/refused.txt" >&2
+    exit 1
+  fi
+}
+refused "nothing of dlbridge is installed in $work/gone by/usr" sh "$root/bridge/libdlbridge/uninstall.sh" "$work/gone by/usr"
+refused "LIBDIR=/opt/lib is not a folder below PREFIX=/usr" env DESTDIR="$work/gone by" LIBDIR=/opt/lib \
+  sh "$root/bridge/libdlbridge/install.sh" "$lib" /usr
+mkdir -p "$work/outside/share/dlbridge"
+echo ../moved/lib/libdlbridge.so > "$work/outside/share/dlbridge/installed.txt"
+refused "lead out of the folder" sh "$root/bridge/libdlbridge/uninstall.sh" "$work/outside"
+
 if [ -e "$work/moved/include/dlpack" ]; then
   echo "dlpack.h was installed where upstream's lies" >&2
   exit 1
@@ -118,6 +142,20 @@ add_executable(alone %s)\ntarget_link_libraries(alone dlbridge::tensor)\n' "$alo
   cmake -S "$work/half" -B "$work/half/cmake" "-DCMAKE_PREFIX_PATH=$work/tensor" >> "$work/cmake.log"
   cmake --build "$work/half/cmake" >> "$work/cmake.log"
   "$work/half/cmake/alone"
+  # component NAMES PREFIX: find_package asks for components of an installed copy.
+  component() {
+    rm -rf "$work/component"
+    mkdir "$work/component"
+    printf 'cmake_minimum_required(VERSION 3.10)\nproject(consumer NONE)\nfind_package(dlbridge 0.1 REQUIRED COMPONENTS %s)\n' \
+      "$1" > "$work/component/CMakeLists.txt"
+    cmake -S "$work/component" -B "$work/component/build" "-DCMAKE_PREFIX_PATH=$2"
+  }
+  component "tensor tensor_static dlbridge OPTIONAL_COMPONENTS others" "$work/moved" >> "$work/cmake.log"
+  component "tensor OPTIONAL_COMPONENTS dlbridge" "$work/tensor" >> "$work/cmake.log"
+  refused "The component \"others\" does not exist. In $work/moved there are: tensor, tensor_static, dlbridge." \
+    component "tensor others" "$work/moved"
+  refused "The component \"dlbridge\" is not installed; \`make install\` of dlbridge, which needs Go, installs it. In $work/tensor there are: tensor, tensor_static." \
+    component dlbridge "$work/tensor"
   "$work/cmake/by-cmake"
   "$work/cmake/message-by-cmake" "$peer"
   "$work/cmake/cpp-by-cmake" "$root"

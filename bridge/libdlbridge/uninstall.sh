@@ -1,9 +1,23 @@
 #!/bin/sh
-# uninstall.sh PREFIX: removes what install.sh has put there, of any version. Folders of others stay.
+# uninstall.sh PREFIX: removes what install.sh has put there, of any version and in any LIBDIR, and the folders that it has
+# made and that are empty now. DESTDIR, if it is set, stands before PREFIX.
 set -eu
 prefix=${1:?usage: uninstall.sh PREFIX}
-for library in dlbridge dlbridge_tensor; do
-  rm -f "$prefix/lib/pkgconfig/$library.pc" "$prefix/lib/lib$library.so" "$prefix/lib/lib$library".so.[0-9]*
+to=${DESTDIR:-}${prefix%/}
+list=share/dlbridge/installed.txt
+if [ ! -f "$to/$list" ]; then
+  echo "uninstall.sh: nothing of dlbridge is installed in $to: it has no $list; give the PREFIX and DESTDIR of make install" >&2
+  exit 1
+fi
+if grep -E '^/|(^|/)\.\.(/|$)' "$to/$list" >&2; then
+  echo "uninstall.sh: these lines of $to/$list lead out of the folder; nothing is removed" >&2
+  exit 1
+fi
+# What is in a folder comes before it, in this order.
+LC_ALL=C sort -ru "$to/$list" | while IFS= read -r name; do
+  if [ -d "$to/$name" ] && [ ! -L "$to/$name" ]; then
+    rmdir "$to/$name" 2> /dev/null || true # something of others is there
+  else
+    rm -f "$to/$name"
+  fi
 done
-rm -f "$prefix/lib/libdlbridge_tensor.a"
-rm -rf "$prefix/share/dlbridge" "$prefix/include/dlbridge" "$prefix/lib/cmake/dlbridge"
