@@ -1,8 +1,13 @@
-"""refused.py HEADERS WORK CXX...: each statement of refused.txt is refused by each C++ compiler, with the words that it must say."""
+"""refused.py HEADERS WORK CXX...: each statement of refused.txt is refused by each C++ compiler, with the words that it must say.
+
+The words are a text of dlbridge.hpp, or name something in quotes: others would pass on an error that has nothing to do with it.
+"""
 
 import concurrent.futures
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 
@@ -32,6 +37,15 @@ def cases(text):
             statement, words = line.rsplit(" => ", 1)
             gcc, _, clang = words.partition(" / ")
             yield statement, {"g++": gcc, "clang++": clang or gcc}
+
+
+def generic(table, header):
+    """The rows whose words say nothing of their own."""
+    texts = ["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', run)) for run in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*)+', header)]
+    for statement, words in table:
+        for word in words.values():
+            if word != "-" and not re.search(r"'[^']", word) and not any(word in text for text in texts):
+                yield f"the words {word!r} say nothing of their own: {statement}"
 
 
 def compiled(compiler, kind, headers, work):
@@ -67,6 +81,10 @@ def fault(command, statement, words):
 def main():
     headers, work = sys.argv[1], pathlib.Path(sys.argv[2])
     table = list(cases(pathlib.Path(__file__).with_suffix(".txt").read_text()))
+    faults = list(generic(table, pathlib.Path(headers, "dlbridge.hpp").read_text()))
+    faults += [f"{compiler} is not installed" for compiler in sys.argv[3:] if shutil.which(compiler) is None]
+    if faults:
+        sys.exit("\n".join(faults))
     work.mkdir(parents=True, exist_ok=True)
     jobs = []
     for compiler in sys.argv[3:]:

@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh LIB WORK PYTHON [short]: builds the tests of dlbridge.hpp against the libraries in LIB, and runs them: with g++ as C++17 and
 # C++20, and, because g++ 12 has no std::mdspan, with the clang of the Python package ziglang as C++23. g++ adds the sanitizers.
-# g++ and clang++ refuse the wrong uses of refused.txt. `short` is C++17 with $CXX alone, without sanitizers. A compiler that is
-# missing is an error.
+# g++ and clang++ refuse the wrong uses of refused.txt. A compiler that is missing is an error. `short` is C++17 with $CXX alone, without
+# sanitizers, and those of g++ and clang++ that are installed refuse the wrong uses.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=$(cd "${1:?usage: run.sh LIB WORK PYTHON [short]}" && pwd)
@@ -55,11 +55,13 @@ if [ "$rc" != 134 ] || [ "$printed" != "float32[2] on cpu [3 4] 1" ] || ! grep -
 fi
 
 if [ "${4:-}" = short ]; then
-  "$python" "$root/.ci/cpp/refused.py" "$root/include" "$work/refused" "${CXX:-c++}"
+  installed=$(for compiler in g++ clang++; do command -v "$compiler" > /dev/null && echo "$compiler"; done || true)
+  # shellcheck disable=SC2086 # compilers are words
+  "$python" "$root/.ci/cpp/refused.py" "$root/include" "$work/refused" ${installed:-"${CXX:-c++}"}
   try c++17 "${CXX:-c++}"
   exit
 fi
-"$python" "$root/.ci/cpp/refused.py" "$root/include" "$work/refused" "${CXX:-c++}" clang++
+"$python" "$root/.ci/cpp/refused.py" "$root/include" "$work/refused" g++ clang++
 sanitized="-fsanitize=address,undefined -fno-sanitize-recover=all"
 # shellcheck disable=SC2086 # flags are words
 for standard in c++17 c++20; do try "$standard" "${CXX:-c++}" $sanitized -Wuseless-cast; done
