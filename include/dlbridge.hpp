@@ -39,7 +39,9 @@
 // dlbridge.h: dlb_dtype_parse(&type, text, &e). Files with and without exceptions can be linked into one program.
 //
 // Lists and views. Shapes, strides and indexes are lists in braces or any container of integers. `sizes`, which shape() returns,
-// has its own numbers. values() returns a view, which must not be used longer than its tensor: it is refused for a temporary.
+// has its own numbers; `std::span<const std::int64_t> s = shape` is a view of them in C++20. values() returns a view, which must not be
+// used longer than its tensor. Neither view is made of a temporary: that does not compile. The functions std::begin, std::end and
+// std::data take one all the same, and what they return for `x.shape()` must not be used after the statement.
 //
 // Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
 // use tensors only can be linked with libdlbridge_tensor.
@@ -196,6 +198,14 @@ template <class T>
 inline constexpr bool never = false;
 template <class T>
 inline constexpr bool is_view = false;  // set below for the types that own nothing
+template <class T>
+inline constexpr bool is_list = false;  // set below for list_of
+
+// Whether the elements may outlive an object of this type: it is a view of the program's own, for example.
+template <class T>
+inline constexpr bool may_be_view = std::is_class_v<T> && std::is_trivially_copyable_v<T>;
+template <class T, std::size_t Size>
+inline constexpr bool may_be_view<std::array<T, Size>> = false;
 
 template <class T, class = void>
 inline constexpr bool has_data = false;
@@ -294,9 +304,15 @@ class array_view {
   constexpr array_view() noexcept = default;
   constexpr array_view(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
   template <class Container, class Data = decltype(std::data(std::declval<Container &>())),
-            std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]>, int> = 0>
+            std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]> &&
+                                 !detail::may_be_view<detail::plain<Container>>, int> = 0>
   constexpr array_view(Container &&container DLBRIDGE_LIFETIMEBOUND) noexcept
-      : array_view(std::data(container), std::size(container)) {}
+      : array_view(std::data(container), std::size(container)) {
+    static_assert(!detail::is_list<Container>, "dlbridge: this list is a temporary, to which no address may lead: give it a name first.");
+  }
+  template <class View, class Data = decltype(std::data(std::declval<const View &>())),
+            std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]> && detail::may_be_view<View>, int> = 0>
+  constexpr array_view(const View &view) noexcept : array_view(std::data(view), std::size(view)) {}
 
   constexpr T *data() const noexcept { return data_; }
   constexpr std::size_t size() const noexcept { return size_; }
@@ -316,6 +332,8 @@ template <class T>
 class list_of {
  public:
   using value_type = T;
+  // Not a pointer: with pointers, std::span would have a constructor that takes a list, and also one that is a temporary.
+  using const_iterator = std::reverse_iterator<std::reverse_iterator<const T *>>;
 
   list_of() noexcept = default;
   list_of(const list_of &) = default;  // there is no move: an empty list would have lost its elements, and not its size
@@ -328,8 +346,13 @@ class list_of {
   list_of(std::initializer_list<Number> list) {
     assign(list.begin(), list.end());
   }
-  template <class Container, std::enable_if_t<detail::has_begin<Container> && !std::is_same_v<Container, list_of>, int> = 0>
-  list_of(const Container &container) {
+  template <class Container,
+            std::enable_if_t<detail::has_begin<Container> && !std::is_same_v<detail::plain<Container>, list_of>, int> = 0>
+  list_of(Container &&container) {
+    using Reference = decltype(*std::begin(container));
+    constexpr bool kept = std::is_reference_v<Reference> && (std::is_lvalue_reference_v<Container> || detail::is_view<Container>);
+    static_assert(!std::is_same_v<T, std::string_view> || std::is_trivially_copyable_v<detail::plain<Reference>> || kept,
+                  "dlbridge: these texts are temporary, and the list does not copy them: give their container a name first.");
     assign(std::begin(container), std::end(container));
   }
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> || std::is_same_v<Number, T>, int> = 0>
@@ -342,13 +365,19 @@ class list_of {
   const T &operator[](std::size_t i) const & noexcept DLBRIDGE_LIFETIMEBOUND { return data()[i]; }
   T operator[](std::size_t i) const && noexcept { return list()[i]; }
   const T *data() const & noexcept DLBRIDGE_LIFETIMEBOUND { return size_ > few ? many_.data() : few_.data(); }
-  const T *begin() const & noexcept DLBRIDGE_LIFETIMEBOUND { return data(); }
-  const T *end() const & noexcept DLBRIDGE_LIFETIMEBOUND { return data() + size_; }
+  const_iterator begin() const & noexcept DLBRIDGE_LIFETIMEBOUND { return iterator_at(data()); }
+  const_iterator end() const & noexcept DLBRIDGE_LIFETIMEBOUND { return iterator_at(data() + size_); }
+#ifdef __cpp_lib_span
+  operator std::span<const T>() const & noexcept DLBRIDGE_LIFETIMEBOUND { return {data(), size_}; }
+#endif
 
   // Addresses in a temporary list, which do not compile.
   const T *data() const && noexcept { return refuse(); }
-  const T *begin() const && noexcept { return refuse(); }
-  const T *end() const && noexcept { return refuse(); }
+  const_iterator begin() const && noexcept { return iterator_at(refuse()); }
+  const_iterator end() const && noexcept { return iterator_at(refuse()); }
+#ifdef __cpp_lib_span
+  operator std::span<const T>() const && noexcept { return {refuse(), size_}; }
+#endif
 
   // Report whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`, or `== std::vector<std::size_t>{2, 3}`.
   friend bool operator==(const list_of &a, const list_of &b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
@@ -385,6 +414,7 @@ class list_of {
     }
   }
 
+  static const_iterator iterator_at(const T *p) noexcept { return const_iterator(std::reverse_iterator<const T *>(p)); }
   const list_of &list() const noexcept { return *this; }
   static const T *refuse() noexcept {
     static_assert(detail::never<T>, "dlbridge: this list is a temporary, to which no address may lead: give it a name first.");
@@ -405,6 +435,8 @@ std::ostream &operator<<(std::ostream &out, const list_of<T> &list) {
 }
 
 namespace detail {
+template <class T>
+inline constexpr bool is_list<list_of<T>> = true;
 template <class T>
 inline constexpr bool is_view<array_view<T>> = true;
 template <class T>
@@ -1473,6 +1505,12 @@ inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, 
 }  // namespace no_exceptions
 #endif
 }  // namespace dlbridge
+
+#ifdef __cpp_lib_span
+// The elements outlive the view: so std::span takes one that is a temporary.
+template <class T>
+inline constexpr bool std::ranges::enable_borrowed_range<dlbridge::array_view<T>> = true;
+#endif
 
 #undef DLBRIDGE_LIFETIMEBOUND
 

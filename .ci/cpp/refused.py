@@ -27,34 +27,37 @@ void use(tensor &x, tensor &y, frame &f, message &m, float *p, std::size_t n, st
   static_cast<void>(x), static_cast<void>(y), static_cast<void>(f), static_cast<void>(m), static_cast<void>(p);
   static_cast<void>(n), static_cast<void>(owner);
 """
-FLAGS = ["-std=c++17", "-Werror=unused-result", "-Werror=narrowing"]
+FLAGS = ["-Werror=unused-result", "-Werror=narrowing"]
 
 
 def cases(text):
-    """The statements, each with the words of g++ and those of clang++."""
+    """The standard and the statement of each row, with the words of g++ and those of clang++."""
+    standard = "c++17"
     for line in text.splitlines():
-        if line and not line.startswith("#"):
+        if line.startswith("# In C++"):
+            standard = line.removeprefix("# In ").removesuffix(".").lower()
+        elif line and not line.startswith("#"):
             statement, words = line.rsplit(" => ", 1)
             gcc, _, clang = words.partition(" / ")
-            yield statement, {"g++": gcc, "clang++": clang or gcc}
+            yield standard, statement, {"g++": gcc, "clang++": clang or gcc}
 
 
 def generic(table, header):
     """The rows whose words say nothing of their own."""
     texts = ["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', run)) for run in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*)+', header)]
-    for statement, words in table:
+    for _, statement, words in table:
         for word in words.values():
             if word != "-" and not re.search(r"'[^']", word) and not any(word in text for text in texts):
                 yield f"the words {word!r} say nothing of their own: {statement}"
 
 
-def compiled(compiler, kind, headers, work):
+def compiled(compiler, kind, standard, headers, work):
     """The command that compiles a statement, with PROLOGUE compiled beforehand."""
-    prologue = work / f"{kind}.hpp"
+    prologue = work / f"{kind}-{standard}.hpp"
     prologue.write_text(PROLOGUE)
-    out = work / (f"{kind}.hpp.gch" if kind == "g++" else f"{kind}.pch")
+    out = prologue.with_suffix(".hpp.gch" if kind == "g++" else ".pch")
     extra = ["-Werror=dangling"] if kind == "clang++" else []
-    command = [compiler, *FLAGS, *extra, f"-I{headers}"]
+    command = [compiler, f"-std={standard}", *FLAGS, *extra, f"-I{headers}"]
     subprocess.run([*command, "-x", "c++-header", prologue, "-o", out], check=True)
     include = ["-include", prologue] if kind == "g++" else ["-include-pch", out]
     return [*command, "-fsyntax-only", "-x", "c++", *include, "-"]
@@ -89,16 +92,13 @@ def main():
     jobs = []
     for compiler in sys.argv[3:]:
         kind = "clang++" if "clang" in subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout else "g++"
-        command = compiled(compiler, kind, headers, work)
-        compiles, errors = said(command, "x.validate();")
-        if not compiles:
-            sys.exit(f"{compiler} refuses what is right:\n{errors}")
-        jobs += [(command, statement, words[kind]) for statement, words in table]
+        commands = {standard: compiled(compiler, kind, standard, headers, work) for standard in {row[0] for row in table}}
+        jobs += [(commands[standard], statement, words[kind]) for standard, statement, words in table]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         faults = [f"{job[0][0]}: {text}" for job, text in zip(jobs, pool.map(lambda job: fault(*job), jobs), strict=True) if text]
     if faults:
         sys.exit("\n".join(faults))
-    print(f"dlbridge.hpp refuses {len(table)} wrong uses: {', '.join(sys.argv[3:])}: ok")
+    print(f"{len(table)} uses of dlbridge.hpp, nearly all wrong: {', '.join(sys.argv[3:])}: ok")
 
 
 main()
