@@ -204,11 +204,15 @@ func (dt DataType) String() string {
 
 // ParseDataType parses the text that [DataType.String] returns for valid types, which uses the names of the array API
 // standard. It also accepts "handle" for handle64, an underscore before the lanes, as in PyTorch's "float4_e2m1fn_x2", and
-// NumPy's type strings for numbers and bools, such as "<f4", "|b1", "i8" and "?".
+// the names that NumPy has for numbers and bools: type strings ("<f4", "|b1", "i8"), letters ("f", "?"), and names of C types
+// ("half", "double", "float" for float64, "int" for int64). The comment of dlb_dtype_parse in dlbridge.h lists them.
 //
 // Errors: [ErrDType], also for a NumPy type string in the byte order that is not this machine's.
 func ParseDataType(text string) (DataType, error) {
 	if dt, ok := typesByName()[text]; ok {
+		return dt, nil
+	}
+	if dt, ok := numpyNames[text]; ok {
 		return dt, nil
 	}
 	unordered := text
@@ -232,10 +236,20 @@ func ParseDataType(text string) (DataType, error) {
 	return 0, fmt.Errorf(`dlpack: data type %.40q is not like "float32" or "<f4": %w`, text, ErrDType)
 }
 
-// numpyTypes has NumPy's type strings without the character for the byte order, which may stand before them.
+// numpyTypes has NumPy's type strings and letters, without the character for the byte order, which may stand before them.
 var numpyTypes = map[string]DataType{
 	"?": Bool, "b1": Bool, "i1": Int8, "i2": Int16, "i4": Int32, "i8": Int64, "u1": Uint8, "u2": Uint16, "u4": Uint32, "u8": Uint64,
 	"f2": Float16, "f4": Float32, "f8": Float64, "c8": Complex64, "c16": Complex128,
+	"b": Int8, "h": Int16, "i": Int32, "l": Int64, "q": Int64, "B": Uint8, "H": Uint16, "I": Uint32, "L": Uint64, "Q": Uint64,
+	"e": Float16, "f": Float32, "d": Float64, "F": Complex64, "D": Complex128,
+}
+
+// numpyNames has NumPy's names of C types, which have the sizes of 64-bit Linux on every machine.
+var numpyNames = map[string]DataType{
+	"byte": Int8, "short": Int16, "intc": Int32, "int": Int64, "long": Int64, "longlong": Int64, "intp": Int64,
+	"ubyte": Uint8, "ushort": Uint16, "uintc": Uint32, "uint": Uint64, "ulong": Uint64, "ulonglong": Uint64, "uintp": Uint64,
+	"half": Float16, "single": Float32, "double": Float64, "float": Float64,
+	"csingle": Complex64, "cdouble": Complex128, "complex": Complex128,
 }
 
 // typesByName has the valid types with one lane by their names.

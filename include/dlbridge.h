@@ -579,7 +579,20 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
 DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 
 /* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes,
- * or one of NumPy's type strings, such as "<f4". Type strings of the other byte order are refused.
+ * or a name of NumPy: a type string, a letter, or the name of a C type with its size on 64-bit
+ * Linux. As in NumPy, "float" is float64 and "int" is int64.
+ *
+ *   int8: "i1" "b" "byte"               uint8: "u1" "B" "ubyte"
+ *   int16: "i2" "h" "short"             uint16: "u2" "H" "ushort"
+ *   int32: "i4" "i" "intc"              uint32: "u4" "I" "uintc"
+ *   int64: "i8" "l" "q" "int" "long" "longlong" "intp"
+ *   uint64: "u8" "L" "Q" "uint" "ulong" "ulonglong" "uintp"
+ *   float16: "f2" "e" "half"            float32: "f4" "f" "single"
+ *   float64: "f8" "d" "double" "float"  bool: "b1" "?"
+ *   complex64: "c8" "F" "csingle"       complex128: "c16" "D" "cdouble" "complex"
+ *
+ * A byte order may stand before a type string or letter, as in "<f4"; that of another machine is
+ * refused.
  * Ownership: `text` is borrowed. Lifetime: the call. Threads: any. On error: *out is zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);

@@ -82,22 +82,38 @@ static int find_name(DLDataType *out, const char *text, const char *end) {
   return 0;
 }
 
-/* NumPy's type strings without the byte order. */
+/* NumPy's names: type strings and letters, before which a byte order may stand, and names of C types, which have the sizes of
+ * 64-bit Linux on every machine. The comment of dlb_dtype_parse in dlbridge.h lists them too. */
 static const struct {
-  char name[4];
+  char name[12];
+  int takes_order;
   DLDataType dtype;
-} numpy_types[] = {
-    {"?", {kDLBool, 8, 1}},   {"b1", {kDLBool, 8, 1}},  {"i1", {kDLInt, 8, 1}},    {"i2", {kDLInt, 16, 1}},
-    {"i4", {kDLInt, 32, 1}},  {"i8", {kDLInt, 64, 1}},  {"u1", {kDLUInt, 8, 1}},   {"u2", {kDLUInt, 16, 1}},
-    {"u4", {kDLUInt, 32, 1}}, {"u8", {kDLUInt, 64, 1}}, {"f2", {kDLFloat, 16, 1}}, {"f4", {kDLFloat, 32, 1}},
-    {"f8", {kDLFloat, 64, 1}}, {"c8", {kDLComplex, 64, 1}}, {"c16", {kDLComplex, 128, 1}},
+} numpy_names[] = {
+    {"?", 1, {kDLBool, 8, 1}}, {"b1", 1, {kDLBool, 8, 1}},
+    {"i1", 1, {kDLInt, 8, 1}}, {"b", 1, {kDLInt, 8, 1}}, {"byte", 0, {kDLInt, 8, 1}},
+    {"i2", 1, {kDLInt, 16, 1}}, {"h", 1, {kDLInt, 16, 1}}, {"short", 0, {kDLInt, 16, 1}},
+    {"i4", 1, {kDLInt, 32, 1}}, {"i", 1, {kDLInt, 32, 1}}, {"intc", 0, {kDLInt, 32, 1}},
+    {"i8", 1, {kDLInt, 64, 1}}, {"l", 1, {kDLInt, 64, 1}}, {"q", 1, {kDLInt, 64, 1}}, {"int", 0, {kDLInt, 64, 1}},
+    {"long", 0, {kDLInt, 64, 1}}, {"longlong", 0, {kDLInt, 64, 1}}, {"intp", 0, {kDLInt, 64, 1}},
+    {"u1", 1, {kDLUInt, 8, 1}}, {"B", 1, {kDLUInt, 8, 1}}, {"ubyte", 0, {kDLUInt, 8, 1}},
+    {"u2", 1, {kDLUInt, 16, 1}}, {"H", 1, {kDLUInt, 16, 1}}, {"ushort", 0, {kDLUInt, 16, 1}},
+    {"u4", 1, {kDLUInt, 32, 1}}, {"I", 1, {kDLUInt, 32, 1}}, {"uintc", 0, {kDLUInt, 32, 1}},
+    {"u8", 1, {kDLUInt, 64, 1}}, {"L", 1, {kDLUInt, 64, 1}}, {"Q", 1, {kDLUInt, 64, 1}}, {"uint", 0, {kDLUInt, 64, 1}},
+    {"ulong", 0, {kDLUInt, 64, 1}}, {"ulonglong", 0, {kDLUInt, 64, 1}}, {"uintp", 0, {kDLUInt, 64, 1}},
+    {"f2", 1, {kDLFloat, 16, 1}}, {"e", 1, {kDLFloat, 16, 1}}, {"half", 0, {kDLFloat, 16, 1}},
+    {"f4", 1, {kDLFloat, 32, 1}}, {"f", 1, {kDLFloat, 32, 1}}, {"single", 0, {kDLFloat, 32, 1}},
+    {"f8", 1, {kDLFloat, 64, 1}}, {"d", 1, {kDLFloat, 64, 1}}, {"double", 0, {kDLFloat, 64, 1}},
+    {"float", 0, {kDLFloat, 64, 1}},
+    {"c8", 1, {kDLComplex, 64, 1}}, {"F", 1, {kDLComplex, 64, 1}}, {"csingle", 0, {kDLComplex, 64, 1}},
+    {"c16", 1, {kDLComplex, 128, 1}}, {"D", 1, {kDLComplex, 128, 1}}, {"cdouble", 0, {kDLComplex, 128, 1}},
+    {"complex", 0, {kDLComplex, 128, 1}},
 };
 
 static int find_numpy(DLDataType *out, const char *text) {
-  const char *unordered = *text != '\0' && strchr("<>=|", *text) != NULL ? text + 1 : text;
-  for (size_t i = 0; i < COUNT(numpy_types); i++) {
-    if (strcmp(unordered, numpy_types[i].name) != 0) continue;
-    *out = numpy_types[i].dtype;
+  int ordered = *text != '\0' && strchr("<>=|", *text) != NULL;
+  for (size_t i = 0; i < COUNT(numpy_names); i++) {
+    if (strcmp(text + ordered, numpy_names[i].name) != 0 || (ordered && !numpy_names[i].takes_order)) continue;
+    *out = numpy_names[i].dtype;
     return 1;
   }
   return 0;

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +48,37 @@ func (q *questions) parse(text string) {
 		answer = "error device"
 	}
 	q.ask("parse_device "+text, answer)
+}
+
+// numpyNames returns the names of NumPy that the comment of dlb_dtype_parse lists, with their types.
+func numpyNames(t *testing.T) map[string]string {
+	d := header(t)
+	at := slices.IndexFunc(d.functions, func(f function) bool { return f.name == "dlb_dtype_parse" })
+	names := make(map[string]string)
+	for _, list := range regexp.MustCompile(`(bool|\w+\d): ((?:"[^"]+" ?)+)`).FindAllStringSubmatch(d.functions[at].text(), -1) {
+		for _, name := range strings.Fields(list[2]) {
+			names[strings.Trim(name, `"`)] = list[1]
+		}
+	}
+	return names
+}
+
+// The header lists the names of NumPy that C reads, and Go reads them too.
+func TestTheHeaderListsTheNamesOfNumPy(t *testing.T) {
+	names := numpyNames(t)
+	for name, want := range names {
+		dt, err := dlpack.ParseDataType(name)
+		require.NoError(t, err, name)
+		assert.Equal(t, want, dt.String(), name)
+	}
+	var listed, read []string
+	for name := range names {
+		listed = append(listed, name)
+	}
+	for _, row := range regexp.MustCompile(`\{"([^"]+)", [01], \{kDL`).FindAllStringSubmatch(string(must.Do(os.ReadFile("dtype.c"))(t)), -1) {
+		read = append(read, row[1])
+	}
+	assert.ElementsMatch(t, read, listed)
 }
 
 // tensor asks for the text of a tensor, and for that of its conversion to another type.
@@ -89,8 +122,14 @@ func TestTextInCIsThatOfGo(t *testing.T) {
 			}
 		}
 	}
-	for _, base := range []string{"?", "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "f16",
-		"c8", "c16", "O", "U4"} {
+	bases := []string{"f16", "b2", "O", "U4", "float32"}
+	for c := byte(' '); c <= '~'; c++ {
+		bases = append(bases, string(c))
+	}
+	for name := range numpyNames(t) {
+		bases = append(bases, name)
+	}
+	for _, base := range bases {
 		for _, order := range []string{"", "<", ">", "=", "|", "!"} {
 			q.parse(order + base)
 		}

@@ -16,27 +16,13 @@ static const struct {
 
 int64_t dtype_itemsize(DLDataType dtype) { return ((int64_t)dtype.bits * dtype.lanes + 7) / 8; }
 
-/* Further names of NumPy: those of C types, and letters. `long` has 64 bits, as on all systems that the package supports. */
-static const char *const aliases[][2] = {
-    {"half", "float16"}, {"single", "float32"}, {"double", "float64"}, {"float", "float64"}, {"csingle", "complex64"},
-    {"cdouble", "complex128"}, {"complex", "complex128"}, {"int", "int64"}, {"uint", "uint64"}, {"byte", "int8"},
-    {"ubyte", "uint8"}, {"short", "int16"}, {"ushort", "uint16"}, {"intc", "int32"}, {"uintc", "uint32"}, {"long", "int64"},
-    {"ulong", "uint64"}, {"longlong", "int64"}, {"ulonglong", "uint64"}, {"intp", "int64"}, {"uintp", "uint64"},
-    {"e", "float16"}, {"f", "float32"}, {"d", "float64"}, {"F", "complex64"}, {"D", "complex128"}, {"b", "int8"},
-    {"B", "uint8"}, {"h", "int16"}, {"H", "uint16"}, {"i", "int32"}, {"I", "uint32"}, {"l", "int64"}, {"L", "uint64"},
-    {"q", "int64"}, {"Q", "uint64"},
-};
-
-/* Parses a name or one of NumPy's type strings, by the rules of dlb_dtype_parse, and NumPy's further names. */
+/* Parses a name by the rules of dlb_dtype_parse. */
 static int parse_text(PyObject *name, DLDataType *out) {
   Py_ssize_t size;
   const char *text = PyUnicode_AsUTF8AndSize(name, &size);
   if (text == NULL) return -1;
   int whole = strlen(text) == (size_t)size;
   if (whole && dlb_dtype_parse(out, text, NULL) == DLB_OK) return 0;
-  for (size_t k = 0; whole && k < sizeof aliases / sizeof *aliases; k++) {
-    if (strcmp(text, aliases[k][0]) == 0 && dlb_dtype_parse(out, aliases[k][1], NULL) == DLB_OK) return 0;
-  }
   if (whole && *text == '>' && dlb_dtype_parse(out, text + 1, NULL) == DLB_OK)
     return raise_error(PyExc_BufferError,
                        "dlbridge: dtype %R is not in native byte order, which all of DLPack is; swap the bytes first", name);

@@ -355,9 +355,21 @@ def test_copy_says_whether_decoded_elements_may_be_a_copy(format):
     assert format.module.decode_tensor(format.encode(np.zeros(0)), copy=False).size == 0
 
 
-@pytest.mark.parametrize("name", "half single double float int uint byte short intc long longlong complex e f d F D b B h H i I l L q Q ?".split())
+NUMPYS = (
+    "half single double float csingle cdouble complex int uint byte ubyte short ushort intc uintc long ulong longlong ulonglong intp uintp "
+    "e f d F D b B h H i I l L q Q ? <f =d <l |b >B"
+)
+
+
+@pytest.mark.parametrize("name", NUMPYS.split())
 def test_names_of_numpy_are_data_types(name):
     assert dlbridge.empty(1, name).dtype == np.dtype(name).name
+
+
+@pytest.mark.parametrize("name", ["<half", "float_", "g", "O", "fx2", "halfx2", "f\0"])
+def test_other_names_of_numpy_are_not(name):
+    with pytest.raises(TypeError, match="is not known"):
+        dlbridge.empty(1, name)
 
 
 MISTAKES = {
