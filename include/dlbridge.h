@@ -1058,7 +1058,9 @@ DLB_API void dlb_message_free(dlb_message *message);
  *
  * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded
  * tensor aliases the frame if its elements lie there aligned and in the form that they have in
- * memory. Otherwise it is a copy.
+ * memory. Otherwise it is a copy. Both are READ_ONLY unless the frame has DLB_FRAME_WRITABLE, so
+ * that whether a program may write does not depend on where the elements lay. dlb_tensor_copy makes
+ * a writable copy of any tensor.
  *
  * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
  */
@@ -1087,7 +1089,8 @@ typedef struct dlb_value {
   DLManagedTensorVersioned *tensor; /* decoded: the caller releases it with dlb_tensor_release */
   dlb_elements *elements;           /* decoded: the caller frees them with dlb_elements_free */
   size_t size;                      /* the number of bytes of the value in the frame */
-  int32_t copied;                   /* the tensor is a copy, and has the flag IS_COPIED */
+  int32_t copied;                   /* 1: the tensor is a copy, has the flag IS_COPIED, and is
+                                       READ_ONLY if the frame was not writable */
   uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
