@@ -16,9 +16,10 @@
  *     return 0;
  *   }
  *
- * A producer owns memory and describes it. A consumer reads it. A view describes memory and owns
- * nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. A tensor
- * in this header is a DLManagedTensorVersioned of DLPack; there is no second tensor type.
+ * A producer owns memory and describes it; a consumer uses it. A tensor in this header is a
+ * DLManagedTensorVersioned of DLPack: the description of the memory, and a deleter, which the owner
+ * of the tensor calls exactly once (dlb_tensor_release). The memory may have several tensors, such
+ * as views, and is kept until the last of them is released.
  *
  * The functions by topic:
  *
@@ -116,20 +117,29 @@
  * nothing, except the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that
  * calls dlb_ledger_write.
  *
+ * Comments. The comment of each function ends with four labels, which may refer to another
+ * function. "Ownership" says whom arguments and results belong to: what is borrowed is used during
+ * the call only; what is taken over belongs to the library or the result afterwards, and the caller
+ * must not use or release it; what the caller owns must be released by the caller. "Lifetime" says
+ * how long the result may be used, "Threads" on which threads, and when, the function may be
+ * called, and "On error" what an error leaves, and what codes mean there. Any function may also
+ * return the codes that describe its arguments, such as DLB_ERROR_NULL, and DLB_ERROR_MEMORY.
+ *
  * Buffers. A function that fills a buffer of the caller takes the address `data` and the size
  * `room` of the buffer, and writes the number of bytes to *out. If the buffer is too small, it
  * returns DLB_ERROR_ROOM, sets *out to the required size, and leaves the buffer unchanged. A call
  * with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
- * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by
- * dlb_shm_offer, and to close what others have sent to a function of shared memory and is no
- * segment), and works in a forked child. libdlbridge adds messages and values, which are decoded
- * and encoded in Go: loading it starts the Go runtime and its threads. The comment at the head of
- * each section says which library has its functions. libdlbridge.so is linked to
- * libdlbridge_tensor.so, so that a process that loads both has one set of counters, and knows the
- * tensors of both. A program is linked with -ldlbridge_tensor, or with -ldlbridge
- * -ldlbridge_tensor. libdlbridge_tensor.a is a library of its own in each program or plugin that
- * contains it, with its own counters; to others its tensors are foreign ones.
+ * Libraries. libdlbridge_tensor is plain C: it needs no Go, works in a forked child, and starts no
+ * thread, with two exceptions: dlb_shm_offer starts one that answers, and what another process
+ * sends in place of a segment is closed on a thread of its own, because that may take long.
+ * libdlbridge adds messages and values, which are decoded and encoded in Go: loading it starts the
+ * Go runtime and its threads. The comment at the head of each section says which library has its
+ * functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process that loads both
+ * has one set of counters, and knows the tensors of both. A program is linked with
+ * -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of its
+ * own in each program or plugin that contains it, with its own counters; to others its tensors are
+ * foreign ones.
  *
  * Structures. A program initialises the structures that end with reserved words with
  * `= {0}` (`= {}` in C++).
@@ -249,14 +259,13 @@ DLB_API const char *dlb_error_name(int32_t code);
  *
  * Library: libdlbridge_tensor.
  *
- * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
- *
  * If the host can read the memory of a tensor that they return, `data` is the address of the
  * element with all indices 0, and byte_offset is 0. `data` is NULL if there are no elements. New
  * memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, is aligned as it
  * came: only a copy by dlb_tensor_copy aligns it.
  *
- * DLPACK_FLAG_BITMASK_IS_COPIED says that the function that returned a tensor has copied its
+ * READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED are short for the bits DLPACK_FLAG_BITMASK_* of
+ * dlpack.h in `flags`. IS_COPIED says that the function that returned a tensor has copied its
  * elements into new memory, which nobody but the caller holds. Every function of this file that
  * returns a copy sets it, and views of a copy do not have it.
  */
@@ -287,7 +296,7 @@ typedef struct dlb_allocator {
 /* Allocates a tensor of zeros as dlb_tensor_alloc does, but in memory of `allocator`, which is as
  * aligned as the allocator makes it; JAX and TVM share memory that is aligned to 256 bytes, and
  * copy or refuse other memory. A tensor without elements takes no memory.
- * Ownership: the caller owns *out; the struct is copied. When the last share of the memory is
+ * Ownership: the caller owns *out; the struct is copied. When the last tensor on the memory is
  * released, allocator->free is called once, on the thread that released it. Lifetime: until the
  * deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and memory that
  * was allocated was freed; DLB_ERROR_MEMORY if `allocate` has returned NULL. */
@@ -297,10 +306,10 @@ DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType
                                       const dlb_allocator *allocator, dlb_error *error);
 
 /* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the
- * memory; its shape and strides are copied, and strides NULL mean row-major. Its device must be
- * set, to {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_* bits. When the last
- * share of the memory is released, release(ctx) is called once, on the thread that released it.
- * `release` may be NULL.
+ * memory; its shape and strides are copied. Strides count elements, and NULL means row-major. The
+ * device must be set, to {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_*
+ * bits. When the last tensor on the memory is released, release(ctx) is called once, on the thread
+ * that released it. `release` may be NULL.
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
  * Lifetime: until the deleter of *out is called. Threads: any. On error: *out is NULL and release
  * is not called. */
@@ -338,10 +347,10 @@ DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
 /* Copies a tensor into new row-major memory as another data type with the same number of lanes.
  * From float to float, the result is the nearest number of the new type. From float to integer, the
  * fraction is dropped, a number outside the range of the new type becomes the nearest one in it,
- * and NaN becomes 0. An integer type of fewer than 8 bits instead gets the low bits of the number
- * as an int32, or 0 if int32 cannot hold the number. From integer to integer, the high bits are
- * dropped. As a bool, every number but 0 becomes true, NaN too. A complex number becomes a real one
- * by dropping the imaginary part. The copy has the flag IS_COPIED.
+ * and NaN becomes 0; but from float to an integer of fewer than 8 bits, the result is the low bits
+ * of the number as an int32, or 0 if an int32 cannot hold it. From integer to integer, the high
+ * bits are dropped. As a bool, every number but 0 becomes true, NaN too. A complex number becomes a
+ * real one by dropping the imaginary part. The copy has the flag IS_COPIED.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are
  * not numbers or that differ in lanes. */
 DLB_NODISCARD
@@ -358,9 +367,9 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
  * shapes do not fit, if elements of `dst` overlap each other, or if `src` has, or may have, memory
  * in common with `dst` (copy it first by dlb_tensor_copy), unless both are the same elements.
- * Whether they have is not always found out: elements that lie between each other with different
- * strides or types are refused too. DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for
- * memory that the host cannot use. */
+ * Tensors whose elements alternate in memory, and share no byte, are accepted only if they have the
+ * same type and strides. DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory
+ * that the host cannot use. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
@@ -415,8 +424,8 @@ DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVers
                                          dlb_error *error);
 
 /* Sets *out to the address of the element with the given indexes in the first `count` dimensions,
- * and 0 in the others. Negative indexes count from the end. Who writes there must know that the
- * tensor is not READ_ONLY. The memory need not be aligned.
+ * and 0 in the others. Negative indexes count from the end. The function checks neither whether the
+ * tensor is READ_ONLY nor whether the address is aligned.
  * Ownership: `tensor` is borrowed, and keeps the memory. Lifetime: as long as `tensor` is not
  * released. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and
  * for a tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
@@ -459,8 +468,6 @@ DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
  * on. An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT, a shape that its elements
  * cannot have DLB_ERROR_LAYOUT. The tensor must be one of this library: dlb_tensor_import takes one
  * of another library over.
- *
- * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
  */
 
 /* A subscript of dlb_tensor_slice: an index, a range, an ellipsis or a new axis. Programs use the
@@ -569,8 +576,7 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
  * Library: libdlbridge_tensor.
  *
  * Data types and devices have the names that they have in Go and Python. Texts end with a NUL,
- * which *out counts. These functions are plain C. They do not enter the Go runtime, and work in a
- * forked child.
+ * which *out counts.
  */
 
 /* Returns the bits of an element with all its lanes: 4 for int4, whose elements have no size in
@@ -638,16 +644,16 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * Library: libdlbridge_tensor. Linux 5.1 or later. On other systems dlb_shm_is_shared sets *out to
  * 0, and the other functions return DLB_ERROR_SYSTEM.
  *
- * These functions are plain C, and work in a forked child. They make tensors in segments, which are
- * memory that several processes map, and hand them to another process without a copy, whatever
- * their size: through a connected Unix socket, or with a handle that travels by any means on the
- * same machine, within one network namespace. A segment is a file without a name (memfd_create):
- * the system frees it when no process has it any more, even if processes are killed. Each segment
- * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any
- * other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
- * send and receive the same messages, and their handles have the same fields. In these functions, a
- * thread can be cancelled (pthread_cancel) only while it waits for a socket, and leaves no
- * descriptor and no mapping behind.
+ * These functions make tensors in segments, which are memory that several processes map, and hand
+ * them to another process without a copy, whatever their size: through a connected Unix socket, or
+ * with a handle that travels by any means on the same machine, within one network namespace. A
+ * segment is a file without a name (memfd_create): the system frees it when no process has it any
+ * more, even if processes are killed. Each segment takes one descriptor in every process that has
+ * it. A tensor in a segment is a tensor like any other, and its views lie in the segment. The
+ * packages bridge/shm of Go and dlbridge.shm of Python send and receive the same messages, and
+ * their handles have the same fields. In these functions, a thread can be cancelled
+ * (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping
+ * behind.
  *
  * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
  * processes may write to it. From then on, in all processes, to hand over any tensor of it in the
@@ -721,11 +727,11 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
 
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to
  * their number. `fd` and `timeout_ms` are those of dlb_shm_send: the whole message must have come
- * when the time is over. A peer can send 253 descriptors with one byte; they stay open until then,
- * or until the message has come. The sizes and permissions in the message are checked against those
- * that the kernel reports. Files that another process can make smaller are not mapped but copied,
- * up to `copy_unsealed` bytes in all; a message that needs more is refused. Entries without a
- * tensor become NULL.
+ * when the time is over. Until then, or until the message has come, a peer can make this process
+ * hold 253 descriptors with one byte. The sizes and permissions in the message are checked against
+ * those that the kernel reports. Files that another process can make smaller are not mapped but
+ * copied, up to `copy_unsealed` bytes in all; a message that needs more is refused. Entries without
+ * a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is
  * released. Lifetime: until their deleters are called. Threads: as dlb_shm_send. On error: all
  * entries are NULL, no mapping and no descriptor remains, and *out is 0; after DLB_ERROR_ROOM *out
@@ -932,7 +938,7 @@ typedef struct dlb_message_fields {
  * readers find its first part too small, if they compare sizes. `fields` may be NULL.
  * Ownership: on success the message takes every tensor over; a tensor that is passed twice is
  * refused. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed;
- * frames taken from it stay valid. Threads: any, On error: *out is NULL and the caller still owns
+ * frames taken from it stay valid. Threads: any. On error: *out is NULL and the caller still owns
  * all tensors. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
