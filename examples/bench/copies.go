@@ -141,7 +141,8 @@ func copies(batches int) {
 		}}}, batches)
 }
 
-// newCopies returns the paths that copy and convert a matrix to new memory on one core. views.c does the same in C.
+// newCopies returns the paths that copy and convert a matrix on one core, to new memory and into memory that exists. views.c does the
+// same in C.
 func newCopies() []path {
 	const side = 512
 	matrix := must(dlpack.New(dlpack.Float32, side, side))
@@ -160,7 +161,19 @@ func newCopies() []path {
 	convert := func(dtype dlpack.DataType) func() (*dlpack.Tensor, error) {
 		return func() (*dlpack.Tensor, error) { return matrix.Convert(dtype) }
 	}
+	into := func(name string, src *dlpack.Tensor, dtype dlpack.DataType) path {
+		dst := must(dlpack.New(dtype, side, side))
+		return path{name: name, before: func(int) { runtime.GOMAXPROCS(1) }, after: func(int) { runtime.GOMAXPROCS(all) }, run: func(n int) {
+			for range n {
+				if err := src.ConvertTo(dst); err != nil {
+					panic(err)
+				}
+			}
+		}}
+	}
 	return []path{
+		into("go_copy_into", matrix, dlpack.Float32), into("go_copy_into_transposed", transposed, dlpack.Float32),
+		into("go_copy_into_float64", matrix, dlpack.Float64),
 		closed("go_copy_matrix", matrix.Copy), closed("go_copy_transposed", transposed.Copy), closed("go_convert_float64", convert(dlpack.Float64)),
 		closed("go_convert_float16", convert(dlpack.Float16)), closed("go_convert_int32", convert(dlpack.Int32)),
 	}

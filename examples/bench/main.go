@@ -52,8 +52,8 @@ func main() {
 		names   []string
 	}{
 		{*rust, []string{"dlpark_life", "dlpark_export_drop", "dlpark_export_import_drop"}},
-		{*inC, []string{"c_view_transpose", "c_view_slice", "c_view_index", "c_view_reshape", "c_block", "c_copy", "c_copy_transposed",
-			"c_convert_float64", "c_convert_float16", "c_convert_int32"}},
+		{*inC, []string{"c_alloc", "c_view_transpose", "c_view_slice", "c_view_index", "c_view_reshape", "c_block", "c_copy", "c_copy_transposed",
+			"c_convert_float64", "c_convert_float16", "c_convert_int32", "c_copy_into", "c_copy_into_transposed", "c_copy_into_float64"}},
 	} {
 		if c.library == "" {
 			continue

@@ -19,10 +19,9 @@ say "building the Go paths"
 ${GO:-go} build -o "$out/bench" .
 ${GO:-go} build -o "$out/report" ./report
 ${GO:-go} build -buildmode=c-shared -o "$out/libexporter.so" ./exporter
-core=$root/dlpack/internal/core capi=$root/bridge/capi segment=$root/bridge/internal/segment
-# shellcheck disable=SC2046 # the names of the C files that do not need Go
-${CC:-cc} -std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -pthread -I"$root/include" -I"$core" -I"$capi" -I"$segment" \
-  -o "$out/libviews.so" views/views.c $(sh "$root/bridge/libdlbridge/sources.sh") -lm -ldl
+sh "$root/bridge/libdlbridge/tensor.sh" "$out/lib" >/dev/null # the library that make install-tensor installs
+${CC:-cc} -std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -I"$root/include" -o "$out/libviews.so" views/views.c \
+  "$out/lib/libdlbridge_tensor.a" -lpthread -lm -ldl
 
 say "building the Python package and its environment"
 if [ ! -x "$venv/bin/python" ]; then ${PYTHON:-python3} -m venv "$venv"; fi

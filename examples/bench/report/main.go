@@ -165,16 +165,17 @@ var tables = []table{
 			{path: "py_json_numpy_parse", what: "Python: `json` and NumPy, parse", peers: true},
 			{path: "py_dlbridge_decode", what: "Python: `dlbridge.tens.decode`", peer: "py_json_numpy_parse"},
 		}},
-	{"Views in C", "The tensor holds 3×4×5 float32. The time of a view includes its release.", "c_block", "`malloc` and `free` of 256 bytes",
+	{"Tensors and views in C", "The tensor holds 3×4×5 float32. The time includes its release.", "c_block", "`malloc` and `free` of 256 bytes",
 		[]row{
+			{path: "c_alloc", what: "`dlb_tensor_alloc`"},
 			{path: "c_view_transpose", what: "`dlb_tensor_transpose`"},
 			{path: "c_view_slice", what: "`dlb_tensor_slice`, as `t[1:3, 2]`"},
 			{path: "c_view_index", what: "`dlb_tensor_index`"},
 			{path: "c_view_reshape", what: "`dlb_tensor_reshape`"},
 			{path: "c_block", what: "`malloc` and `free` of 256 bytes, the size of a control block", peers: true},
 		}},
-	{"Copies and conversions in C and in Go", "The tensor is a matrix of 512 rows of float32. The result is a new tensor, and the time includes its release. Both " +
-		"run on one core.", "c_copy", "copies by `dlb_tensor_copy`", newCopyRows()},
+	{"Copies and conversions in C and in Go", "The tensor is a matrix of 512 rows of float32. The result of a copy or conversion is a new tensor, and the time " +
+		"includes its release; `dlb_tensor_copy_into` writes into one that exists. Both run on one core.", "c_copy", "copies by `dlb_tensor_copy`", newCopyRows()},
 	{"Views and single elements", "The tensor holds 3×4×5 float32. The time of a view includes its `Close`.", "cgo_call", "empty cgo calls", []row{
 		{path: "view_transpose", what: "`Transpose`"},
 		{path: "view_slice", what: "`Slice`, as `t[1:3, 2]`", peer: "gorgonia_slice"},
@@ -338,7 +339,9 @@ func newCopyRows() (rows []row) {
 var newCopies = []struct{ c, inGo, what string }{
 	{"copy", "copy_matrix", "copy`"}, {"copy_transposed", "copy_transposed", "copy` of the transposed view"},
 	{"convert_float64", "convert_float64", "convert` to float64"}, {"convert_float16", "convert_float16", "convert` to float16"},
-	{"convert_int32", "convert_int32", "convert` to int32"},
+	{"convert_int32", "convert_int32", "convert` to int32"}, {"copy_into", "copy_into", "copy_into`"},
+	{"copy_into_transposed", "copy_into_transposed", "copy_into` of the transposed view"},
+	{"copy_into_float64", "copy_into_float64", "copy_into` of float64"},
 }
 
 // inCAims returns the aims of the C library.
