@@ -223,7 +223,7 @@ frames: ## no stack frame of the C code is larger than a page
 	CGO_CFLAGS='$(FRAMES)' $(GO) build ./...
 	@for file in bridge/python/src/*.c; do \
 	  $(CC) -std=gnu11 $(FRAMES) -DPy_LIMITED_API=0x030B0000 -I$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))') \
-	    -Iinclude -Idlpack/internal/core -Ibridge/internal/segment -Ibridge/capi -S -o /dev/null $$file || exit 1; \
+	    -Iinclude -Idlpack/internal/core -Ibridge/internal/segment -Ibridge/capi -Ibridge -S -o /dev/null $$file || exit 1; \
 	done
 
 cpp: clib $(VENV)/ziglang.done ## the tests of dlbridge.hpp as C++17 and C++20 under the sanitizers, and as C++23 with clang
@@ -276,7 +276,7 @@ install: clib ## the C libraries and their headers, under PREFIX; the libraries 
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(PREFIX)"
 
 install-tensor: ## libdlbridge_tensor and the headers alone, for which no Go is needed
-	@sh bridge/libdlbridge/tensor.sh $(BUILD)/lib-tensor > /dev/null
+	sh bridge/libdlbridge/tensor.sh $(BUILD)/lib-tensor
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib-tensor "$(PREFIX)"
 
 uninstall: ## remove what install has put under PREFIX, and the folders that it has made

@@ -130,9 +130,9 @@ def uses_of_c(root: pathlib.Path, folders: list[str], work: pathlib.Path) -> Use
     exported = [folder for folder in folders if any("_cgo_export.h" in file.read_text() for file in (root / folder).glob("*.c"))]
     for folder in exported:
         write_exports(root / folder, work / folder)
-    include = [root / "include", root / "dlpack/internal/core", root / "bridge/internal/segment", root / "bridge/capi"]
+    include = [root / "include", root / "dlpack/internal/core", root / "bridge/internal/segment", root / "bridge/capi", root / "bridge"]
     include += [work / folder for folder in exported] + [pathlib.Path(sysconfig.get_path("include"))]
-    flags = ["-std=gnu11", "-w", "-DPy_LIMITED_API=0x030B0000", *(f"-I{folder}" for folder in include)]
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-w", "-DPy_LIMITED_API=0x030B0000", *(f"-I{folder}" for folder in include)]
 
     def symbols(file: pathlib.Path) -> tuple[set[str], set[str]]:
         out = work / file.relative_to(root).with_suffix(".o")

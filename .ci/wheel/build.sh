@@ -24,7 +24,7 @@ mkdir -p "$work"
 work=$(cd "$work" && pwd)
 if [ "$arch" != "$(uname -m)" ]; then
   mkdir -p "$work/bin"
-  for tool in nm objcopy ar strip; do
+  for tool in ar strip; do
     if ! found=$(command -v "$arch-linux-gnu-$tool"); then
       echo "build.sh: $arch-linux-gnu-$tool is not installed (on Debian: apt install binutils-$(echo "$arch" | tr _ -)-linux-gnu)" >&2
       exit 1

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* Checks at the beginning of functions: forked children, reserved words, bits, addresses with sizes, frames, tensors. */
 #include "capi.h"
 

@@ -8,8 +8,8 @@
 //
 // The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
 // memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a
-// forked child. Therefore they work on any thread, at any time, and in a forked child. Those that need no file with
-// _cgo_export.h make up libdlbridge_tensor, a library without Go (sources.sh of package libdlbridge). Decoding and
+// forked child. Therefore they work on any thread, at any time, and in a forked child. Those with the line
+// "go:build !dlbridge_shared" make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and
 // encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go
 // have a row for each format.
 //
@@ -28,8 +28,8 @@
 package capi
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -fno-omit-frame-pointer -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core -I${SRCDIR}/../internal/segment
-#include "capi.h"
+#cgo CFLAGS: -std=gnu11 -D_GNU_SOURCE -O2 -fno-omit-frame-pointer -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core -I${SRCDIR}/../internal/segment
+#include "message.h"
 
 #include <stdlib.h>
 */

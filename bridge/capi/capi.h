@@ -6,41 +6,37 @@
 #include <string.h>
 
 #include "core.h"
-#include "formats.h"
 
-/* In libdlbridge.so, what is shared with libdlbridge_tensor.so is not hidden: see bridge/libdlbridge/build.sh. */
-#ifndef CAPI
-#define CAPI __attribute__((visibility("hidden")))
-#endif
+enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Both set `error`, which may be NULL, and return the code that they set: DLB_OK, or `code`. */
-CAPI int32_t dlbcapi_ok(dlb_error *error);
-__attribute__((format(printf, 3, 4))) CAPI int32_t dlbcapi_fail(dlb_error *error, int32_t code,
+CORE_API int32_t dlbcapi_ok(dlb_error *error);
+__attribute__((format(printf, 3, 4))) CORE_API int32_t dlbcapi_fail(dlb_error *error, int32_t code,
                                                              const char *format, ...);
 
 /* ---- holds: shares of memory that a caller handed over ---------------------------------------- */
 
 /* Returns the first share of memory that release(ctx) gives back. NULL means that there is no memory for it. */
-CAPI dlbcore_share *dlbcapi_hold(void (*release)(void *ctx), void *ctx);
+CORE_API dlbcore_share *dlbcapi_hold(void (*release)(void *ctx), void *ctx);
 /* Takes a tensor or frame over, and sets *out to the first share of its memory. An object of this library is refused if
  * it was released or taken over before. `what` and `index` name it in the error, as in dlbcapi_check_live. */
-CAPI int32_t dlbcapi_hold_versioned(dlbcore_share **out, const char *op, const char *what, size_t index,
+CORE_API int32_t dlbcapi_hold_versioned(dlbcore_share **out, const char *op, const char *what, size_t index,
                                  DLManagedTensorVersioned *managed, dlb_error *error);
-CAPI int32_t dlbcapi_hold_legacy(dlbcore_share **out, const char *op, const char *what, size_t index, DLManagedTensor *managed,
+CORE_API int32_t dlbcapi_hold_legacy(dlbcore_share **out, const char *op, const char *what, size_t index, DLManagedTensor *managed,
                               dlb_error *error);
-CAPI int32_t dlbcapi_hold_frame(dlbcore_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
+CORE_API int32_t dlbcapi_hold_frame(dlbcore_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
                              dlb_error *error);
 /* Undoes dlbcapi_hold and the functions above while there is only one share: release is not called, and the caller owns
  * the object again. NULL is allowed. */
-CAPI void dlbcapi_unhold(dlbcore_share *hold);
+CORE_API void dlbcapi_unhold(dlbcore_share *hold);
 /* Exports a tensor with the description `view` on the memory of `share`, and sets *out to it. The caller gives the share up. If
  * there is no memory for the export, undo(share) is called. */
-CAPI int32_t dlbcapi_hand_over(DLManagedTensorVersioned **out, const char *op, dlbcore_share *share, const DLTensor *view,
+CORE_API int32_t dlbcapi_hand_over(DLManagedTensorVersioned **out, const char *op, dlbcore_share *share, const DLTensor *view,
                             uint64_t flags, void (*undo)(dlbcore_share *share), dlb_error *error);
 /* Returns the number of holds that have not been released. */
-CAPI int64_t dlbcapi_held(void);
+CORE_API int64_t dlbcapi_held(void);
 
 /* ---- registry: messages and elements, which programs refer to by their address ---------------- */
 
@@ -48,17 +44,17 @@ typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, C
 
 /* Returns a zeroed dlb_message or dlbcapi_elements. It counts as ended until dlbcapi_object_publish, so that a program that
  * passes its address by mistake cannot use or end it. NULL means that there is no memory. */
-CAPI void *dlbcapi_object_new(void);
-CAPI void dlbcapi_object_publish(void *object, dlbcapi_kind kind);
+CORE_API void *dlbcapi_object_new(void);
+CORE_API void dlbcapi_object_publish(void *object, dlbcapi_kind kind);
 /* Returns the kind of the object at an address, or CAPI_FOREIGN if none is there. The address may be any; the memory is read
  * only if an object is there. */
-CAPI dlbcapi_kind dlbcapi_object_kind(const void *object);
+CORE_API dlbcapi_kind dlbcapi_object_kind(const void *object);
 /* Marks an object as ended, and reports whether this call has done it. The caller then releases all that the object
  * owns, and gives it back with dlbcapi_object_free. */
-CAPI int dlbcapi_object_end(void *object, dlbcapi_kind kind);
-CAPI void dlbcapi_object_free(void *object);
+CORE_API int dlbcapi_object_end(void *object, dlbcapi_kind kind);
+CORE_API void dlbcapi_object_free(void *object);
 /* Returns the number of objects of a kind that have not ended. */
-CAPI int64_t dlbcapi_objects_live(dlbcapi_kind kind);
+CORE_API int64_t dlbcapi_objects_live(dlbcapi_kind kind);
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 
@@ -68,60 +64,60 @@ typedef struct dlbcapi_ledger_kind {
   int (*live)(const void *object);
 } dlbcapi_ledger_kind;
 
-CAPI int dlbcapi_ledger_on(void);
+CORE_API int dlbcapi_ledger_on(void);
 /* Records the place of an object that is about to become live, with the stack of this call. The kind must be static. */
-CAPI void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind *kind, uint64_t bytes);
+CORE_API void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind *kind, uint64_t bytes);
 /* Turns the ledger record of a managed tensor into the record of a frame of `bytes` bytes. The export of the tensor made the
  * record. */
-CAPI void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes);
+CORE_API void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Checks a managed tensor for the function `op`; `what` names the argument. A tensor of this library that was released
  * or taken over is refused. Sets *extent unless it is NULL. */
-CAPI int32_t dlbcapi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
+CORE_API int32_t dlbcapi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         dlbcore_extent *extent, dlb_error *error);
 /* Checks a description without a deleter. */
-CAPI int32_t dlbcapi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
+CORE_API int32_t dlbcapi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
                                     dlbcore_extent *extent, dlb_error *error);
 /* Refuses a tensor that this library has not made. */
-CAPI int32_t dlbcapi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error);
+CORE_API int32_t dlbcapi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error);
 /* Refuses memory that the host cannot read. */
-CAPI int32_t dlbcapi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error);
+CORE_API int32_t dlbcapi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error);
 /* Sets the `size` bytes of *out to zero. Refuses an `out` that is NULL. */
 #define CAPI_CLEAR(op, out, error) dlbcapi_clear(op, out, sizeof *(out), error)
-CAPI int32_t dlbcapi_clear(const char *op, void *out, size_t size, dlb_error *error);
+CORE_API int32_t dlbcapi_clear(const char *op, void *out, size_t size, dlb_error *error);
 /* Return an error: an argument that is NULL, memory that cannot be allocated. `what` names the argument. */
-CAPI int32_t dlbcapi_null(const char *op, const char *what, dlb_error *error);
-CAPI int32_t dlbcapi_memory(const char *op, dlb_error *error);
+CORE_API int32_t dlbcapi_null(const char *op, const char *what, dlb_error *error);
+CORE_API int32_t dlbcapi_memory(const char *op, dlb_error *error);
 /* Refuses a function that needs Go in a forked child. */
-CAPI int32_t dlbcapi_check_forked(const char *op, dlb_error *error);
+CORE_API int32_t dlbcapi_check_forked(const char *op, dlb_error *error);
 /* Checks that the reserved words of a structure, which `what` names, are 0. */
-CAPI int32_t dlbcapi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
+CORE_API int32_t dlbcapi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
                                  dlb_error *error);
 #define CAPI_CHECK_RESERVED(op, what, structure, error) \
   dlbcapi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
 /* Refuses flags or options with bits that are not in `known`. `what` names the argument. */
-CAPI int32_t dlbcapi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error);
+CORE_API int32_t dlbcapi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error);
 /* Checks an address and a size. With size 0, `data` may have any value: an empty slice of Rust begins at 1 or 8, for
  * example. Such a value must not become a Go pointer, because Go's checks of pointers would end the process; callers
  * replace it by NULL or never read it. */
-CAPI int32_t dlbcapi_check_bytes(const char *op, const char *what, const void *data, size_t size,
+CORE_API int32_t dlbcapi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);
-CAPI int32_t dlbcapi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
+CORE_API int32_t dlbcapi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                                dlb_error *error);
 /* Checks that the caller still owns `object`, which is the argument `what`, or its element `index` unless that is NO_INDEX.
  * It does if the control block `block` is live, or if `block` is NULL, as for objects of other libraries. */
 #define NO_INDEX SIZE_MAX
-CAPI int32_t dlbcapi_check_live(const char *op, const char *what, size_t index, const void *object,
+CORE_API int32_t dlbcapi_check_live(const char *op, const char *what, size_t index, const void *object,
                              const dlbcore_block *block, dlb_error *error);
 /* Returns the error for such an argument that must not be passed, and why. */
-CAPI int32_t dlbcapi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
+CORE_API int32_t dlbcapi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
                          dlb_error *error);
 #define COPY_OF_STRUCT "is a copy of the struct: pass the tensor itself"
 /* Refuses the address of a tensor that is NULL, very low, or not aligned. */
-CAPI int32_t dlbcapi_check_address(const char *op, const char *what, const void *tensor, dlb_error *error);
+CORE_API int32_t dlbcapi_check_address(const char *op, const char *what, const void *tensor, dlb_error *error);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
@@ -130,7 +126,7 @@ typedef struct dlbcapi_counting {
   void (*add)(dlb_counters *now);
   struct dlbcapi_counting *next;
 } dlbcapi_counting;
-CAPI void dlbcapi_counters_add(dlbcapi_counting *library);
+CORE_API void dlbcapi_counters_add(dlbcapi_counting *library);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -165,19 +161,9 @@ struct dlb_message {
   char *text;    /* room for metadata */
 };
 
-/* Returns a zeroed message with arrays of these sizes. Calls refuse it until dlbcapi_object_publish. NULL means that
- * there is no memory. */
-CAPI dlb_message *dlbcapi_message_new(size_t frames, size_t joined, size_t tensors, size_t dims, size_t text);
-/* Releases a message that was not published, or was marked as ended. */
-CAPI void dlbcapi_message_end(dlb_message *message);
-/* Gives each part of a tensor of the message a share of its memory. The first part takes over `share`. */
-CAPI void dlbcapi_message_share(dlb_message *message, size_t tensor, dlbcore_share *share);
-CAPI int32_t dlbcapi_message_check(const char *op, const dlb_message *message, dlb_error *error);
-/* Sets *out to a frame with a share of the bytes of `frame`. The release of *out gives this share up once. */
-CAPI int32_t dlbcapi_frame_out(const char *op, dlb_frame *out, const dlbcapi_frame *frame, dlb_error *error);
 /* The release function of all frames that the library returns. Frames, and copies of the struct, are recognised by it;
  * their ctx is the control block of an export. */
-CAPI void dlbcapi_release_frame(void *ctx);
+CORE_API void dlbcapi_release_frame(void *ctx);
 static inline dlbcore_block *dlbcapi_block_of_frame(const dlb_frame *frame) {
   return frame->release == dlbcapi_release_frame ? frame->ctx : NULL;
 }
@@ -192,35 +178,5 @@ typedef struct dlbcapi_elements {
   void *room;       /* memory of the arrays in seen */
   char *text;       /* in room: the name of the type */
 } dlbcapi_elements;
-
-/* Returns zeroed elements with arrays for `count` values, `formats` formats and `ndim` dimensions, and room for `text`
- * bytes of text. Calls refuse them until dlbcapi_object_publish. NULL means that there is no memory. */
-CAPI dlbcapi_elements *dlbcapi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
-
-/* The description of a decoded value, which Go fills in. C then makes a dlb_value of it. */
-typedef struct dlbcapi_reading {
-  size_t start; /* offset of its elements in the frame */
-  int copied;   /* the elements are not aligned there, and are to be copied */
-  size_t end;   /* offset after the value; 0 if there is no value */
-  DLDataType dtype;
-  int32_t ndim;
-  uint64_t flags; /* of DLManagedTensorVersioned */
-  int64_t *shape;
-  dlbcore_share *own;         /* share of the memory of the elements if they are not in the frame, otherwise NULL */
-  dlbcapi_elements *elements; /* NULL for a tensor; if it is set, only `end` and `own` are set too */
-} dlbcapi_reading;
-
-/* The input of Go's decoder (capiValueDecode), and the readings that it fills in. */
-typedef struct dlbcapi_input {
-  size_t format; /* its row in formats.h */
-  int several;   /* whether other values may follow each value */
-  const dlb_frame *frame;
-  size_t offset;
-  uint64_t options;
-  dlbcapi_reading *readings; /* zeroed */
-  size_t count;
-  int64_t *dims; /* room for shapes */
-  size_t room; /* of dims, in entries */
-} dlbcapi_input;
 
 #endif

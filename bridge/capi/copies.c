@@ -1,9 +1,9 @@
+//go:build !dlbridge_shared
+
 /* Copies of tensors, in new memory and into memory that is there, further tensors on the same memory, and comparison. All of it is
  * plain C. */
 #include "capi.h"
 #include "copy.h"
-
-enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
 
 static int32_t copy(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   dlbcore_share *share = NULL;
@@ -83,7 +83,7 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   if (code == DLB_OK) code = check_numbers(__func__, dtype, from->dtype, error);
   if (code != DLB_OK) return code;
 
-  dlbcore_share *share;
+  dlbcore_share *share = NULL;
   dlbcore_extent extent;
   char where[256] = "";
   dlbcore_status status = dlbcore_copy_convert(&share, &extent, from, tensor->flags, dtype, where, sizeof where);

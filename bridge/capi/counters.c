@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* The counters of live objects: what C counts, and what Go libraries add. */
 #include "capi.h"
 

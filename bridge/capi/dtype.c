@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* The names of data types and devices, which are those of Go: TestTextInCIsThatOfGo compares the two. All of it is plain C. */
 #include "text.h"
 

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* Errors: their names, and how a function sets them. */
 #include "capi.h"
 

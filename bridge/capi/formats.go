@@ -1,7 +1,7 @@
 package capi
 
 /*
-#include "capi.h"
+#include "message.h"
 */
 import "C"
 

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* Holds: shares of memory that a caller has handed over, and exports of them. */
 #include "capi.h"
 

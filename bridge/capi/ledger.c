@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* The ledger: where each live tensor, frame, message and elements object was made. It is plain C, and off unless a
  * program asks for it.
  *
@@ -5,7 +7,6 @@
  * refers to the place of its object, a control block or an entry of the registry, whose state says whether the object
  * is live. Such places are never freed, and a new object in the same place replaces the record. Therefore the ledger has
  * at most one record for each place. */
-#define _GNU_SOURCE
 #include "capi.h"
 
 #include <dlfcn.h>
@@ -28,11 +29,8 @@ static int backtrace(void **out, int room) { return (void)out, (void)room, 0; }
 
 enum { DEPTH = 32, FIRST_ROOM = 256 };
 
-/* The address is hidden from leak checkers: they would not report an object as lost if the ledger referred to it. */
-#define HIDDEN(object) (~(uintptr_t)(object))
-
 typedef struct {
-  uintptr_t hidden; /* 0 if the record is unused */
+  uintptr_t hidden; /* CORE_HIDDEN of the object; 0 if the record is unused */
   uint64_t number;  /* in the order in which the objects were made */
   uint64_t bytes;
   const dlbcapi_ledger_kind *kind;
@@ -45,14 +43,14 @@ static int on;
 int dlbcapi_ledger_on(void) { return __atomic_load_n(&on, __ATOMIC_RELAXED); }
 
 /* A hash table of `room` records, a power of 2. At most half of them are used. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t ledger_mutex = PTHREAD_MUTEX_INITIALIZER;
 static record *records;
 static size_t room, used;
 static uint64_t made, missed; /* missed: there was no memory for the record */
 static int at_exit;           /* the environment variable is set */
 
 /* Returns the record of an object, or the unused one that it would have. */
-static record *find(record *table, size_t size, uintptr_t hidden) {
+static record *find_record(record *table, size_t size, uintptr_t hidden) {
   size_t i = (size_t)((hidden >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (size - 1);
   while (table[i].hidden != 0 && table[i].hidden != hidden) i = (i + 1) & (size - 1);
   return &table[i];
@@ -65,7 +63,7 @@ static int reserve(void) {
   record *larger = calloc(size, sizeof *larger);
   if (larger == NULL) return 0;
   for (size_t i = 0; i < room; i++)
-    if (records[i].hidden != 0) *find(larger, size, records[i].hidden) = records[i];
+    if (records[i].hidden != 0) *find_record(larger, size, records[i].hidden) = records[i];
   free(records);
   records = larger;
   room = size;
@@ -73,21 +71,21 @@ static int reserve(void) {
 }
 
 void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind *kind, uint64_t bytes) {
-  record r = {.hidden = HIDDEN(object), .bytes = bytes, .kind = kind};
+  record r = {.hidden = CORE_HIDDEN(object), .bytes = bytes, .kind = kind};
   r.depth = backtrace(r.stack, DEPTH);
-  pthread_mutex_lock(&mutex);
+  pthread_mutex_lock(&ledger_mutex);
   if (dlbcapi_ledger_on()) {
-    record *known = room > 0 ? find(records, room, r.hidden) : NULL;
+    record *known = room > 0 ? find_record(records, room, r.hidden) : NULL;
     int new = known == NULL || known->hidden == 0;
     if (!new || reserve()) {
       r.number = made++;
       used += (size_t)new;
-      *find(records, room, r.hidden) = r;
+      *find_record(records, room, r.hidden) = r;
     } else {
       missed++;
     }
   }
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&ledger_mutex);
 }
 
 static int block_is_live(const void *object) {
@@ -111,16 +109,16 @@ void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes) {
 int32_t dlb_ledger_set(int32_t value) {
   void *stack[1];
   if (value) backtrace(stack, 1); /* the first call loads a library, which must not happen in the middle of an export */
-  pthread_mutex_lock(&mutex);
+  pthread_mutex_lock(&ledger_mutex);
   int was = __atomic_exchange_n(&on, value != 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&dlbcore_exported, value ? enter_export : NULL, __ATOMIC_RELAXED);
+  dlbcore_watch_exports(value ? enter_export : NULL);
   if (!value) {
     free(records);
     records = NULL;
     room = used = 0;
     missed = 0;
   }
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&ledger_mutex);
   return was;
 }
 
@@ -135,14 +133,14 @@ static int by_number(const void *a, const void *b) {
  * not be recorded. Returns the number of records, or -1 if there is no memory. The caller frees *out. */
 static int64_t copy_live(record **out, uint64_t *without) {
   size_t count = 0;
-  pthread_mutex_lock(&mutex);
+  pthread_mutex_lock(&ledger_mutex);
   *without = missed;
   *out = malloc((used + 1) * sizeof **out);
   for (size_t i = 0; i < room && *out != NULL; i++) {
-    if (records[i].hidden != 0 && records[i].kind->live((const void *)HIDDEN(records[i].hidden)))
+    if (records[i].hidden != 0 && records[i].kind->live((const void *)CORE_HIDDEN(records[i].hidden)))
       (*out)[count++] = records[i];
   }
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&ledger_mutex);
   if (*out == NULL) return -1;
   qsort(*out, count, sizeof **out, by_number);
   return (int64_t)count;
@@ -168,16 +166,19 @@ static uintptr_t offset_in(const Dl_info *module, uintptr_t at) {
   return at - (uintptr_t)module->dli_fbase;
 }
 
+static int is_internal(const char *name) {
+  return strncmp(name, "dlbcore_", 8) == 0 || strncmp(name, "dlbcapi_", 8) == 0 || strncmp(name, "dlbsegment_", 11) == 0;
+}
+
 /* Returns the index of the innermost stack frame of a function of dlbridge.h. If no frame has the name of such a function, as
- * after a sibling call, it returns the index of the first frame after those with private names. */
+ * after a sibling call, it returns the index of the first frame after those with internal names. */
 static int entry_of(const record *r) {
-  static const char private[] = "dlb_private_";
   Dl_info where;
   int first = 0;
   for (int i = 0; i < r->depth; i++) {
     if (!dladdr((char *)r->stack[i] - 1, &where) || where.dli_sname == NULL) continue;
-    if (strncmp(where.dli_sname, private, sizeof private - 1) == 0) first = i + 1;
-    else if (strncmp(where.dli_sname, "dlb_", 4) == 0) return i;
+    if (strncmp(where.dli_sname, "dlb_", 4) == 0) return i;
+    if (is_internal(where.dli_sname)) first = i + 1;
   }
   return first;
 }
@@ -200,7 +201,7 @@ static int write_frame(int fd, void *address) {
 static int write_record(int fd, const record *r) {
   char line[128];
   snprintf(line, sizeof line, "dlbridge: %s at %#" PRIxPTR ", %" PRIu64 " bytes, made by\n", r->kind->name,
-           HIDDEN(r->hidden), r->bytes);
+           CORE_HIDDEN(r->hidden), r->bytes);
   int failed = write_text(fd, line);
   for (int i = entry_of(r); i < r->depth && failed == 0; i++) failed = write_frame(fd, r->stack[i]);
   return failed;
@@ -237,13 +238,13 @@ int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
 
 /* ---- the environment, forks and the end of the process ---------------------------------------- */
 
-static void lock(void) { pthread_mutex_lock(&mutex); }
+static void lock_ledger(void) { pthread_mutex_lock(&ledger_mutex); }
 
-static void unlock(void) { pthread_mutex_unlock(&mutex); }
+static void unlock_ledger(void) { pthread_mutex_unlock(&ledger_mutex); }
 
-__attribute__((constructor(101))) static void start(void) {
+__attribute__((constructor(101))) static void start_ledger(void) {
   const char *value = getenv("DLBRIDGE_LEDGER");
-  pthread_atfork(lock, unlock, unlock);
+  pthread_atfork(lock_ledger, unlock_ledger, unlock_ledger);
   at_exit = value != NULL && *value != '\0' && strcmp(value, "0") != 0;
   if (at_exit) dlb_ledger_set(1);
 }
@@ -251,7 +252,7 @@ __attribute__((constructor(101))) static void start(void) {
 /* A destructor runs after the functions that the program has passed to atexit, and after the destructors of the
  * program and of the libraries that use this one. In a program that is linked with the archive, the priority puts it
  * after them. Objects may still be released or made afterwards, so nothing is torn down. */
-__attribute__((destructor(101))) static void end(void) {
+__attribute__((destructor(101))) static void report_at_exit(void) {
   record *list;
   uint64_t without;
   if (!at_exit || !dlbcapi_ledger_on()) return;

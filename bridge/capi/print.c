@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* Tensors as text, as Go prints them with %v, and their elements also as NumPy prints them. All of it is plain C, and
  * independent of the locale. */
 #include "copy.h"
@@ -274,10 +276,10 @@ static void write_numbers(dlbcapi_text *t, const int64_t *numbers, int32_t count
 typedef struct {
   const DLManagedTensorVersioned *tensor;
   dlbcore_extent extent;
-} checked;
+} checked_tensor;
 
 static void write_tensor(dlbcapi_text *t, const void *thing) {
-  const checked *c = thing;
+  const checked_tensor *c = thing;
   const DLTensor *d = &c->tensor->dl_tensor;
   dlbcapi_write_dtype(t, d->dtype);
   write_numbers(t, d->shape, d->ndim);
@@ -293,7 +295,7 @@ static void write_tensor(dlbcapi_text *t, const void *thing) {
 
 int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   int32_t code = dlbcapi_text_check(__func__, out, data, room, error);
-  checked c = {.tensor = tensor};
+  checked_tensor c = {.tensor = tensor};
   if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &c.extent, error);
   return code == DLB_OK ? dlbcapi_text_out(__func__, out, data, room, write_tensor, &c, error) : code;
 }

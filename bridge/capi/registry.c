@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* The registry of messages and elements, which programs refer to by their address.
  *
  * The objects are in slabs that are never freed. So the library can look up any address without reading the memory there,
@@ -9,32 +11,32 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct entry entry;
-struct entry {
+typedef struct place place;
+struct place {
   union {
     dlb_message message;
     dlbcapi_elements elements;
   } object;
   int64_t kind;
-  entry *next;
+  place *next;
 };
 
 /* Slab i has FIRST << i entries. */
 enum { FIRST = 128, SLABS = 24, KEPT_BACK = 64 };
 
-static entry *slabs[SLABS];
+static place *slabs[SLABS];
 static uint32_t slab_count;
 static int64_t live[CAPI_KINDS];
 
 /* The free entries are a queue under the mutex. The entries of ended objects are pushed to `ended` without a lock, and move
  * to the queue when new objects need entries. A forked child needs none, because only Go makes messages and elements. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static entry *first, *last, *ended;
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+static place *first, *last, *ended;
 static uint64_t free_count;
 
-static void append(entry *chain) {
+static void append_places(place *chain) {
   while (chain != NULL) {
-    entry *next = chain->next;
+    place *next = chain->next;
     chain->next = NULL;
     if (last != NULL) last->next = chain;
     else first = chain;
@@ -47,24 +49,24 @@ static void append(entry *chain) {
 static void grow(void) {
   if (slab_count == SLABS) return;
   size_t count = (size_t)FIRST << slab_count;
-  entry *slab = calloc(count, sizeof *slab);
+  place *slab = calloc(count, sizeof *slab);
   if (slab == NULL) return;
   for (size_t i = 0; i + 1 < count; i++) slab[i].next = &slab[i + 1];
-  append(slab);
+  append_places(slab);
   slabs[slab_count] = slab;
   __atomic_store_n(&slab_count, slab_count + 1, __ATOMIC_RELEASE);
 }
 
 void *dlbcapi_object_new(void) {
-  pthread_mutex_lock(&mutex);
-  if (free_count <= KEPT_BACK) append(__atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE));
+  pthread_mutex_lock(&registry_mutex);
+  if (free_count <= KEPT_BACK) append_places(__atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE));
   if (free_count <= KEPT_BACK) grow();
-  entry *e = free_count > KEPT_BACK ? first : NULL;
+  place *e = free_count > KEPT_BACK ? first : NULL;
   if (e != NULL) {
     first = e->next;
     free_count--;
   }
-  pthread_mutex_unlock(&mutex);
+  pthread_mutex_unlock(&registry_mutex);
   if (e == NULL) return NULL;
   memset(&e->object, 0, sizeof e->object);
   return e;
@@ -78,7 +80,7 @@ static const dlbcapi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"
                                                           [CAPI_ELEMENTS] = {"elements", elements_are_live}};
 
 /* Returns the bytes of the frames of a message, or of the values of elements. */
-static uint64_t bytes_of(const entry *e, dlbcapi_kind kind) {
+static uint64_t bytes_of(const place *e, dlbcapi_kind kind) {
   const dlb_message *message = &e->object.message;
   const dlb_elements *elements = &e->object.elements.seen;
   uint64_t bytes = 0;
@@ -88,29 +90,29 @@ static uint64_t bytes_of(const entry *e, dlbcapi_kind kind) {
 }
 
 void dlbcapi_object_publish(void *object, dlbcapi_kind kind) {
-  entry *e = object;
+  place *e = object;
   if (dlbcapi_ledger_on()) dlbcapi_ledger_enter(object, &ledger_kinds[kind], bytes_of(e, kind));
   __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
   __atomic_store_n(&e->kind, kind, __ATOMIC_RELEASE);
 }
 
-static entry *find(const void *object) {
+static place *find_place(const void *object) {
   uint32_t count = __atomic_load_n(&slab_count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count; i++) {
     uintptr_t offset = (uintptr_t)object - (uintptr_t)slabs[i];
-    if (offset / sizeof(entry) < (size_t)FIRST << i)
-      return offset % sizeof(entry) == 0 ? (entry *)object : NULL;
+    if (offset / sizeof(place) < (size_t)FIRST << i)
+      return offset % sizeof(place) == 0 ? (place *)object : NULL;
   }
   return NULL;
 }
 
 dlbcapi_kind dlbcapi_object_kind(const void *object) {
-  entry *e = find(object);
+  place *e = find_place(object);
   return e == NULL ? CAPI_FOREIGN : (dlbcapi_kind)__atomic_load_n(&e->kind, __ATOMIC_ACQUIRE);
 }
 
 int dlbcapi_object_end(void *object, dlbcapi_kind kind) {
-  entry *e = find(object);
+  place *e = find_place(object);
   int64_t is = kind;
   if (e == NULL || !__atomic_compare_exchange_n(&e->kind, &is, CAPI_ENDED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return 0;
@@ -119,7 +121,7 @@ int dlbcapi_object_end(void *object, dlbcapi_kind kind) {
 }
 
 void dlbcapi_object_free(void *object) {
-  entry *e = object, *top = __atomic_load_n(&ended, __ATOMIC_RELAXED);
+  place *e = object, *top = __atomic_load_n(&ended, __ATOMIC_RELAXED);
   do {
     e->next = top;
   } while (!__atomic_compare_exchange_n(&ended, &top, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));

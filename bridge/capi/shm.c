@@ -1,5 +1,6 @@
+//go:build !dlbridge_shared
+
 /* The functions of dlbridge.h on memory that processes share. The C files of package segment do the work. All of it is plain C. */
-#define _GNU_SOURCE
 #include "capi.h"
 
 #include <errno.h>
@@ -19,9 +20,8 @@
 
 /* Returns the error for an errno of the system. */
 static int32_t fail_errno(const char *op, const char *what, int number, dlb_error *error) {
-  char text[128];
   if (number == ENOMEM) return dlbcapi_memory(op, error);
-  return dlbcapi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
+  return dlbcapi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror(number));
 }
 
 /* Returns the error for a status and a text of handover.h. `tensor` is the index of the tensor that the error is about, or -1. */
@@ -85,7 +85,7 @@ int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, 
   return dlbcapi_ok(error);
 }
 
-static void drop(void *share) { dlbcore_share_drop(share); }
+static void drop_share(void *share) { dlbcore_share_drop(share); }
 
 /* Exports the tensors of an inbox, each with a share of its mapping. It takes the inbox over, also after an error. */
 static int32_t export_all(const char *op, DLManagedTensorVersioned **out, dlbsegment_inbox *in, dlb_error *error) {
@@ -125,7 +125,7 @@ int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVe
   dlbsegment_inbox in;
   char text[256];
   dlbcore_share_retain(share);
-  dlbcore_status status = dlbsegment_read_only(&in, &tensor->dl_tensor, tensor->flags, drop, share, text, sizeof text);
+  dlbcore_status status = dlbsegment_read_only(&in, &tensor->dl_tensor, tensor->flags, drop_share, share, text, sizeof text);
   return status == CORE_OK ? export_all(__func__, out, &in, error) : fail_status(__func__, status, -1, text, error);
 }
 
@@ -286,7 +286,7 @@ static int32_t not_fetched(const char *op, const char *call, int number, dlb_err
 }
 
 /* Fetches the descriptor that a handle is for. */
-static int32_t fetch(const char *op, int *file, const dlbsegment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
+static int32_t fetch_file(const char *op, int *file, const dlbsegment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
   const int64_t end = dlbsegment_after(timeout_ms);
   int conn, failed;
   while ((failed = dlbsegment_fetch_begin(&conn, handle)) == EAGAIN && dlbsegment_now() < end) {
@@ -308,7 +308,7 @@ int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *hand
                       int64_t timeout_ms, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   dlbsegment_handle h;
-  int file;
+  int file = -1;
   char text[256];
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK && handle == NULL) code = dlbcapi_null(__func__, "handle", error);
@@ -322,7 +322,7 @@ int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *hand
   placed.byte_offset = handle->offset;
   dlbcore_status status = dlbsegment_fits(&placed, flags, handle->size, text, sizeof text); /* an error here does not use the handle up */
   if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
-  code = fetch(__func__, &file, &h, timeout_ms, cancellation, error);
+  code = fetch_file(__func__, &file, &h, timeout_ms, cancellation, error);
   if (code != DLB_OK) return code;
   if (handle->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   return open_file(__func__, out, file, &placed, flags, copy_unsealed, 0, error);
@@ -331,7 +331,7 @@ int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *hand
 int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view, uint64_t flags,
                        uint64_t options, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  int file;
+  int file = -1;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK && directory == NULL) code = dlbcapi_null(__func__, "directory", error);
   if (code == DLB_OK && name == NULL) code = dlbcapi_null(__func__, "name", error);

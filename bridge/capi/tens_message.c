@@ -1,5 +1,5 @@
 /* Access to messages, in plain C. The functions that make them are in tens.c. */
-#include "capi.h"
+#include "message.h"
 
 #include <stdlib.h>
 

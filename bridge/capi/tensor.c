@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* The tensor functions of dlbridge.h. All of it is plain C on the C core. It does not enter Go, so that it works in a forked
  * child and before the Go runtime has started. */
 #include "capi.h"
@@ -6,11 +8,10 @@
 #include <stdlib.h>
 
 enum {
-  PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
   FLAGS = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | PADDED
 };
 
-static int32_t allocate(const char *op, DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+static int32_t allocate_tensor(const char *op, DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                         const int64_t *shape, int zeroed, dlb_error *error) {
   int32_t code = CAPI_CLEAR(op, out, error);
   if (code != DLB_OK) return code;
@@ -34,12 +35,12 @@ static int32_t allocate(const char *op, DLManagedTensorVersioned **out, DLDataTy
 
 int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
                          dlb_error *error) {
-  return allocate(__func__, out, dtype, ndim, shape, 1, error);
+  return allocate_tensor(__func__, out, dtype, ndim, shape, 1, error);
 }
 
 int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
                          dlb_error *error) {
-  return allocate(__func__, out, dtype, ndim, shape, 0, error);
+  return allocate_tensor(__func__, out, dtype, ndim, shape, 0, error);
 }
 
 /* What gives the memory of dlb_tensor_alloc_with back. */
@@ -89,7 +90,7 @@ int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype, 
   char where[256];
   dlbcore_status status = dlbcore_check_layout(&view, 0, &extent, where, sizeof where);
   if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
-  if (extent.nbytes == 0) return allocate(__func__, out, dtype, ndim, shape, 0, error);
+  if (extent.nbytes == 0) return allocate_tensor(__func__, out, dtype, ndim, shape, 0, error);
   return allocate_with(__func__, out, &view, &extent, allocator, error);
 }
 

@@ -10,22 +10,22 @@ typedef struct dlbcapi_text {
   size_t room, size;
 } dlbcapi_text;
 
-__attribute__((format(printf, 2, 3))) CAPI void dlbcapi_write(dlbcapi_text *t, const char *format, ...);
-CAPI void dlbcapi_write_dtype(dlbcapi_text *t, DLDataType dtype);
-CAPI void dlbcapi_write_device(dlbcapi_text *t, DLDevice device);
+__attribute__((format(printf, 2, 3))) CORE_API void dlbcapi_write(dlbcapi_text *t, const char *format, ...);
+CORE_API void dlbcapi_write_dtype(dlbcapi_text *t, DLDataType dtype);
+CORE_API void dlbcapi_write_device(dlbcapi_text *t, DLDevice device);
 
 /* Writes the elements of a checked tensor, of which there are `count`, in one line as NumPy writes each:
  * "[[1., 2.5], [nan, 3.]]". If there are more than `whole`, it writes only the first and last three of each dimension. It
  * writes at most 1000 in all. Returns 0, and writes nothing, for memory that the host cannot read and for elements that are
  * not single numbers. */
-CAPI int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
+CORE_API int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
 
 /* Checks the arguments of a function that writes a text. */
-CAPI int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);
+CORE_API int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);
 
 /* Calls write(t, thing) to write a text into the caller's buffer, or to count its bytes, by the rules of dlbridge.h for buffers.
  * `write` is called once to count and once to write, because a buffer that is too small stays unchanged. */
-CAPI int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(dlbcapi_text *t, const void *thing),
+CORE_API int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(dlbcapi_text *t, const void *thing),
                            const void *thing, dlb_error *error);
 
 #endif

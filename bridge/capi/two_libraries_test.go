@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +25,8 @@ var tensorLibrary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	for _, tool := range []string{
-		"cc", "as", "ld", "ar", "nm", "objcopy", // of the compiler and binutils
-		"sh", "awk", "basename", "dirname", "grep", "ln", "mkdir", "rm", "sed",
+		"cc", "as", "ld", "ar", // of the compiler and binutils
+		"sh", "dirname", "ln", "mkdir", "mv", "rm", "sed",
 	} {
 		found, err := exec.LookPath(tool)
 		if err == nil {
@@ -106,6 +107,56 @@ func TestMessagesNeedLibdlbridge(t *testing.T) {
 		require.Error(t, err)
 		assert.Contains(t, string(out), "undefined reference to `"+name+"'")
 	}
+}
+
+// internal matches the names of internal functions.
+var internal = regexp.MustCompile(`^dlb(core|capi|segment)_`)
+
+// libdlbridge defines no internal function of libdlbridge_tensor: that would be a second copy of its state.
+func TestLibdlbridgeHasNoCopyOfTheOtherLibrary(t *testing.T) {
+	t.Parallel()
+	dir := must.Do(library())(t)
+	names := func(library string) (defined, used []string) {
+		f := must.Do(elf.Open(filepath.Join(dir, library)))(t)
+		defer f.Close()
+		for _, s := range must.Do(f.Symbols())(t) {
+			switch {
+			case !internal.MatchString(s.Name):
+			case s.Section == elf.SHN_UNDEF:
+				name, _, _ := strings.Cut(s.Name, "@") // its version follows
+				used = append(used, name)
+			default:
+				defined = append(defined, s.Name)
+			}
+		}
+		return defined, used
+	}
+	own, used := names("libdlbridge.so")
+	provided, _ := names("libdlbridge_tensor.so")
+	assert.NotEmpty(t, used)
+	assert.Subset(t, provided, used)
+	for _, name := range own {
+		assert.NotContains(t, provided, name)
+	}
+}
+
+// tensor.c includes each C file that libdlbridge.so leaves out, and no other.
+func TestTheUnitIsWhatTheSharedLibraryLeavesOut(t *testing.T) {
+	const tag = "//go:build !dlbridge_shared\n"
+	var tagged, included []string
+	for _, folder := range []string{core, ".", "../internal/segment"} {
+		for _, file := range must.Do(filepath.Glob(folder + "/*.c"))(t) {
+			if strings.HasPrefix(string(read(t, file)), tag) {
+				tagged = append(tagged, must.Do(filepath.Abs(file))(t))
+			}
+		}
+	}
+	unit := string(read(t, "../libdlbridge/tensor.c"))
+	for _, m := range regexp.MustCompile(`(?m)^#include "(.*)"$`).FindAllStringSubmatch(unit, -1) {
+		included = append(included, must.Do(filepath.Abs(filepath.Join("../libdlbridge", m[1])))(t))
+	}
+	assert.NotEmpty(t, included)
+	assert.ElementsMatch(t, tagged, included)
 }
 
 // A process that loads both libraries has one copy of the library without Go.

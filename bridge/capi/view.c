@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* The views of dlbridge.h: tensors that share the memory of another. All of it is plain C. */
 #include "capi.h"
 
@@ -34,7 +36,7 @@ static int32_t begin(const char *op, DLManagedTensorVersioned **out, dlbcore_vie
 }
 
 /* Sets *out to a tensor with the layout, or returns the error if `status` is one, whose text is `where`. */
-static int32_t export(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
+static int32_t export_view(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                    dlbcore_layout *layout, uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
   enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
   if (status == CORE_NEEDS_COPY)
@@ -51,10 +53,10 @@ static int32_t export(const char *op, DLManagedTensorVersioned **out, const DLMa
   return *out == NULL ? dlbcapi_memory(op, error) : dlbcapi_ok(error);
 }
 
-/* Ends the view: does what `export` does for the layout v->view. */
-static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlbcore_viewing *v,
+/* Ends the view: does what `export_view` does for the layout v->view. */
+static int32_t end_view(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlbcore_viewing *v,
                    uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
-  int32_t code = export(op, out, tensor, &v->view, flags, status, where, error);
+  int32_t code = export_view(op, out, tensor, &v->view, flags, status, where, error);
   dlbcore_viewing_end(v);
   return code;
 }
@@ -67,7 +69,7 @@ static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManag
   int32_t code = begin(__func__, out, &v, tensor, count, #list, list, _Alignof(cast), error);                       \
   if (code != DLB_OK) return code;                                                                                  \
   dlbcore_status status = rule(&v.view, &v.base, count, (const cast *)list, where, sizeof where);                      \
-  return end(__func__, out, tensor, &v, more, status, where, error)
+  return end_view(__func__, out, tensor, &v, more, status, where, error)
 
 int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                          const dlb_index *index, dlb_error *error) {

@@ -1,37 +1,54 @@
 #!/bin/sh
-# tensor.sh DIR: builds libdlbridge_tensor into DIR, shared and static: the library without Go, which needs a C compiler and its
-# binutils. CC and CFLAGS are heeded. Prints the names of the internal functions that libdlbridge.so calls; build.sh
-# needs them.
+# tensor.sh DIR: builds libdlbridge_tensor, shared and static, into DIR from tensor.c, with the symbolic links that linkers and
+# loaders look for. CC, AR, CFLAGS and LDFLAGS are heeded; nothing else is needed.
 #
 # Programs are meant to use the functions of dlbridge.h. The static library has no other global name. The shared library also
-# exports the internal functions, for libdlbridge.so alone: with the prefix dlb_private_, and a symbol version of exactly this
-# release. The shared library stays loaded after dlclose, because deleters of its tensors may be called later.
+# exports the internal functions, for libdlbridge.so alone: with a symbol version of exactly this release. It stays loaded after
+# dlclose, because deleters of its tensors may be called later.
 set -eu
 dir=${1:?usage: tensor.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)
-number() { sed -n "s/^#define DLB_VERSION_$1 //p" "$here/../../include/dlbridge.h"; }
-major=$(number MAJOR)
-version=$major.$(number MINOR).$(number PATCH)
-soname=libdlbridge_tensor.so.$major
-
+root=$here/../..
+cc=${CC:-cc} ar=${AR:-ar}
 mkdir -p "$dir"
 work=$(cd "$dir" && pwd)/tensor.work
 rm -rf "$work"
 mkdir "$work"
-CFLAGS="${CFLAGS:-} -DCORE_API= -DCAPI= -fno-semantic-interposition" sh "$here/without_go.sh" "$work/whole.o"
-private=$(nm --defined-only --extern-only "$work/whole.o" | awk '$3 !~ /^dlb_/ { print $3 }')
+trap 'rm -rf "$work"' EXIT
 
-echo "$private" | sed 's/.*/& dlb_private_&/' > "$work/names"
-objcopy --redefine-syms="$work/names" "$work/whole.o" "$work/shared.o"
-printf 'DLBRIDGE_%s { global: dlb_*; local: *; };\nDLBRIDGE_PRIVATE_%s { global: dlb_private_*; };\n' "$major" "$version" > "$work/map"
-# shellcheck disable=SC2086 # CFLAGS are words
-${CC:-cc} -shared ${CFLAGS:-} "$work/shared.o" -Wl,-soname,"$soname" -Wl,--version-script="$work/map" \
-  -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete -lpthread -ldl -lm -o "$dir/libdlbridge_tensor.so.$version"
-ln -sf "libdlbridge_tensor.so.$version" "$dir/$soname"
+# What is missing is said before the compiler says it of every line.
+printf '#include <stdlib.h>\nvoid *try(void) { return malloc(1); }\n' > "$work/try.c"
+# shellcheck disable=SC2086 # these variables are words, here and below
+$cc ${CFLAGS:-} -fPIC -shared "$work/try.c" -o "$work/try.so" ${LDFLAGS:-} || {
+  echo "tensor.sh: \`$cc ${CFLAGS:-} ${LDFLAGS:-}\` builds no shared library: install a C compiler (on Debian: apt install gcc libc6-dev)," \
+    "or name one by CC" >&2
+  exit 1
+}
+$ar rcs "$work/try.a" "$work/try.c" || {
+  echo "tensor.sh: \`$ar\` makes no archive: install binutils (on Debian: apt install binutils), or name an archiver by AR" >&2
+  exit 1
+}
+
+number() { sed -n "s/^#define DLB_VERSION_$1 //p" "$root/include/dlbridge.h"; }
+major=$(number MAJOR)
+version=$major.$(number MINOR).$(number PATCH)
+soname=libdlbridge_tensor.so.$major
+file=libdlbridge_tensor.so.$version
+
+# Without sibling calls, a backtrace contains the function of dlbridge.h that the program has called (ledger.c). Tools walk stacks by
+# their frame pointers.
+compile() {
+  $cc -std=gnu11 -O2 -fPIC -fno-optimize-sibling-calls -Wall -Wextra ${CFLAGS:-} -fno-omit-frame-pointer -I"$root/include" \
+    -I"$root/dlpack/internal/core" -I"$here/../capi" -I"$here/../internal/segment" "$@"
+}
+compile -c "$here/tensor.c" -o "$work/dlbridge_tensor.o"
+$ar rcs "$work/libdlbridge_tensor.a" "$work/dlbridge_tensor.o"
+
+echo "DLBRIDGE_$major { global: dlb_*; local: *; };
+DLBRIDGE_PRIVATE_$version { global: dlbcore_*; dlbcapi_*; dlbsegment_*; };" > "$work/map"
+compile -shared -DCORE_API= -fno-semantic-interposition "$here/tensor.c" -o "$work/$file" ${LDFLAGS:-} -Wl,-soname,"$soname" \
+  -Wl,--version-script="$work/map" -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete -lpthread -ldl -lm
+
+mv -f "$work/libdlbridge_tensor.a" "$work/$file" "$dir"
+ln -sf "$file" "$dir/$soname"
 ln -sf "$soname" "$dir/libdlbridge_tensor.so"
-
-objcopy --wildcard --keep-global-symbol='dlb_*' "$work/whole.o" "$work/dlbridge_tensor.o"
-rm -f "$dir/libdlbridge_tensor.a"
-ar rcs "$dir/libdlbridge_tensor.a" "$work/dlbridge_tensor.o"
-rm -r "$work"
-echo "$private"

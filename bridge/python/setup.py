@@ -24,10 +24,6 @@ LIBRARY = ROOT / "bridge" / "libdlbridge"
 
 LINUX = sys.platform.startswith("linux")
 
-# The linker drops the functions of the core that the extension does not use. Unlike libdlbridge (without_go.sh), the extension takes no
-# backtraces of calls, so sibling calls may be optimised.
-FLAGS = ["-foptimize-sibling-calls", *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else [])]
-
 # One binary serves CPython 3.11 and later; free-threaded builds have no limited API.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
@@ -40,7 +36,6 @@ class Build(build_ext):
             sys.exit(
                 f"dlbridge: the C core is not at {CORE}: build from a checkout of dlbridge or a source distribution"
             )
-        self.extensions[0].extra_objects = [self.build_core()]
         super().run()
         folder = HERE if self.inplace else pathlib.Path(self.build_lib).resolve()
         headers = folder / "dlbridge" / "_include"
@@ -51,23 +46,6 @@ class Build(build_ext):
             self.build_library(out)
         else:
             shutil.rmtree(out, ignore_errors=True)  # of an earlier build
-
-    def build_core(self) -> str:
-        """Compiles the C files that the extension shares with libdlbridge_tensor (sources.sh) into one object, and returns its path.
-
-        The functions of dlbridge.h in it are hidden, so that they do not take the place of those of a library in the same process.
-        """
-        core = pathlib.Path(self.build_temp).resolve() / "core.o"
-        core.parent.mkdir(parents=True, exist_ok=True)
-        hidden = '-DDLB_API=__attribute__((visibility("hidden")))'
-        flags = [sysconfig.get_config_var("CFLAGS"), os.environ.get("CFLAGS"), hidden, *FLAGS]
-        environment = {
-            **os.environ,
-            "CC": os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc",
-            "CFLAGS": " ".join(flag for flag in flags if flag),
-        }
-        subprocess.run(["sh", str(LIBRARY / "without_go.sh"), str(core), "extension"], check=True, env=environment)
-        return str(core)
 
     def build_library(self, out: pathlib.Path) -> None:
         script = LIBRARY / "build.sh"
@@ -112,12 +90,16 @@ setup(
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
                 os.path.relpath(path, HERE)
-                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *CAPI.glob("*.[ch]"), *SEGMENT.glob("*.[ch]"), *(ROOT / "include").rglob("*.h")])
+                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *CAPI.glob("*.[ch]"), *SEGMENT.glob("*.[ch]"), LIBRARY / "tensor.c", *(ROOT / "include").rglob("*.h")])
             ],
-            include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI), str(SEGMENT)],
+            include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI), str(SEGMENT), str(ROOT / "bridge")],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
-            extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],
+            extra_compile_args=[
+                *["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wall", "-Wextra"],
+                *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else []),
+            ],
+            # The linker drops the functions of the core that the extension does not use.
             extra_link_args=["-Wl,--gc-sections"] if LINUX else [],
             libraries=["pthread", "dl"] if LINUX else [],
         )

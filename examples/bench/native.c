@@ -1,6 +1,6 @@
 #include "native.h"
 
-#include <core.h>
+#include <slot.h>
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -19,7 +19,7 @@ say "building the Go paths"
 ${GO:-go} build -o "$out/bench" .
 ${GO:-go} build -o "$out/report" ./report
 ${GO:-go} build -buildmode=c-shared -o "$out/libexporter.so" ./exporter
-sh "$root/bridge/libdlbridge/tensor.sh" "$out/lib" >/dev/null # the library that make install-tensor installs
+sh "$root/bridge/libdlbridge/tensor.sh" "$out/lib" # the library that make install-tensor installs
 ${CC:-cc} -std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -I"$root/include" -o "$out/libviews.so" views/views.c \
   "$out/lib/libdlbridge_tensor.a" -lpthread -lm -ldl
 

@@ -1,5 +1,6 @@
+//go:build !dlbridge_shared
+
 #ifdef __linux__
-#define _GNU_SOURCE
 #include "discard.h"
 
 #include <dlfcn.h>
@@ -15,9 +16,14 @@
 #define F_GET_SEALS (1024 + 10) /* Linux 3.17 */
 #endif
 
-/* Old versions of glibc have them in a library of their own. Without it, nobody can unload this code. */
-#pragma weak dladdr
+/* Old versions of glibc have them in a library of their own, and programs without a loader have none. Then nobody can unload this code. */
 #pragma weak dlopen
+#ifdef __GLIBC__
+#include <link.h>
+#pragma weak dladdr1
+#else
+#pragma weak dladdr
+#endif
 
 enum { THREADS = 16 }; /* the most that wait at once */
 
@@ -31,40 +37,52 @@ static struct {
   pthread_mutex_t mutex;
   unwanted *first;
   int threads;
-} here = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} waiting = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static void *close_all(void *unused) {
-  pthread_mutex_lock(&here.mutex);
-  for (unwanted *u; (u = here.first) != NULL;) {
-    here.first = u->next;
-    pthread_mutex_unlock(&here.mutex);
+static void *close_waiting(void *unused) {
+  pthread_mutex_lock(&waiting.mutex);
+  for (unwanted *u; (u = waiting.first) != NULL;) {
+    waiting.first = u->next;
+    pthread_mutex_unlock(&waiting.mutex);
     close(u->fd);
     free(u);
-    pthread_mutex_lock(&here.mutex);
+    pthread_mutex_lock(&waiting.mutex);
   }
-  here.threads--;
-  pthread_mutex_unlock(&here.mutex);
+  waiting.threads--;
+  pthread_mutex_unlock(&waiting.mutex);
   return unused;
+}
+
+/* Returns the name by which the loader knows what contains this code, which need not be a path that still leads there. It is empty for
+ * the program itself, and NULL without a loader. */
+static const char *own_name(void) {
+  Dl_info info;
+#ifdef __GLIBC__
+  struct link_map *map = NULL;
+  return dladdr1 != NULL && dladdr1(&waiting, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map != NULL ? map->l_name : NULL;
+#else
+  return dladdr != NULL && dladdr(&waiting, &info) != 0 ? info.dli_fname : NULL;
+#endif
 }
 
 void dlbsegment_stay_loaded(void) {
   static int done;
-  Dl_info info;
   if (__atomic_load_n(&done, __ATOMIC_RELAXED)) return;
-  if (dladdr != NULL && dlopen != NULL && dladdr((void *)&here, &info) != 0) dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  const char *name = own_name();
+  if (dlopen != NULL && name != NULL && *name != '\0') dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   __atomic_store_n(&done, 1, __ATOMIC_RELAXED);
 }
 
 /* Starts one more thread. If that is not possible, the descriptors wait until one more is discarded. The caller holds the mutex. */
-static void start(void) {
+static void start_closing(void) {
   pthread_t thread;
   pthread_attr_t detached;
   sigset_t all, before;
-  if (here.threads == THREADS || pthread_attr_init(&detached) != 0) return;
+  if (waiting.threads == THREADS || pthread_attr_init(&detached) != 0) return;
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
   sigfillset(&all); /* the signals of the process are for its own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (pthread_create(&thread, &detached, close_all, NULL) == 0) here.threads++;
+  if (pthread_create(&thread, &detached, close_waiting, NULL) == 0) waiting.threads++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&detached);
 }
@@ -76,11 +94,11 @@ static void close_later(int fd) {
     return;
   }
   dlbsegment_stay_loaded(); /* nobody waits for the threads */
-  pthread_mutex_lock(&here.mutex);
-  *u = (unwanted){fd, here.first};
-  here.first = u;
-  start();
-  pthread_mutex_unlock(&here.mutex);
+  pthread_mutex_lock(&waiting.mutex);
+  *u = (unwanted){fd, waiting.first};
+  waiting.first = u;
+  start_closing();
+  pthread_mutex_unlock(&waiting.mutex);
 }
 
 void dlbsegment_discard(int fd) {
@@ -101,11 +119,11 @@ void dlbsegment_discard_socket(int socket) {
 
 /* A forked child has no such threads, and closes what waits when it discards a descriptor itself. offer.c discards descriptors while it
  * holds its own mutex, so this constructor runs before the one of offer.c (see segment.c). */
-static void lock(void) { pthread_mutex_lock(&here.mutex); }
-static void unlock(void) { pthread_mutex_unlock(&here.mutex); }
-static void unlock_in_child(void) {
-  here.threads = 0;
-  unlock();
+static void lock_waiting(void) { pthread_mutex_lock(&waiting.mutex); }
+static void unlock_waiting(void) { pthread_mutex_unlock(&waiting.mutex); }
+static void unlock_waiting_in_child(void) {
+  waiting.threads = 0;
+  unlock_waiting();
 }
-__attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock_in_child); }
+__attribute__((constructor(1000))) static void watch_fork_of_waiting(void) { pthread_atfork(lock_waiting, unlock_waiting, unlock_waiting_in_child); }
 #endif

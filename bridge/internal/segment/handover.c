@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* handover.c: messages that hand tensors in segments over to another process. All numbers are in the byte order of the machine, since
  * both processes run on it. A message has a header:
  *
@@ -10,7 +12,7 @@
  *
  *   4         index of its segment; 2^32-1 for a tensor without elements
  *   4         data type, as in DLDataType
- *   4         flags: READ_ONLY, PADDED
+ *   4         flags: SENT_READ_ONLY, SENT_PADDED
  *   4         rank
  *   8         offset of element (0, ..., 0) in the segment, in bytes
  *   8 x rank  shape
@@ -31,12 +33,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER = 20, RECORD = 24, READ_ONLY = 1, PADDED = 2, VERSION = 1 };
+enum { HEADER = 20, RECORD = 24, SENT_READ_ONLY = 1, SENT_PADDED = 2, VERSION = 1 };
 
 static const char magic[7] = {'d', 'l', 'b', '-', 's', 'h', 'm'};
 static const uint32_t no_segment = UINT32_MAX;
 
-#define FAIL(status, ...) dlbcore_fail(status, text, text_size, __VA_ARGS__)
+#define FAILURE(status, ...) dlbcore_fail(status, text, text_size, __VA_ARGS__)
 
 dlbcore_status dlbsegment_status(int code) {
   switch (code) {
@@ -55,7 +57,7 @@ dlbcore_status dlbsegment_status(int code) {
 }
 
 dlbcore_status dlbsegment_fail(int code, const char *what, char *text, size_t text_size) {
-  dlbcore_status status = FAIL(dlbsegment_status(code), "%s: %s", what,
+  dlbcore_status status = FAILURE(dlbsegment_status(code), "%s: %s", what,
                             code == EOVERFLOW ? "the segments of other processes would take more than a quarter of the address space of this "
                                                 "process (RLIMIT_AS, or 47 bits); release some, or receive less at once"
                                               : strerror(code));
@@ -67,13 +69,13 @@ dlbcore_status dlbsegment_fail(int code, const char *what, char *text, size_t te
 static dlbcore_status decided(int code, int writable, char *text, size_t text_size) {
   if (code == 0) return CORE_OK;
   if (code == EACCES)
-    return FAIL(CORE_ERR_READONLY, "its memory is that of a file that others can write to, and cannot be made read-only; send it "
+    return FAILURE(CORE_ERR_READONLY, "its memory is that of a file that others can write to, and cannot be made read-only; send it "
                                    "writable, or send a copy");
   if (code != EPERM) return dlbsegment_fail(code, "a segment cannot be made read-only", text, text_size);
   if (writable)
-    return FAIL(CORE_ERR_READONLY, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it "
+    return FAILURE(CORE_ERR_READONLY, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it "
                                    "read-only, or send a copy");
-  return FAIL(CORE_ERR_READONLY, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy");
+  return FAILURE(CORE_ERR_READONLY, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy");
 }
 
 dlbcore_status dlbsegment_decide(int fd, int writable, char *text, size_t text_size) {
@@ -134,19 +136,19 @@ int dlbsegment_is_shared(const DLTensor *t, const dlbcore_extent *extent) {
 dlbcore_status dlbsegment_place_of(dlbsegment_place *place, const DLTensor *t, const dlbcore_extent *extent, uint64_t flags, int writable, char *text,
                              size_t text_size) {
   if (t->device.device_type != kDLCPU)
-    return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
-  if (extent->count == 0) return FAIL(CORE_ERR_LAYOUT, "it has no elements, so that there is nothing to fetch; its shape says all");
+    return FAILURE(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
+  if (extent->count == 0) return FAILURE(CORE_ERR_LAYOUT, "it has no elements, so that there is nothing to fetch; its shape says all");
   int code = dlbsegment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
-  if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
+  if (code == ENOENT) return FAILURE(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
   if (code != 0) return dlbsegment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
   dlbcore_status status;
   if (writable && (place->read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY)))
-    status = FAIL(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
+    status = FAILURE(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
   else
     status = decided(dlbsegment_may_hand_over(place->file, writable), writable, text, text_size);
   if (status == CORE_OK && extent->nbytes > (int64_t)place->size)
-    status = FAIL(CORE_ERR_LAYOUT, "it is a broadcast of %" PRId64 " bytes; send the tensor that it was made of", extent->nbytes);
+    status = FAILURE(CORE_ERR_LAYOUT, "it is a broadcast of %" PRId64 " bytes; send the tensor that it was made of", extent->nbytes);
   if (status != CORE_OK) close(place->file);
   return status;
 }
@@ -166,14 +168,14 @@ dlbcore_status dlbsegment_pack(dlbsegment_outbox *out, const DLManagedTensorVers
   }
   *failed = -1;
   if (size > SEGMENT_LARGEST)
-    return FAIL(CORE_ERR_OVERFLOW, "the descriptions of %zu tensors take more than %d bytes; send fewer at once", count, SEGMENT_LARGEST);
+    return FAILURE(CORE_ERR_OVERFLOW, "the descriptions of %zu tensors take more than %d bytes; send fewer at once", count, SEGMENT_LARGEST);
   out->size = size < SEGMENT_FIRST ? SEGMENT_FIRST : size;
   out->data = calloc(1, out->size);
   identity *known = malloc((count < SEGMENT_FILES ? count + 1 : SEGMENT_FILES) * sizeof *known);
   if (out->data == NULL || known == NULL) {
     free(known);
     dlbsegment_outbox_end(out);
-    return FAIL(CORE_ERR_MEMORY, "no memory for %zu bytes", out->size);
+    return FAILURE(CORE_ERR_MEMORY, "no memory for %zu bytes", out->size);
   }
   char *at = out->data + HEADER;
   dlbcore_status status = CORE_OK;
@@ -190,7 +192,7 @@ dlbcore_status dlbsegment_pack(dlbsegment_outbox *out, const DLManagedTensorVers
       if (status != CORE_OK) break;
       int found = number_of(out, known, place.file);
       if (found < 0) {
-        status = FAIL(CORE_ERR_OVERFLOW, "the tensors lie in more than %d segments, as many as one message carries; send fewer at once",
+        status = FAILURE(CORE_ERR_OVERFLOW, "the tensors lie in more than %d segments, as many as one message carries; send fewer at once",
                       SEGMENT_FILES);
         break;
       }
@@ -205,7 +207,7 @@ dlbcore_status dlbsegment_pack(dlbsegment_outbox *out, const DLManagedTensorVers
     if (status != CORE_OK) break;
     at = put32(at, number);
     at = put(at, &t->dtype, 4);
-    at = put32(at, (writable ? 0 : READ_ONLY) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0));
+    at = put32(at, (writable ? 0 : SENT_READ_ONLY) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? SENT_PADDED : 0));
     at = put32(at, (uint32_t)t->ndim);
     at = put(at, &place.offset, 8);
     at = put(at, t->shape, 8 * (size_t)t->ndim);
@@ -245,14 +247,14 @@ static uint32_t get32(const char *at) {
 dlbcore_status dlbsegment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size) {
   *whole = 0;
   if (memcmp(first, magic, have < sizeof magic ? have : sizeof magic) != 0)
-    return FAIL(CORE_ERR_FORMAT, "header: this is not the beginning of tensors that were sent from shared memory");
+    return FAILURE(CORE_ERR_FORMAT, "header: this is not the beginning of tensors that were sent from shared memory");
   if (have > sizeof magic && first[sizeof magic] != VERSION)
-    return FAIL(CORE_ERR_FORMAT, "header: the message has version %d, and this library reads version %d; use the same version of dlbridge on both sides",
+    return FAILURE(CORE_ERR_FORMAT, "header: the message has version %d, and this library reads version %d; use the same version of dlbridge on both sides",
                 (unsigned char)first[sizeof magic], VERSION);
   if (have < HEADER) return CORE_OK;
   uint32_t size = get32(first + 8), tensors = get32(first + 12), segments = get32(first + 16);
   if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST - HEADER || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors)
-    return FAIL(CORE_ERR_FORMAT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
+    return FAILURE(CORE_ERR_FORMAT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
                 segments);
   *whole = HEADER + size;
   return CORE_OK;
@@ -266,24 +268,24 @@ typedef struct {
 } need;
 
 /* Checks a tensor against its segment *n, sets the tensor's extent and flags, and adds its bytes to those that the segment must
- * provide. n is NULL if the message names no segment. `flags` are READ_ONLY and PADDED, as in the message. */
+ * provide. n is NULL if the message names no segment. `flags` are SENT_READ_ONLY and SENT_PADDED, as in the message. */
 static dlbcore_status check_place(dlbsegment_tensor *t, uint32_t flags, need *n, char *text, size_t text_size) {
-  t->flags = (flags & READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (flags & PADDED ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
+  t->flags = (flags & SENT_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (flags & SENT_PADDED ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
   dlbcore_status status = dlbcore_check_layout(&t->view, t->flags, &t->extent, text, text_size);
   if (status != CORE_OK) return status;
   const dlbcore_extent *e = &t->extent;
   if ((e->count == 0) != (n == NULL))
-    return FAIL(CORE_ERR_LAYOUT, "%" PRId64 " elements, of which a tensor in a segment has some, and only such a tensor", e->count);
+    return FAILURE(CORE_ERR_LAYOUT, "%" PRId64 " elements, of which a tensor in a segment has some, and only such a tensor", e->count);
   if (n == NULL) return CORE_OK;
   uint64_t offset = t->view.byte_offset, before = (uint64_t)-e->low;
   if (offset > n->size || before > offset || (uint64_t)e->high > n->size - offset)
-    return FAIL(CORE_ERR_OVERFLOW, "its elements reach from byte %" PRId64 " to %" PRIu64 ", and the segment has %" PRIu64 " bytes",
+    return FAILURE(CORE_ERR_OVERFLOW, "its elements reach from byte %" PRId64 " to %" PRIu64 ", and the segment has %" PRIu64 " bytes",
                 (int64_t)(offset - before), offset + (uint64_t)e->high, n->size);
   if ((uint64_t)e->nbytes > n->size)
-    return FAIL(CORE_ERR_LAYOUT, "it is a broadcast: its elements have %" PRId64 " bytes, and the segment %" PRIu64, e->nbytes, n->size);
+    return FAILURE(CORE_ERR_LAYOUT, "it is a broadcast: its elements have %" PRId64 " bytes, and the segment %" PRIu64, e->nbytes, n->size);
   if (!n->used || offset - before < n->low) n->low = offset - before;
   if (!n->used || offset + (uint64_t)e->high > n->high) n->high = offset + (uint64_t)e->high;
-  n->read_only = (!n->used || n->read_only) && (flags & READ_ONLY);
+  n->read_only = (!n->used || n->read_only) && (flags & SENT_READ_ONLY);
   n->used = 1;
   return CORE_OK;
 }
@@ -292,12 +294,12 @@ static dlbcore_status check_place(dlbsegment_tensor *t, uint32_t flags, need *n,
  * Shape and strides go to dims. *taken is the number of bytes that the description takes. */
 static dlbcore_status read_tensor(dlbsegment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
                                char *text, size_t text_size) {
-  if (left < RECORD) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
+  if (left < RECORD) return FAILURE(CORE_ERR_ARGUMENT, "its description is cut");
   uint32_t number = get32(at), flags = get32(at + 8), rank = get32(at + 12);
-  if (number != no_segment && number >= segments) return FAIL(CORE_ERR_ARGUMENT, "segment %" PRIu32 " of %" PRIu32, number, segments);
-  if (flags & ~(uint32_t)(READ_ONLY | PADDED)) return FAIL(CORE_ERR_ARGUMENT, "flags %#" PRIx32 " are not known", flags);
-  if (rank > CORE_RANK_MAX) return FAIL(CORE_ERR_LAYOUT, "%" PRIu32 " dimensions are more than %d", rank, CORE_RANK_MAX);
-  if ((left - RECORD) / 16 < rank) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
+  if (number != no_segment && number >= segments) return FAILURE(CORE_ERR_ARGUMENT, "segment %" PRIu32 " of %" PRIu32, number, segments);
+  if (flags & ~(uint32_t)(SENT_READ_ONLY | SENT_PADDED)) return FAILURE(CORE_ERR_ARGUMENT, "flags %#" PRIx32 " are not known", flags);
+  if (rank > CORE_RANK_MAX) return FAILURE(CORE_ERR_LAYOUT, "%" PRIu32 " dimensions are more than %d", rank, CORE_RANK_MAX);
+  if ((left - RECORD) / 16 < rank) return FAILURE(CORE_ERR_ARGUMENT, "its description is cut");
   memcpy(dims, at + RECORD, 16 * (size_t)rank);
   *taken = RECORD + 16 * (size_t)rank;
   t->view = (DLTensor){.device = {kDLCPU, 0}, .ndim = (int32_t)rank, .shape = dims, .strides = dims + rank};
@@ -309,11 +311,11 @@ static dlbcore_status read_tensor(dlbsegment_tensor *t, int64_t *dims, size_t *t
 
 /* Returns the error for bytes that must be neither mapped nor copied. */
 static dlbcore_status check_need(const need *n, const char *what, uint64_t size, uint64_t copy_unsealed, char *text, size_t text_size) {
-  if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
+  if (!n->used) return FAILURE(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
   if (n->fixed && !n->read_only && !n->writable)
-    return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
+    return FAILURE(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
   if (n->fixed || size <= copy_unsealed) return CORE_OK;
-  return FAIL(CORE_ERR_ARGUMENT,
+  return FAILURE(CORE_ERR_ARGUMENT,
               "%s: another process can make it smaller at any time, so that its %" PRIu64
               " bytes must be copied, which the caller must allow (CopyUnsealed in Go, copy_unsealed= in Python); %" PRIu64 " are allowed",
               what, size, copy_unsealed);
@@ -337,7 +339,7 @@ static dlbcore_status map_one(segment **out, int file, const need *n, int number
   } else {
     *copy_unsealed -= size;
     code = dlbsegment_copy(out, file, start, size);
-    if (code == EINVAL) return FAIL(CORE_ERR_ARGUMENT, "%s: it became smaller while it was copied", what);
+    if (code == EINVAL) return FAILURE(CORE_ERR_ARGUMENT, "%s: it became smaller while it was copied", what);
   }
   return code == 0 ? CORE_OK : dlbsegment_fail(code, what, text, text_size);
 }
@@ -390,20 +392,20 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
   size_t claimed = SEGMENT_FIRST;
   dlbcore_status status = size < SEGMENT_FIRST ? CORE_OK : dlbsegment_message_size(&claimed, data, size, text, text_size);
   if (status == CORE_OK && claimed != size) {
-    status = FAIL(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, not %zu", size, claimed);
+    status = FAILURE(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, not %zu", size, claimed);
   } else if (status == CORE_OK) {
     tensors = get32(data + 12);
     segments = get32(data + 16);
-    if (file_count != segments) status = FAIL(CORE_ERR_ARGUMENT, "header: %zu descriptors came with it, not %" PRIu32, file_count, segments);
+    if (file_count != segments) status = FAILURE(CORE_ERR_ARGUMENT, "header: %zu descriptors came with it, not %" PRIu32, file_count, segments);
   }
   if (status == CORE_OK) {
     needs = calloc((size_t)segments + 1, sizeof *needs);
     if (needs == NULL || inbox_room(out, tensors, segments, size) != CORE_OK)
-      status = FAIL(CORE_ERR_MEMORY, "no memory for %" PRIu32 " tensors", tensors);
+      status = FAILURE(CORE_ERR_MEMORY, "no memory for %" PRIu32 " tensors", tensors);
   }
   for (uint32_t i = 0; i < segments && status == CORE_OK; i++) {
     if (dlbsegment_check(files[i], &needs[i].size, &needs[i].fixed, &needs[i].writable) != 0)
-      status = FAIL(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor is not one of a file", i);
+      status = FAILURE(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor is not one of a file", i);
   }
   const char *at = data + HEADER;
   int64_t *dims = out->dims;
@@ -419,7 +421,7 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
     }
   }
   if (status == CORE_OK && size > SEGMENT_FIRST && size > (size_t)(at - data))
-    status = FAIL(CORE_ERR_ARGUMENT, "%zu bytes follow the description of the last tensor", size - (size_t)(at - data));
+    status = FAILURE(CORE_ERR_ARGUMENT, "%zu bytes follow the description of the last tensor", size - (size_t)(at - data));
   status = map_all(out, needs, files, file_count, copy_unsealed, status, text, text_size);
   free(needs);
   return status;
@@ -428,10 +430,10 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
 /* Fills an empty inbox with one tensor, whose description it copies. After an error the inbox is empty. */
 static dlbcore_status describe(dlbsegment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
-    return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
-  if (tensor->ndim > 0 && tensor->shape == NULL) return FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %d", (int)tensor->ndim);
+    return FAILURE(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
+  if (tensor->ndim > 0 && tensor->shape == NULL) return FAILURE(CORE_ERR_NULL, "shape is NULL with ndim = %d", (int)tensor->ndim);
   size_t size = (size_t)tensor->ndim * sizeof(int64_t);
-  if (inbox_room(out, 1, 1, 2 * size) != CORE_OK) return FAIL(CORE_ERR_MEMORY, "no memory for a tensor");
+  if (inbox_room(out, 1, 1, 2 * size) != CORE_OK) return FAILURE(CORE_ERR_MEMORY, "no memory for a tensor");
   DLTensor *view = &out->tensors->view;
   *view = *tensor;
   view->device = (DLDevice){kDLCPU, 0};
@@ -446,7 +448,7 @@ static dlbcore_status describe(dlbsegment_inbox *out, const DLTensor *tensor, ch
 
 /* Returns the flags that a message has for a tensor with these flags of DLPack. */
 static uint32_t message_flags(uint64_t flags) {
-  return (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
+  return (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? SENT_READ_ONLY : 0) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? SENT_PADDED : 0);
 }
 
 dlbcore_status dlbsegment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size) {
@@ -461,7 +463,7 @@ dlbcore_status dlbsegment_open(dlbsegment_inbox *out, const DLTensor *tensor, ui
   dlbcore_status status = CORE_OK;
   *out = (dlbsegment_inbox){0};
   if (dlbsegment_check(file, &n.size, &n.fixed, &n.writable) != 0) {
-    status = FAIL(CORE_ERR_ARGUMENT, "it is not a regular file");
+    status = FAILURE(CORE_ERR_ARGUMENT, "it is not a regular file");
   } else {
     status = describe(out, tensor, text, text_size);
   }
@@ -480,7 +482,7 @@ static dlbcore_status map_again(dlbsegment_inbox *out, const DLTensor *tensor, u
   dlbcore_status status = dlbcore_check_tensor(tensor, flags, &extent, text, text_size);
   if (status != CORE_OK) return status;
   if (tensor->device.device_type != kDLCPU)
-    return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which cannot be mapped again", (int)tensor->device.device_type);
+    return FAILURE(CORE_ERR_DEVICE, "the memory is on device type %d, which cannot be mapped again", (int)tensor->device.device_type);
   status = describe(out, tensor, text, text_size);
   if (status != CORE_OK) return status;
   dlbsegment_tensor *t = out->tensors;
@@ -498,7 +500,7 @@ static dlbcore_status map_again(dlbsegment_inbox *out, const DLTensor *tensor, u
     return CORE_OK;
   }
   dlbsegment_inbox_free(out);
-  if (code == EINVAL) return FAIL(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
+  if (code == EINVAL) return FAILURE(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
   return dlbsegment_fail(code, "the memory cannot be mapped again", text, text_size);
 }
 

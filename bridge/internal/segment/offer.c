@@ -1,5 +1,6 @@
+//go:build !dlbridge_shared
+
 #ifdef __linux__
-#define _GNU_SOURCE
 #include "discard.h"
 #include "offer.h"
 #include "rights.h"
@@ -54,7 +55,7 @@ static struct {
   uint64_t made; /* offers, also those that are over */
   void *by_token;    /* a tree of tsearch, of all offers */
   int64_t first_end; /* no offer ends before */
-  offer *withdrawn;  /* offers that `unlock` will free */
+  offer *withdrawn;  /* offers that `unlock_offers` will free */
   visitor visitors[VISITORS]; /* in the order in which they came */
   size_t visitor_count;
   pthread_t thread;
@@ -126,7 +127,7 @@ static int compare_tokens(const void *left, const void *right) { return memcmp(l
 
 /* Unlocks the mutex, and frees what was withdrawn. It does so while the mutex is unlocked, because to free a segment may take long, and
  * one after the other, so that a child that is forked meanwhile can free the rest. */
-static void unlock(void) {
+static void unlock_offers(void) {
   for (offer *o; (o = here.withdrawn) != NULL; pthread_mutex_lock(&here.mutex)) {
     here.withdrawn = o->next;
     pthread_mutex_unlock(&here.mutex);
@@ -162,7 +163,7 @@ static void hang_up(void) {
 }
 
 /* Ends all offers. */
-static void close_all(void) {
+static void withdraw_all(void) {
   while (here.count > 0) withdraw(here.all[0]);
   here.running = here.ending = 0;
 }
@@ -242,7 +243,7 @@ static int serve_once(void) {
   if (here.deaf_until > now) polled[1].fd = -1;
   for (size_t i = 0; i < visitors; i++) polled[2 + i] = (struct pollfd){.fd = here.visitors[i].conn, .events = POLLIN};
   const int wait = next == INT64_MAX ? -1 : next - now > INT32_MAX ? INT32_MAX : (int)(next - now);
-  unlock();
+  unlock_offers();
   const int ready = poll_all(polled, 2 + visitors, wait);
   pthread_mutex_lock(&here.mutex);
   if (ready <= 0) return ready < 0;
@@ -268,8 +269,8 @@ static void *serve(void *unused) {
   pthread_mutex_lock(&here.mutex);
   while (!here.ending && (serve_once() || here.count > 0)) continue;
   if (here.running) hang_up();
-  close_all();
-  unlock();
+  withdraw_all();
+  unlock_offers();
   return unused;
 }
 
@@ -293,7 +294,7 @@ static int listen_on_new_name(void) {
 }
 
 /* Starts the thread, unless it is running. The caller holds the mutex. */
-static int start(void) {
+static int start_answering(void) {
   sigset_t all, before;
   while (here.joinable && !here.running) { /* it needs the mutex for the last offers that were withdrawn */
     const pthread_t thread = here.thread;
@@ -325,7 +326,7 @@ static int start(void) {
 }
 
 /* Makes a new offer, which takes over the caller's hold on the file, but not after an error. The caller holds the mutex. */
-static int add(offer **out, dlbsegment_file *file, int64_t milliseconds) {
+static int add_offer(offer **out, dlbsegment_file *file, int64_t milliseconds) {
   if (here.count == here.room) {
     const size_t room = here.room == 0 ? 16 : 2 * here.room;
     offer **all = realloc(here.all, room * sizeof *all);
@@ -357,9 +358,9 @@ dlbcore_status dlbsegment_offer_file(dlbsegment_handle *out, int fd, int writabl
   offer *made = NULL;
   dlbsegment_stay_loaded(); /* for the thread that answers */
   pthread_mutex_lock(&here.mutex);
-  int failed = start();
+  int failed = start_answering();
   if (!failed) failed = dlbsegment_file_take(&file, fd);
-  if (!failed) failed = add(&made, file, milliseconds);
+  if (!failed) failed = add_offer(&made, file, milliseconds);
   dlbcore_status status = failed ? dlbsegment_fail(failed, "the segment cannot be offered", text, text_size)
                               : dlbsegment_decide(dlbsegment_file_descriptor(file), writable, text, text_size); /* for ever, so it is the last step */
   const int before = errno; /* of dlbsegment_fail */
@@ -371,7 +372,7 @@ dlbcore_status dlbsegment_offer_file(dlbsegment_handle *out, int fd, int writabl
   } else if (made != NULL) {
     withdraw(made);
   }
-  unlock();
+  unlock_offers();
   if (file == NULL) close(fd);
   else if (made == NULL) dlbsegment_file_end(file);
   errno = before;
@@ -423,18 +424,18 @@ __attribute__((destructor)) static void end_thread(void) { dlbsegment_offers_end
  * Fork copies only the thread that calls it, so nothing answers in the child. The child closes its copies of the descriptors. The
  * parent goes on answering: its offers do not end. */
 
-static void lock(void) { pthread_mutex_lock(&here.mutex); }
+static void lock_offers(void) { pthread_mutex_lock(&here.mutex); }
 static void close_in_child(void) {
   while (here.visitor_count > 0) close(here.visitors[--here.visitor_count].conn);
   if (here.running) {
     close(here.listener);
     close(here.wake);
   }
-  close_all();
+  withdraw_all();
   here.joinable = 0;
-  unlock();
+  unlock_offers();
 }
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, close_in_child); }
+__attribute__((constructor)) static void watch_fork_of_offers(void) { pthread_atfork(lock_offers, unlock_offers, close_in_child); }
 
 /* ---- fetching ---------------------------------------------------------------------------------- */
 

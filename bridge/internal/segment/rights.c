@@ -1,5 +1,6 @@
+//go:build !dlbridge_shared
+
 #ifdef __linux__
-#define _GNU_SOURCE
 #include "discard.h"
 #include "rights.h"
 #include "segment.h"
@@ -48,7 +49,10 @@ ssize_t dlbsegment_rights_receive(int socket, void *data, size_t size, int files
   *failed = 0;
   if (received < 0) return received;
   if (message.msg_flags & MSG_CTRUNC) *failed = EMFILE;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare" /* in the macros of musl */
   for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
+#pragma GCC diagnostic pop
     if (c->cmsg_level != SOL_SOCKET || (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != SCM_PIDFD)) continue;
     const size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof *files;
     for (size_t i = 0; i < n; i++) {

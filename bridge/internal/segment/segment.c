@@ -1,5 +1,6 @@
+//go:build !dlbridge_shared
+
 #ifdef __linux__
-#define _GNU_SOURCE
 #include "discard.h"
 #include "segment.h"
 
@@ -68,8 +69,8 @@ static struct {
 /* A forked child must not inherit a mutex that is locked by a thread that the child does not have, so fork locks it. offer.c locks its own
  * mutex first and then this one, by dlbsegment_file_take, also in the child. Fork must lock them in the same order: handlers that were
  * registered first lock last, so this constructor has a priority and runs before the one of offer.c. */
-static void lock(void) { pthread_mutex_lock(&known.mutex); }
-static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
+static void lock_known(void) { pthread_mutex_lock(&known.mutex); }
+static void unlock_known(void) { pthread_mutex_unlock(&known.mutex); }
 static void close_maps(void) {
   struct stat status;
   if (known.maps.fd >= 0 && fstat(known.maps.fd, &status) == 0 && status.st_dev == known.maps.device && status.st_ino == known.maps.number)
@@ -77,16 +78,16 @@ static void close_maps(void) {
   known.maps.fd = -1;
 }
 /* The descriptor that the child has inherited tells of the memory of its parent. */
-static void unlock_in_child(void) {
+static void unlock_known_in_child(void) {
   close_maps();
-  unlock();
+  unlock_known();
 }
-__attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock_in_child); }
+__attribute__((constructor(1000))) static void watch_fork_of_known(void) { pthread_atfork(lock_known, unlock_known, unlock_known_in_child); }
 /* Before the library is unloaded, as a plugin may be again and again. */
 __attribute__((destructor)) static void close_descriptor(void) {
-  lock();
+  lock_known();
   close_maps();
-  unlock();
+  unlock_known();
 }
 
 int dlbsegment_duplicate(int fd) {
@@ -137,7 +138,7 @@ static int identify(dlbsegment_file *file) {
 }
 
 /* Adds a file that was identified to known.files. The caller has locked the mutex. */
-static int add(dlbsegment_file *file) {
+static int add_file(dlbsegment_file *file) {
   if (tsearch(file, &known.files, compare_files) == NULL) return ENOMEM;
   file->listed = 1;
   return 0;
@@ -145,7 +146,7 @@ static int add(dlbsegment_file *file) {
 
 static int list(dlbsegment_file *file) {
   const int failed = identify(file);
-  return failed ? failed : add(file);
+  return failed ? failed : add_file(file);
 }
 
 /* Reports whether the descriptor of a file has not been closed by other code, and its number used again. */
@@ -173,7 +174,7 @@ static int take(dlbsegment_file **out, int fd) {
   *out = malloc(sizeof **out);
   if (*out == NULL) return ENOMEM;
   **out = key;
-  failed = add(*out);
+  failed = add_file(*out);
   if (failed) {
     free(*out);
     *out = NULL;
@@ -182,9 +183,9 @@ static int take(dlbsegment_file **out, int fd) {
 }
 
 int dlbsegment_file_take(dlbsegment_file **out, int fd) {
-  lock();
+  lock_known();
   const int failed = take(out, fd);
-  unlock();
+  unlock_known();
   if (!failed && (*out)->fd != fd) close(fd);
   return failed;
 }
@@ -203,9 +204,9 @@ static void close_file(dlbsegment_file *file) {
 }
 
 void dlbsegment_file_end(dlbsegment_file *file) {
-  lock();
+  lock_known();
   const int last = leave(file);
-  unlock();
+  unlock_known();
   if (last) close_file(file);
 }
 
@@ -234,7 +235,7 @@ static int is_too_much(uint64_t bytes) {
 static int remember(dlbsegment_mapping *m) {
   int failed = 0;
   const uint64_t of_others = m->file != NULL && !m->file->own ? m->size : 0;
-  lock();
+  lock_known();
   if (of_others > 0 && is_too_much(known.of_others + of_others)) failed = EOVERFLOW;
   if (!failed && known.count == known.room) {
     size_t room = known.room == 0 ? 16 : 2 * known.room;
@@ -253,16 +254,16 @@ static int remember(dlbsegment_mapping *m) {
       m->file->mappings = m;
     }
   }
-  unlock();
+  unlock_known();
   return failed;
 }
 
 /* Gives a mapping up. The last of its holders ends it: it is forgotten before munmap, after which a new mapping may get the same address,
  * and freed when the mutex is unlocked, since that may take long. */
-static void drop(dlbsegment_mapping *m) {
-  lock();
+static void drop_mapping(dlbsegment_mapping *m) {
+  lock_known();
   if (--m->holders > 0) {
-    unlock();
+    unlock_known();
     return;
   }
   size_t at = above((uintptr_t)m->base);
@@ -276,16 +277,16 @@ static void drop(dlbsegment_mapping *m) {
     if (!m->file->own) known.of_others -= m->size;
     last = leave(m->file);
   }
-  unlock();
+  unlock_known();
   munmap(m->base, m->size);
   if (last) close_file(m->file);
   free(m);
 }
 
 int64_t dlbsegment_count(void) {
-  lock();
+  lock_known();
   int64_t count = (int64_t)known.count;
-  unlock();
+  unlock_known();
   return count;
 }
 
@@ -415,13 +416,13 @@ static int read_maps(mapping *out, uintptr_t address) {
 static int mapping_at(mapping *out, uintptr_t address) {
   char name[64] = "";
   question q = {.size = sizeof q, .address = address};
-  lock();
+  lock_known();
   int failed = in_heap(address) ? ENOENT : ask(&q);
   if (!failed && (q.permissions & SHARED)) { /* a name takes longer; ENAMETOOLONG: it is a longer one */
     q = (question){.size = sizeof q, .address = address, .name = (uintptr_t)name, .name_size = sizeof name};
     if (ask(&q) != 0) q = (question){.size = sizeof q, .address = address}, failed = ask(&q);
   }
-  unlock();
+  unlock_known();
   if (failed == ENOSYS) return read_maps(out, address);
   if (failed) return failed;
   if (!(q.permissions & SHARED)) return ENOENT;
@@ -490,7 +491,7 @@ static int find_of_others(uintptr_t address, size_t size, dlbsegment_place *out)
 
 int dlbsegment_find(uintptr_t address, size_t size, dlbsegment_place *out) {
   int failed = ENOENT;
-  lock();
+  lock_known();
   const dlbsegment_mapping *m = with_memory(address, size);
   if (m != NULL && m->file != NULL) {
     out->read_only = m->read_only;
@@ -500,17 +501,17 @@ int dlbsegment_find(uintptr_t address, size_t size, dlbsegment_place *out) {
     if (!failed) out->file = dlbsegment_duplicate(m->file->fd);
     if (!failed && out->file < 0) failed = errno;
   }
-  unlock();
+  unlock_known();
   return m != NULL ? failed : find_of_others(address, size, out);
 }
 
 int dlbsegment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
   dlbsegment_place place;
-  lock();
+  lock_known();
   const dlbsegment_mapping *m = with_memory(address, size);
   int fixed = m != NULL && m->file != NULL && fixed_by(fcntl(m->file->fd, F_GET_SEALS));
   *whole = fixed ? m->file->size : 0;
-  unlock();
+  unlock_known();
   const int failed = m != NULL ? ENOENT : find_of_others(address, size, &place);
   if (failed == 0) close(place.file);
   if (failed == 0 || (failed == EMFILE && place.size > 0)) {
@@ -540,10 +541,10 @@ static int map(dlbsegment_mapping **out, dlbsegment_file *file, uint64_t start, 
 }
 
 /* Returns a part of a mapping as a segment. It takes over the caller's hold on the mapping, also after an error. */
-static int part_of(segment **out, dlbsegment_mapping *m, uint64_t start, size_t size) {
+static int part_of_mapping(segment **out, dlbsegment_mapping *m, uint64_t start, size_t size) {
   segment *s = malloc(sizeof *s);
   if (s == NULL) {
-    drop(m);
+    drop_mapping(m);
     return ENOMEM;
   }
   *s = (segment){.base = m->base + (start - m->start), .size = size, .start = start, .read_only = m->read_only, .mapping = m};
@@ -555,7 +556,7 @@ static int part_of(segment **out, dlbsegment_mapping *m, uint64_t start, size_t 
  * second mapping of a file is one of all of it, so that it has few, however many parts are asked for. */
 static int map_part(segment **out, dlbsegment_file *file, uint64_t start, size_t size, int read_only) {
   int failed = -1;
-  lock();
+  lock_known();
   dlbsegment_mapping *m = file->mappings, *other = NULL;
   for (; m != NULL; m = m->next) {
     if (m->read_only != read_only) continue;
@@ -564,11 +565,11 @@ static int map_part(segment **out, dlbsegment_file *file, uint64_t start, size_t
   }
   if (m != NULL) m->holders++;
   const size_t whole = other != NULL && start <= file->size && size <= file->size - start ? file->size : 0;
-  unlock();
+  unlock_known();
   if (m != NULL) dlbsegment_file_end(file);
   else if (whole > 0) failed = map(&m, file, 0, whole, read_only);
   if (m == NULL && failed) failed = map(&m, file, start, size, read_only);
-  if (m != NULL) return part_of(out, m, start, size);
+  if (m != NULL) return part_of_mapping(out, m, start, size);
   dlbsegment_file_end(file);
   return failed;
 }
@@ -616,7 +617,7 @@ static int without_file(segment **out, char *base, uint64_t start, size_t size, 
   dlbsegment_mapping *m = malloc(sizeof *m);
   if (m != NULL) *m = (dlbsegment_mapping){.base = base, .size = size, .start = start, .read_only = read_only, .holders = 1};
   const int failed = m == NULL ? ENOMEM : remember(m);
-  if (!failed) return part_of(out, m, start, size);
+  if (!failed) return part_of_mapping(out, m, start, size);
   munmap(base, size);
   free(m);
   return failed;
@@ -640,7 +641,7 @@ int dlbsegment_copy(segment **out, int fd, uint64_t start, size_t size) {
 void dlbsegment_release(void *ctx) {
   SEGMENT_WITHOUT_CANCELLATION;
   segment *s = ctx;
-  drop(s->mapping);
+  drop_mapping(s->mapping);
   if (s->done != NULL) s->done(s->ctx);
   free(s);
 }
@@ -651,14 +652,14 @@ int dlbsegment_alias(segment **out, uintptr_t address, size_t size) {
   dlbsegment_file *file = NULL;
   uint64_t start = 0;
   uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
-  lock();
+  lock_known();
   const dlbsegment_mapping *found = with_memory(address, size);
   if (found != NULL && found->file != NULL) {
     file = found->file;
     file->holders++;
     start = found->start + (address - (uintptr_t)found->base) - within;
   }
-  unlock();
+  unlock_known();
   if (file != NULL) return map_part(out, file, start, size + within, 1);
   dlbsegment_place place;
   mapping m;

@@ -3,7 +3,7 @@
 package segment
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -fno-omit-frame-pointer -I${SRCDIR}/../../../include -I${SRCDIR}/../../../dlpack/internal/core
+#cgo CFLAGS: -std=gnu11 -D_GNU_SOURCE -O2 -fno-omit-frame-pointer -I${SRCDIR}/../../../include -I${SRCDIR}/../../../dlpack/internal/core
 */
 import "C"
 

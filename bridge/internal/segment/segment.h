@@ -11,7 +11,7 @@
 /* Forbids the cancellation of the thread (pthread_cancel) until the end of the block. A thread that is cancelled could lose a
  * descriptor that only its stack holds, since close is a cancellation point. The variable `cancellation` holds the state from
  * before. */
-#define SEGMENT_WITHOUT_CANCELLATION __attribute__((cleanup(dlbsegment_restore_cancellation))) int cancellation = dlbsegment_forbid_cancellation()
+#define SEGMENT_WITHOUT_CANCELLATION __attribute__((unused, cleanup(dlbsegment_restore_cancellation))) int cancellation = dlbsegment_forbid_cancellation()
 static inline int dlbsegment_forbid_cancellation(void) {
   int before;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 #ifdef __linux__
 #include "discard.h"
 #include "transfer.h"

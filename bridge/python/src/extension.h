@@ -26,6 +26,7 @@
  *   tens.c        ZIO messages, by the Go library
  *   elements.c    Tensors and Elements as values of the formats, by the Go library
  *   module.c      the module
+ *   core.c        the C core
  *
  * Ownership is counted by the core: a Tensor has one share of its memory, and every export has another. A buffer that a
  * Python object lends is released with the GIL, until the interpreter ends (see loan_end), and functions of on_release are called

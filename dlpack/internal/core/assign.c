@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* assign.c: the elements of one tensor written to another, as NumPy's `x[...] = y` does. */
 #include "copy.h"
 

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* block.c: the states of control blocks, the deleters, and the end of managed tensors. */
 #include "core.h"
 
@@ -50,7 +52,7 @@ void dlbcore_release_legacy(DLManagedTensor *managed) {
   else if (managed->deleter != NULL) managed->deleter(managed);
 }
 
-static void release_versioned(dlbcore_share *share) {
+static void release_managed(dlbcore_share *share) {
   DLManagedTensorVersioned *managed = share->ctx;
   dlbcore_free(share);
   dlbcore_release_versioned(managed);
@@ -59,6 +61,6 @@ static void release_versioned(dlbcore_share *share) {
 dlbcore_share *dlbcore_share_versioned(DLManagedTensorVersioned *managed) {
   dlbcore_share *share = malloc(sizeof *share);
   if (share == NULL) return NULL;
-  *share = (dlbcore_share){.count = 1, .release = release_versioned, .ctx = managed};
+  *share = (dlbcore_share){.count = 1, .release = release_managed, .ctx = managed};
   return share;
 }

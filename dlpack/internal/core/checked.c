@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* checked.c: whether the program runs under a tool that looks for lost and overrun memory. */
 #include "core.h"
 

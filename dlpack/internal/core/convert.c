@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* convert.c: conversions between any two data types of numbers.
  *
  * A conversion has three steps, for SOME numbers at a time: read_some widens the numbers of the source to int64_t, double, or

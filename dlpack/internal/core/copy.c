@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* copy.c: copies of elements between two layouts.
  *
  * A copy is first brought into its simplest form: the dimensions are sorted by their stride in the destination, dimensions
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 
 #if HAS_AVX2
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -34,6 +37,27 @@ enum {
   STREAM_LINES = 32 << 20,
   STREAM_PLANES = 4 << 20
 };
+
+/* ---- the processor --------------------------------------------------------------------------- */
+
+#if HAS_AVX2
+
+static bool has_avx2;
+
+/* Before clang 18, __builtin_cpu_supports knows nothing of F16C. The instruction cpuid is too slow to be asked at every copy. */
+__attribute__((constructor)) static void ask_processor(void) {
+  unsigned a, b, c, d;
+  __builtin_cpu_init();
+  has_avx2 = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+bool dlbcore_has_avx2(void) { return has_avx2; }
+
+#else
+
+bool dlbcore_has_avx2(void) { return false; }
+
+#endif
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -10,13 +10,12 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Functions that are marked AVX2 are called only if dlbcore_has_avx2 reports that the processor has these instructions. */
+CORE_API bool dlbcore_has_avx2(void);
 #if defined(__x86_64__)
 #define HAS_AVX2 1
 #define AVX2 __attribute__((target("avx2,f16c")))
-static inline bool dlbcore_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
 #else
 #define HAS_AVX2 0
-static inline bool dlbcore_has_avx2(void) { return false; }
 #endif
 
 /* Like dlbcore_copy, for one part of a larger copy. The larger copy has `whole` bytes in all, which decides whether the part

@@ -8,7 +8,7 @@ package core
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -fno-omit-frame-pointer -I${SRCDIR}/../../../include
 #cgo LDFLAGS: -lpthread
-#include "core.h"
+#include "slot.h"
 #include <stdbool.h>
 
 typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
@@ -39,8 +39,7 @@ static uintptr_t map_pages(size_t size) { return (uintptr_t)dlbcore_map_pages(si
 
 static void clear_pages(uintptr_t pages, size_t size) { dlbcore_clear_pages((void *)pages, size); }
 
-// The functions below return the addresses of symbols. If Go code named a symbol, cgo would refer to it by that name,
-// and libdlbridge.so changes these names.
+// The functions below return the addresses of symbols.
 
 static uintptr_t delete_versioned(void) { return (uintptr_t)dlbcore_delete_versioned; }
 

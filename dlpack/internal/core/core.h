@@ -2,7 +2,7 @@
  * Python extension and libdlbridge_tensor contain it without Go, slot.c and wake.c. DESIGN.md of package dlpack explains it.
  *
  *   share        counted ownership of some memory. Whoever gives up the last share ends the memory (share.c).
- *   slot         a share that Go counts too, in a table (slot.c).
+ *   slot         a share that Go counts too, in a table (slot.h).
  *   block        a control block: the managed tensor that a consumer gets, followed by the private words that its
  *                deleter trusts (block.c).
  *   block cache  free control blocks for the exports that C code makes (export.c).
@@ -30,8 +30,9 @@
 #error "dlbridge does not support big-endian machines: the formats have elements little-endian, and no bytes are swapped"
 #endif
 
-/* libdlbridge.so calls the core of libdlbridge_tensor.so, whose build therefore sets CORE_API to nothing: see
- * bridge/libdlbridge/build.sh. */
+/* How internal functions are declared. Cgo and the Python extension compile files that call each other, so these functions are hidden in
+ * the program or library that contains them. bridge/libdlbridge/tensor.c makes them static, except for libdlbridge_tensor.so, which
+ * libdlbridge.so calls. */
 #ifndef CORE_API
 #define CORE_API __attribute__((visibility("hidden")))
 #endif
@@ -49,6 +50,10 @@ enum {
 #endif
   CORE_QUARANTINE_CHECKED = 1 << 16, /* the same if dlbcore_checked, for exports without Go */
 };
+
+/* An address that leak checkers do not take for one, and the address of such a number. A visible pointer to an object would keep them
+ * from reporting that its holder has lost it. */
+#define CORE_HIDDEN(object) (~(uintptr_t)(object))
 
 /* ---- checked.c: programs under AddressSanitizer or valgrind -------------------------------------- */
 
@@ -114,7 +119,7 @@ CORE_API void dlbcore_share_end(dlbcore_share *share);
 /* Calls lender(ctx), unless lender is NULL. */
 CORE_API void dlbcore_release_lent(void (*lender)(void *ctx), void *ctx);
 
-/* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
+/* ---- return queues ---------------------------------------------------------------------------- */
 
 /* A return queue: blocks or slots that C code has ended, and that wait for their block cache or, in Go, their bin of free
  * slots. Any thread adds to the queue; its owner takes all at once. */
@@ -132,41 +137,6 @@ static inline void dlbcore_return(dlbcore_return_queue *stack, void *thing, void
     __atomic_store_n(link, top, __ATOMIC_RELAXED);
   } while (!__atomic_compare_exchange_n(&stack->top, &top, thing, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
-
-/* The origin of a slot's memory, which determines how it ends when no share is left. Go: Kind */
-enum {
-  CORE_SLOT_PINNED = 1, /* Go's memory, which Go unpins */
-  CORE_SLOT_ALLOCATED, /* of dlbcore_allocate_memory */
-  CORE_SLOT_LENT,
-  CORE_SLOT_VERSIONED, /* of a managed tensor */
-  CORE_SLOT_LEGACY
-};
-
-/* A share in Go's table of slots. Slots are used again and never freed, so that late callers can still read them. Each
- * use has a number of its own, the turn, in the upper half of share.count. */
-typedef struct dlbcore_slot {
-  dlbcore_share share;
-  dlbcore_return_queue *returns; /* takes the slot when no share is left */
-  uint64_t bytes;   /* number of bytes that stay pinned until Go has taken the slot from the queue */
-  uint32_t index;   /* in Go's table */
-  uint32_t kind;
-} dlbcore_slot;
-
-/* The release of every slot. */
-CORE_API void dlbcore_release_slot(dlbcore_share *share);
-
-/* ---- wake.c: waking Go ----------------------------------------------------------------------- */
-
-/* Counts bytes of Go's that can be unpinned, and wakes Go if the threshold is reached. */
-CORE_API void dlbcore_wake(uint64_t bytes);
-/* Wakes Go, whatever the threshold is. */
-CORE_API void dlbcore_wake_now(void);
-/* The state of these functions. Go sets `fd`, the eventfd or pipe to which they write (-1: none), and `threshold`, in bytes.
- * `dead_bytes` is the number of bytes counted, and `now` is 1 if dlbcore_wake_now was called, since Go has last set them to 0. */
-typedef struct dlbcore_waking_state {
-  int64_t fd, threshold, dead_bytes, now;
-} dlbcore_waking_state;
-extern CORE_API dlbcore_waking_state dlbcore_waking;
 
 /* ---- block.c: control blocks ----------------------------------------------------------------- */
 
@@ -279,9 +249,9 @@ CORE_API void dlbcore_unclaim(void *managed, int versioned);
 /* Returns the number of live exports by the functions above. */
 CORE_API int64_t dlbcore_live_exports(void);
 
-/* A function that the functions above call for each export, before its block is live; NULL for none. `tensor` describes the
- * export. The pointer to the function is read and set by atomic builtins only. */
-extern CORE_API void (*dlbcore_exported)(const dlbcore_block *block, const DLTensor *tensor, int versioned);
+/* Sets the function that the functions above call for each export, before its block is live; NULL for none. `tensor` describes the
+ * export. */
+CORE_API void dlbcore_watch_exports(void (*made)(const dlbcore_block *block, const DLTensor *tensor, int versioned));
 
 /* ---- validate.c, copy.c, convert.c, assign.c: checks, copies and conversions ------------------ */
 

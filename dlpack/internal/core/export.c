@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* export.c: exports without Go, for the C library and the Python extension. */
 #include "core.h"
 
@@ -22,19 +24,16 @@ typedef struct {
   uint64_t exports;
   dlbcore_block *first, *last;
   dlbcore_block *fresh;         /* blocks that were never used */
-  uintptr_t all;             /* the block that was made last (see HIDDEN) */
+  uintptr_t all;             /* the block that was made last (see CORE_HIDDEN) */
 } block_cache;
 
 /* One cache for each rank that blocks have room for, so that the size of a block is about what its dimensions need, and one
  * cache of cells. */
 enum { RANKS = 6, CELLS = RANKS, CACHES };
 
-#define CACHE(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = HIDDEN(0)}
+#define CACHE(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = CORE_HIDDEN(0)}
 
-/* All blocks of a cache are in a list, to be counted. Its addresses are hidden from leak checkers: a visible pointer to a
- * live block would keep them from reporting that its holder has lost it. */
-#define HIDDEN(block) (~(uintptr_t)(block))
-
+/* All blocks of a cache are in a list, to be counted. Its addresses are hidden. */
 static block_cache caches[CACHES] = {CACHE(CORE_RANK_SMALL), CACHE(16), CACHE(32), CACHE(64), CACHE(128), CACHE(CORE_RANK_MAX),
                                            [CELLS] = CACHE(CORE_RANK_SMALL)};
 
@@ -50,9 +49,9 @@ static uint64_t quarantine(const block_cache *cache) {
   return cache != &caches[CELLS] && dlbcore_checked() ? CORE_QUARANTINE_CHECKED : CORE_QUARANTINE;
 }
 
-static dlbcore_block *newest(const block_cache *cache) { return (dlbcore_block *)HIDDEN(__atomic_load_n(&cache->all, __ATOMIC_ACQUIRE)); }
+static dlbcore_block *newest(const block_cache *cache) { return (dlbcore_block *)CORE_HIDDEN(__atomic_load_n(&cache->all, __ATOMIC_ACQUIRE)); }
 
-static dlbcore_block *older(const block_cache *cache, dlbcore_block *block) { return (dlbcore_block *)HIDDEN(*link_of(cache, block)); }
+static dlbcore_block *older(const block_cache *cache, dlbcore_block *block) { return (dlbcore_block *)CORE_HIDDEN(*link_of(cache, block)); }
 
 /* Moves all blocks from the return queue to the end of the free ones. */
 static void cache_drain(block_cache *cache) {
@@ -76,7 +75,7 @@ static void cache_drain(block_cache *cache) {
  * not every later export has to look for dead ones. Under a tool (dlbcore_checked) it makes none, so that each block has been allocated by
  * the export that uses it. */
 static void cache_grow(block_cache *cache) {
-  int cells = cache == &caches[CELLS], count = cells || (cache->all == HIDDEN(0) && !dlbcore_checked()) ? 2 * CORE_QUARANTINE : 1;
+  int cells = cache == &caches[CELLS], count = cells || (cache->all == CORE_HIDDEN(0) && !dlbcore_checked()) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? dlbcore_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
   for (int i = 0; i < count; i++) {
     dlbcore_block *block;
@@ -87,7 +86,7 @@ static void cache_grow(block_cache *cache) {
     block->next = cache->fresh;
     cache->fresh = block;
     *link_of(cache, block) = cache->all;
-    __atomic_store_n(&cache->all, HIDDEN(block), __ATOMIC_RELEASE);
+    __atomic_store_n(&cache->all, CORE_HIDDEN(block), __ATOMIC_RELEASE);
   }
 }
 
@@ -143,7 +142,10 @@ int dlbcore_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
 const int *dlbcore_fork_mark(void) { return &forked; }
 
-void (*dlbcore_exported)(const dlbcore_block *block, const DLTensor *tensor, int versioned);
+typedef void export_watcher(const dlbcore_block *block, const DLTensor *tensor, int versioned);
+static export_watcher *watcher;
+
+void dlbcore_watch_exports(export_watcher *made) { __atomic_store_n(&watcher, made, __ATOMIC_RELAXED); }
 
 /* Exports a tensor in a block that was taken for it, and adds a share for the block. Returns NULL if the block is NULL. On the
  * host, byte_offset is added to data, and data becomes NULL if there are no elements. */
@@ -180,7 +182,7 @@ static inline void *export(dlbcore_block *block, dlbcore_share *share, const DLT
   out->shape = shape;
   out->strides = strides;
   block->share = share;
-  void (*exported)(const dlbcore_block *, const DLTensor *, int) = __atomic_load_n(&dlbcore_exported, __ATOMIC_RELAXED);
+  export_watcher *exported = __atomic_load_n(&watcher, __ATOMIC_RELAXED);
   if (__builtin_expect(exported != NULL, 0)) exported(block, out, versioned);
   __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);
   return block;

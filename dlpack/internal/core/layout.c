@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* layout.c: the layouts of views. The rules are those of package dlpack/layout of Go; testdata/views.json has the cases that
  * both are tested with. Nothing here reads the memory of a tensor. */
 #include "core.h"

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* memory.c: memory of our own. */
 #include "core.h"
 

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* share.c: shares, and what ends memory when no share is left. */
 #include "core.h"
 

@@ -1,5 +1,5 @@
 /* slot.c: the release of slots, which are shares that Go counts too. */
-#include "core.h"
+#include "slot.h"
 
 _Static_assert(sizeof(dlbcore_slot) == 64, "a slot is one cache line");
 

@@ -1,3 +1,5 @@
+//go:build !dlbridge_shared
+
 /* validate.c: checks of a tensor's description, and the extent that follows from it. testdata/extents.json has the cases
  * that these rules and Go's are tested with. */
 #include "core.h"

@@ -1,5 +1,5 @@
 /* wake.c: waking Go to unpin memory. */
-#include "core.h"
+#include "slot.h"
 
 #include <errno.h>
 #include <unistd.h>

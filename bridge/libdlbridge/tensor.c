@@ -1,0 +1,58 @@
+//go:build ignore
+
+/* tensor.c: the part of dlbridge that needs no Go, in one translation unit: every C file whose first line is
+ * `//go:build !dlbridge_shared`. As it is, it makes the static library, or an object of any program:
+ *
+ *   cc -O2 -Iinclude -Idlpack/internal/core -Ibridge/capi -Ibridge/internal/segment -c bridge/libdlbridge/tensor.c
+ *
+ * Internal functions are static, and those of dlbridge.h are hidden in the program or plugin that the object is linked into, which thus
+ * has a library of its own. Two builds differ:
+ *
+ *   -DCORE_API=        libdlbridge_tensor.so: all functions are visible, the internal ones for libdlbridge.so
+ *   -DCORE_EXTENSION   the Python extension: its own files call the internal functions. It needs no files but those that they call. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#if !defined(CORE_API)
+#define DLB_API __attribute__((visibility("hidden")))
+#if !defined(CORE_EXTENSION)
+#define CORE_API __attribute__((unused)) static
+#define STAY_LOADED
+#endif
+#endif
+
+#include "../../dlpack/internal/core/assign.c"
+#include "../../dlpack/internal/core/block.c"
+#include "../../dlpack/internal/core/checked.c"
+#include "../../dlpack/internal/core/convert.c"
+#include "../../dlpack/internal/core/copy.c"
+#include "../../dlpack/internal/core/export.c"
+#include "../../dlpack/internal/core/layout.c"
+#include "../../dlpack/internal/core/memory.c"
+#include "../../dlpack/internal/core/share.c"
+#include "../../dlpack/internal/core/validate.c"
+#include "../capi/argument.c"
+#include "../capi/dtype.c"
+#include "../capi/error.c"
+#include "../capi/hold.c"
+#include "../capi/print.c"
+#include "../capi/tensor.c"
+#if !defined(CORE_EXTENSION)
+#include "../capi/copies.c"
+#include "../capi/counters.c"
+#include "../capi/ledger.c"
+#include "../capi/registry.c"
+#include "../capi/shm.c"
+#include "../capi/view.c"
+#endif
+#include "../internal/segment/discard.c"
+#include "../internal/segment/handover.c"
+#include "../internal/segment/offer.c"
+#include "../internal/segment/rights.c"
+#include "../internal/segment/segment.c"
+#include "../internal/segment/transfer.c"
+
+#if defined(STAY_LOADED) && defined(__linux__)
+/* Deleters of tensors may be called after the plugin that contains this object was closed. */
+__attribute__((constructor)) static void stay_loaded(void) { dlbsegment_stay_loaded(); }
+#endif
