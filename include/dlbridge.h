@@ -35,7 +35,7 @@
  *     dlb_tensor_release           ends a tensor, by its deleter
  *   Copying and comparing elements
  *     dlb_tensor_copy              into new row-major memory
- *     dlb_tensor_contiguous        the same only if the tensor is not row-major, otherwise a view
+ *     dlb_tensor_contiguous        a row-major view, or a copy if there is no such view
  *     dlb_tensor_convert           into new memory, as another data type
  *     dlb_tensor_copy_into         into the memory of another tensor, converted to its type
  *     dlb_tensor_fill              sets all elements to one value
@@ -361,7 +361,8 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
 /* Copies the elements of `src` into the memory of `dst`, as `dst[...] = src` does in NumPy: both
  * may have any layout, `src` is repeated to the shape of `dst` as by dlb_tensor_broadcast_to, and
  * it is converted to the data type of `dst` as by dlb_tensor_convert. To write to a part of a
- * tensor, pass a view of it as `dst`.
+ * tensor, pass a view of it as `dst`; to write to a buffer of the program, a tensor that
+ * dlb_tensor_lend makes of it, with `release` NULL.
  * Ownership: both are borrowed; the description of `dst` does not change. Lifetime: the call.
  * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`.
  * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
@@ -682,13 +683,13 @@ DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTens
                              dlb_error *error);
 
 /* Sets *out to 1 if all elements of a tensor lie in a segment, whichever library of the process has
- * made it, and to 0 otherwise. For memory that is not in a segment of this library the kernel is
- * asked: that takes a system call, and a descriptor that the process keeps (before Linux 6.11 some
+ * made it, and to 0 otherwise. It is 0 for a tensor without elements, for a broadcast with more
+ * bytes than its segment, and for memory that dlb_shm_attach has mapped, whose object can become
+ * smaller. Segments of this library are recognised at once. For other memory the kernel is asked:
+ * that takes a system call, and a descriptor that the process keeps (before Linux 6.11 some
  * microseconds, and no descriptor). For a segment of another library the descriptors of the process
- * are searched, which takes about 2 microseconds for each that is open. Where the kernel cannot be
- * asked, without /proc or a free descriptor, only segments of this library are recognised. It is
- * also 0 for a tensor without elements, for a broadcast with more bytes than its segment, and for
- * memory that dlb_shm_attach has mapped, whose object can become smaller.
+ * are searched as well, which takes about 2 microseconds for each that is open. Without /proc or a
+ * free descriptor the kernel cannot be asked, and only segments of this library are recognised.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
@@ -1279,9 +1280,9 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * descriptions. Memory that a pointer refers to must be readable and as long as its size or count
  * says; an address without memory behind it may end the process. The description of a tensor must
  * not change while the tensor is in use. If memory that grows with the input cannot be allocated,
- * the function returns DLB_ERROR_MEMORY. The Go runtime in the library also reserves address space
- * of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them, it
- * ends the process.
+ * the function returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address
+ * space of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them,
+ * it ends the process.
  *
  * Released objects. The library recognises the messages, elements, tensors and frames that it has
  * made. If an object was released, or a function has taken it over, then passing it to a function
@@ -1324,10 +1325,10 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * the release that started it has returned. All of them have run when the outermost call returns. A
  * release function must return: it must not end its thread or jump out.
  *
- * Memory. A call that decodes takes at most 48 times the memory of its input, where a frame counts
- * as 40 bytes more than its size, and 64 MiB. Only a TensorProto that omits values, and a message
- * in which tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets another
- * limit. The README of the package bridge has the rule of all decoders.
+ * Memory. A call that decodes takes at most 48 times the size of its input, for which each frame
+ * counts as 40 bytes more than it has, plus 64 MiB. Only a TensorProto that omits values, and a
+ * message in which tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets
+ * another limit. The README of the package bridge has the rule of all decoders.
  *
  * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB:
  * they use up to 16 KiB of it. No frame is larger than 4 KiB, so that a stack that is too small
