@@ -5,6 +5,7 @@ package dlpacktest
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/cmplx"
 	"reflect"
 	"slices"
@@ -20,8 +21,8 @@ const shown = 5
 
 // AllClose fails the test unless got has the shape of want, and each element differs from that of want by at most
 // absolute + relative*|want|, as assert_allclose of NumPy. The data types may differ. NaN is close to NaN, and an infinity to the
-// same infinity. With tolerances of 0 all elements must be equal, integers too large for a float among them. It reports whether
-// they are close. The text of the failure has the number of elements that differ, and the first of them.
+// same infinity; a complex number with a part that is NaN counts as NaN. Integers too large for a float are compared exactly. It
+// reports whether they are close. The text of the failure has the number of elements that differ, and the first of them.
 //
 // Errors: the test also fails for tensors that are closed or that [dlpack.Tensor.At] cannot read.
 func AllClose(t testing.TB, want, got *dlpack.Tensor, relative, absolute float64) bool {
@@ -85,15 +86,26 @@ func isClose(want, got any, relative, absolute float64) bool {
 		return true
 	}
 	w, g := repotest.Number(want), repotest.Number(got)
-	if cmplx.IsNaN(w) || cmplx.IsNaN(g) {
-		return cmplx.IsNaN(w) && cmplx.IsNaN(g)
-	}
-	if cmplx.IsInf(w) || cmplx.IsInf(g) {
+	switch {
+	case hasNaN(w) || hasNaN(g):
+		return hasNaN(w) && hasNaN(g)
+	case cmplx.IsInf(w) || cmplx.IsInf(g):
 		return w == g
 	}
-	apart := cmplx.Abs(g - w)
-	if reflect.TypeOf(want) == reflect.TypeOf(got) {
-		apart = max(apart, math.SmallestNonzeroFloat64) // different integers may be one float
+	apart, _ := new(big.Float).Sub(exactly(got), exactly(want)).Float64() // 0 only if they are equal
+	return math.Hypot(apart, imag(g)-imag(w)) <= absolute+math.Hypot(relative*real(w), relative*imag(w))
+}
+
+// hasNaN reports whether a part of a number is NaN. NumPy takes such a number for NaN.
+func hasNaN(x complex128) bool { return math.IsNaN(real(x)) || math.IsNaN(imag(x)) }
+
+// exactly returns a finite real number, or the real part of another.
+func exactly(x any) *big.Float {
+	switch v := reflect.ValueOf(x); {
+	case v.CanInt():
+		return new(big.Float).SetInt64(v.Int())
+	case v.CanUint():
+		return new(big.Float).SetUint64(v.Uint())
 	}
-	return apart <= absolute+relative*cmplx.Abs(w)
+	return big.NewFloat(real(repotest.Number(x)))
 }

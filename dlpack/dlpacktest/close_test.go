@@ -29,6 +29,8 @@ func TestAllClose(t *testing.T) {
 	CheckLeaks(t)
 	floats := func(values ...float64) *dlpack.Tensor { return must.Own(dlpack.FromSlice(values))(t) }
 	integers := func(values ...int64) *dlpack.Tensor { return must.Own(dlpack.FromSlice(values))(t) }
+	unsigned := func(values ...uint64) *dlpack.Tensor { return must.Own(dlpack.FromSlice(values))(t) }
+	complexes := func(values ...complex128) *dlpack.Tensor { return must.Own(dlpack.FromSlice(values))(t) }
 	closed := floats(1)
 	closed.Close()
 	nan, inf := math.NaN(), math.Inf(1)
@@ -50,11 +52,21 @@ func TestAllClose(t *testing.T) {
 		{"other types", integers(1, 2), floats(1, 2), 0, 0, ""},
 		{"large integers", integers(math.MaxInt64), integers(math.MaxInt64 - 1), 0, 0, `\[0\]: 9223372036854775806, want 9223372036854775807`},
 		{"large integers, with a tolerance", integers(math.MaxInt64), integers(math.MaxInt64 - 1), 0, 1, ""},
+		{"large integers, with a tolerance that is too small", integers(math.MaxInt64), integers(math.MaxInt64 - 1), 0, 0.5, `\[0\]: 9223372036854775806`},
+		{"large integers of other types", unsigned(1<<63 - 2), integers(1<<63 - 1), 0, 0, `\[0\]: 9223372036854775807, want 9223372036854775806`},
+		{"equal integers of other types", unsigned(1<<63 - 1), integers(1<<63 - 1), 0, 0, ""},
+		{"a large integer and a float", integers(1<<63 - 1), floats(1 << 63), 0, 0, `\[0\]: 9.223372036854776e\+18, want 9223372036854775807`},
+		{"large floats", floats(1.7e308), floats(-1.7e308), 1, 0, `want 1.7e\+308`},
 		{"many", floats(1, 2, 3, 4, 5, 6), floats(2, 3, 4, 5, 6, 7), 0, 0, `6 of 6.*\n\t\[0\]: 2, want 1\n(.*\n){4}\t\.\.\.$`},
 		{"another shape", floats(1, 2), floats(1), 0, 0, `the shape is \[1\], want \[2\]`},
 		{"closed", floats(1), closed, 0, 0, `closed`},
 		{"bools", must.Own(dlpack.FromSlice([]bool{true}))(t), must.Own(dlpack.FromSlice([]bool{false}))(t), 0, 0, `false, want true`},
-		{"complex numbers", must.Own(dlpack.FromSlice([]complex128{3 + 4i}))(t), must.Own(dlpack.FromSlice([]complex128{3 + 5i}))(t), 0.2, 0, ""},
+		{"complex numbers", complexes(3 + 4i), complexes(3 + 5i), 0.2, 0, ""},
+		{"complex numbers beyond the tolerance", complexes(3 + 4i), complexes(3 + 5i), 0.1, 0, `\(3\+5i\), want \(3\+4i\)`},
+		{"complex numbers with NaN", complexes(complex(inf, nan), complex(1, nan)), complexes(complex(inf, nan), complex(nan, 2)), 0, 0, ""},
+		{"a complex number with NaN", complexes(complex(inf, 1)), complexes(complex(inf, nan)), 1, 1, `\(\+Inf\+NaNi\), want`},
+		{"large complex numbers", complexes(1.7e308 + 1.7e308i), complexes(1.6e308 + 1.7e308i), 0.1, 0, ""},
+		{"large complex numbers beyond the tolerance", complexes(1.7e308 + 1.7e308i), complexes(1.6e308 + 1.7e308i), 0.01, 0, `want \(1.7e\+308`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &recorder{TB: t}

@@ -6,7 +6,9 @@ Each function takes tensors, other producers, numbers, and nested lists of numbe
 from __future__ import annotations
 
 import cmath
+import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from ._core import Tensor, from_dlpack
@@ -33,7 +35,7 @@ def assert_equal(actual: Any, desired: Any) -> None:
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 0) -> None:
     """Asserts that `actual` has the shape of `desired`, and that their elements differ by at most `atol + rtol * abs(desired)`.
 
-    NaN is close to NaN, and an infinity to the same infinity.
+    NaN is close to NaN, and an infinity to the same infinity; a complex number with a part that is NaN counts as NaN.
 
         >>> dlbridge.testing.assert_allclose(dlbridge.from_dlpack(0.1 + 0.2), 0.3)
 
@@ -43,7 +45,12 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
     def close(a: Any, d: Any) -> bool:
         if a == d or (a != a and d != d):
             return True
-        return cmath.isfinite(a) and cmath.isfinite(d) and abs(a - d) <= atol + rtol * abs(d)
+        if not (cmath.isfinite(a) and cmath.isfinite(d)):
+            return False
+        if type(a) is not type(d) and not isinstance(a + d, complex):
+            a, d = Fraction(a), Fraction(d)  # a float cannot hold every integer
+        apart = a - d
+        return math.hypot(apart.real, apart.imag) <= atol + math.hypot(rtol * d.real, rtol * d.imag)
 
     _compare(actual, desired, close, f"differ by more than {atol} + {rtol} * abs(desired)")
 

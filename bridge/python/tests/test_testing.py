@@ -58,6 +58,8 @@ def test_allclose():
     assert_allclose(np.float32(100.5), 100, rtol=0.005)
     assert_allclose([0.0, nan, inf, 1 + 1e-8], [0.5, nan, inf, 1], atol=0.5)
     assert_allclose([3 + 4j], [3 + 5j], rtol=0.2)
+    assert_allclose([complex(1.6e308, 1.7e308), complex(inf, nan)], [complex(1.7e308, 1.7e308), complex(1, nan)], rtol=0.1)
+    assert_allclose([2**63 - 1, 7], [2**63 - 2, 7.5], atol=1)
     assert_equal([True], np.array([True]))
     for actual, desired, rtol, atol in (
         ([100.5], [100.0], 0.004, 0),
@@ -65,6 +67,9 @@ def test_allclose():
         ([inf], [1.0], 1, 1),
         ([inf], [-inf], 1, 1),
         ([1.0], [nan], 1, 1),
+        ([2**63 - 1], [2.0**63], 0, 0),
+        ([complex(1.6e308, 1.7e308)], [complex(1.7e308, 1.7e308)], 0.01, 0),
+        ([complex(inf, nan)], [complex(inf, 1)], 1, 1),
     ):
         says = f"1 of 1 elements differ by more than {atol} + {rtol} * abs(desired):\n[0]: {actual[0]}, not {desired[0]}"
         with pytest.raises(AssertionError, match=f"^{re.escape(says)}$"):
