@@ -360,6 +360,24 @@ func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 	}
 }
 
+// Each tensor and all memory that a program has lost is reported, also where an object was before that the program has released.
+// The sanitizer is the one that uses freed memory again at once, and control blocks, because it is none of dlbcore_checked.
+func TestReleasedObjectsHideNoLeak(t *testing.T) {
+	t.Parallel()
+	dir := must.Do(library())(t)
+	program := compile(t, "cc", "leaks.c", append(append(slices.Clone(c11), "-fsanitize=leak"), linked(dir, "dlbridge")...)...)
+	for _, what := range []string{"tensor", "legacy tensor", "tensor that was read", "elements", "message", "frame"} {
+		t.Run(what, func(t *testing.T) {
+			out, err := exec.Command(program, "after", what).CombinedOutput()
+			require.Error(t, err)
+			assert.Contains(t, string(out), " leaked in 512 allocation(s)")
+		})
+	}
+	out, err := exec.Command(program, "all").CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), " leaked in 600 allocation(s)")
+}
+
 // A tool that looks for leaks or wild writes names the function that is to blame, and no other that had the same memory before.
 func TestToolsNameTheGuilty(t *testing.T) {
 	t.Parallel()

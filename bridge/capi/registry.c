@@ -67,8 +67,6 @@ void *dlbcapi_object_new(void) {
     free_count--;
   }
   pthread_mutex_unlock(&registry_mutex);
-  if (e == NULL) return NULL;
-  memset(&e->object, 0, sizeof e->object);
   return e;
 }
 
@@ -120,8 +118,10 @@ int dlbcapi_object_end(void *object, dlbcapi_kind kind) {
   return 1;
 }
 
+/* An entry that is not in use is zeroed: leak checkers would take what it referred to for a reference to what lies there next. */
 void dlbcapi_object_free(void *object) {
   place *e = object, *top = __atomic_load_n(&ended, __ATOMIC_RELAXED);
+  memset(&e->object, 0, sizeof e->object);
   do {
     e->next = top;
   } while (!__atomic_compare_exchange_n(&ended, &top, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));

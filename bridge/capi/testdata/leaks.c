@@ -1,5 +1,6 @@
 /* For leak checkers, which run when a program ends: "leaks nothing" releases everything, "leaks keep" still refers to its
- * objects, and "leaks lose WHAT" has lost the reference to an object. "leaks freed" reads memory that was freed. */
+ * objects, and "leaks lose WHAT" has lost the reference to an object. "leaks all" has lost each of many tensors. "leaks after WHAT"
+ * has lost memory of its own that lies where an object was that it has released. "leaks freed" reads memory that was freed. */
 #include "formats.h"
 
 enum { TIMES = 50 };
@@ -116,6 +117,47 @@ static void copy_freed(void) {
   dlb_tensor_release(lent);
 }
 
+/* Each lost tensor is reported, also one whose control block was the only one that was free. */
+static void lose_all(void) {
+  enum { MANY = 300 }; /* the test expects so many control blocks, and as much memory */
+  DLManagedTensorVersioned *t;
+  make_tensor(&t);
+  dlb_tensor_release(t);
+  for (int i = 0; i < MANY; i++) make_tensor(&t);
+}
+
+/* The places of released objects hide no memory of the program that lies there afterwards. */
+static void lose_after(const char *what) {
+  enum { STEP = 16, LARGEST = 512, EACH = 16 }; /* the test expects 512 */
+  things t;
+  make_all(&kept[0]); /* so that what the library makes once is there */
+  if (strcmp(what, "tensor") == 0) {
+    make_tensor(&t.made);
+    dlb_tensor_release(t.made);
+  } else if (strcmp(what, "legacy tensor") == 0) {
+    make_legacy(&t.legacy);
+    t.legacy->deleter(t.legacy);
+  } else if (strcmp(what, "tensor that was read") == 0) {
+    dlb_tensor_release(read(all_formats, all_formats->tensor).tensor);
+  } else if (strcmp(what, "elements") == 0) {
+    dlb_elements_free(read(all_formats, all_formats->strings).elements);
+  } else if (strcmp(what, "message") == 0) {
+    make_message(&t.message);
+    dlb_message_free(t.message);
+  } else {
+    CHECK(strcmp(what, "frame") == 0);
+    make_frame(&t.frame);
+    t.frame.release(t.frame.ctx);
+  }
+  for (size_t size = STEP; size <= LARGEST; size += STEP) {
+    for (int i = 0; i < EACH; i++) {
+      volatile char *lost = malloc(size);
+      CHECK(lost != NULL);
+      for (size_t at = 0; at < size; at++) lost[at] = 0;
+    }
+  }
+}
+
 /* Overwrites the references that lose has left on the stack. */
 static void forget(void) {
   volatile char room[1 << 14];
@@ -126,6 +168,16 @@ int main(int argc, char **argv) {
   CHECK(argc > 1);
   if (strcmp(argv[1], "lose") == 0) {
     lose(argv[2]);
+    forget();
+    return 0;
+  }
+  if (strcmp(argv[1], "all") == 0) {
+    lose_all();
+    forget();
+    return 0;
+  }
+  if (strcmp(argv[1], "after") == 0) {
+    lose_after(argv[2]);
     forget();
     return 0;
   }

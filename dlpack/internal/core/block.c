@@ -14,10 +14,11 @@ static uint64_t double_deletes;
 uint64_t dlbcore_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
 
 /* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. If `taken` is
- * 1, a block that was taken over is ended too. */
+ * 1, a block that was taken over is ended too. A dead block refers to nothing that is freed now: leak checkers would take that for a
+ * reference to what the program has there next. */
 static inline void delete_block(dlbcore_block *block, int taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
-  dlbcore_share *share = block->share;
+  dlbcore_share *share = __atomic_load_n(&block->share, __ATOMIC_RELAXED);
   dlbcore_return_queue *returns = block->returns;
   do {
     if (state != CORE_LIVE && !(taken && state == CORE_TAKEN)) {
@@ -25,7 +26,11 @@ static inline void delete_block(dlbcore_block *block, int taken) {
       return;
     }
   } while (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-  if (returns != NULL) dlbcore_return(returns, block, &block->next);
+  if (returns != NULL) {
+    __atomic_store_n(&block->share, NULL, __ATOMIC_RELAXED);
+    *block->data = NULL;
+    dlbcore_return(returns, block, &block->next);
+  }
   dlbcore_share_drop(share);
 }
 

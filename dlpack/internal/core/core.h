@@ -168,7 +168,7 @@ struct dlbcore_block {
   void *next;        /* link of the list that it is in */
   uint64_t since;    /* number of exports that its cache had made when the block was found dead. Before that, in C: when
                       * the block was exported; in Go: 0 */
-  uint64_t pad;
+  void **data;       /* the place of the tensor's address of elements; only of exports without Go */
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };
 

@@ -102,7 +102,7 @@ static dlbcore_block *cache_take(block_cache *cache) {
     if (cache->free == 0 || cache->exports - cache->first->since <= rest) return NULL;
     block = cache->first;
     cache->first = block->next;
-    cache->free--;
+    if (--cache->free == 0) cache->last = NULL; /* leak checkers would take it for a reference to the block */
   }
   block->next = NULL; /* the holder of this block must not refer to the next one */
   block->since = cache->exports; /* the number of this export */
@@ -181,7 +181,8 @@ static inline void *export(dlbcore_block *block, dlbcore_share *share, const DLT
   }
   out->shape = shape;
   out->strides = strides;
-  block->share = share;
+  block->data = &out->data;
+  __atomic_store_n(&block->share, share, __ATOMIC_RELAXED);
   export_watcher *exported = __atomic_load_n(&watcher, __ATOMIC_RELAXED);
   if (__builtin_expect(exported != NULL, 0)) exported(block, out, versioned);
   __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);

@@ -11,6 +11,7 @@ void dlbcore_release_slot(dlbcore_share *share) {
   void *ctx = share->ctx;
   uint64_t bytes = slot->bytes;
   uint32_t kind = slot->kind;
+  if (kind != CORE_SLOT_PINNED) share->ctx = NULL; /* leak checkers would take it for a reference to what lies there next */
   dlbcore_return(slot->returns, slot, &slot->share.data);
   switch (kind) {
     case CORE_SLOT_PINNED:
