@@ -116,6 +116,39 @@ class error : public std::runtime_error {
   std::int32_t code_;
 };
 
+// What the classes below are derived from. There is no function here: one would be found for every argument of these classes.
+namespace bases {
+
+// The owner of an object of C, which `end` gives back: what tensor, message and elements have in common.
+template <class Owner, class Raw, void (*end)(Raw *)>
+class owner {
+ public:
+  // Takes over an object. NULL makes an empty owner.
+  static Owner adopt(Raw *raw) noexcept { return Owner(raw); }
+
+  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
+  Raw *get() const noexcept { return raw_; }
+
+  // Gives the object to the caller, who must give it back; this owner is then empty.
+  Raw *release() noexcept { return std::exchange(raw_, nullptr); }
+
+  explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+ protected:
+  owner() noexcept = default;
+  explicit owner(Raw *raw) noexcept : raw_(raw) {}
+  owner(owner &&other) noexcept : raw_(other.release()) {}
+  owner &operator=(owner &&other) noexcept {
+    end(std::exchange(raw_, other.release()));
+    return *this;
+  }
+  ~owner() { end(raw_); }
+
+  Raw *raw_ = nullptr;
+};
+
+}  // namespace bases
+
 namespace detail {
 
 // Throws an error, or ends a program without exceptions.
@@ -163,34 +196,6 @@ template <class Owner>
 void destroy(void *owner) {
   delete static_cast<Owner *>(owner);
 }
-
-// The owner of an object of C, which `end` gives back: what tensor, message and elements have in common.
-template <class Owner, class Raw, void (*end)(Raw *)>
-class owner {
- public:
-  // Takes over an object. NULL makes an empty owner.
-  static Owner adopt(Raw *raw) noexcept { return Owner(raw); }
-
-  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
-  Raw *get() const noexcept { return raw_; }
-
-  // Gives the object to the caller, who must give it back; this owner is then empty.
-  Raw *release() noexcept { return std::exchange(raw_, nullptr); }
-
-  explicit operator bool() const noexcept { return raw_ != nullptr; }
-
- protected:
-  owner() noexcept = default;
-  explicit owner(Raw *raw) noexcept : raw_(raw) {}
-  owner(owner &&other) noexcept : raw_(other.release()) {}
-  owner &operator=(owner &&other) noexcept {
-    end(std::exchange(raw_, other.release()));
-    return *this;
-  }
-  ~owner() { end(raw_); }
-
-  Raw *raw_ = nullptr;
-};
 
 template <class T>
 using plain = std::remove_cv_t<std::remove_reference_t<T>>;
@@ -568,7 +573,7 @@ constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STE
 
 // The owner of a DLManagedTensorVersioned, of this library or another one, whose deleter it calls once. Who takes the tensor by
 // release() must call its deleter.
-class [[nodiscard]] tensor : public detail::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
+class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
  public:
   tensor() noexcept = default;
 
@@ -1087,7 +1092,7 @@ struct message_fields {
 };
 
 // The owner of a message. Tensors and frames made from it stay valid after it.
-class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_message_free> {
+class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_message_free> {
  public:
   message() noexcept = default;
 
@@ -1244,7 +1249,7 @@ class [[nodiscard]] message : public detail::owner<message, dlb_message, dlb_mes
   }
 };
 
-namespace detail {
+namespace bases {
 
 // A frame that several calls read one after another, and that what they return keeps alive.
 class shared_frame {
@@ -1262,11 +1267,11 @@ class shared_frame {
   void advance(Read read) {
     dlb_frame raw = frame_->get();
     auto share = std::make_unique<std::shared_ptr<frame>>(frame_);
-    raw.release = destroy<std::shared_ptr<frame>>;
+    raw.release = detail::destroy<std::shared_ptr<frame>>;
     raw.ctx = share.get();
     std::size_t next = 0;
     dlb_error e;
-    check(read(&next, &raw, offset_, options_, &e), e);
+    detail::check(read(&next, &raw, offset_, options_, &e), e);
     share.release();
     offset_ = next;
   }
@@ -1277,11 +1282,11 @@ class shared_frame {
   std::size_t offset_ = 0;
 };
 
-}  // namespace detail
+}  // namespace bases
 
 // Reads the messages of a frame, which it takes over, each in the packed form, as in
 // `for (auto m = in.next(); m; m = in.next())`; `options` as for dlb_message_decode_next. Payloads are not copied.
-class message_reader : public detail::shared_frame {
+class message_reader : public bases::shared_frame {
  public:
   explicit message_reader(frame &&packed, std::uint64_t options = 0) : shared_frame(std::move(packed), options) {}
 
@@ -1297,7 +1302,7 @@ class message_reader : public detail::shared_frame {
 // ---- values: the tensors of formats with one tensor or elements in a message ----
 
 // The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.
-class [[nodiscard]] elements : public detail::owner<elements, dlb_elements, dlb_elements_free> {
+class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_elements_free> {
  public:
   elements() noexcept = default;
 
@@ -1419,7 +1424,7 @@ inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0
 
 // Reads the consecutive tensors of a frame, which it takes over, a batch at a time, as in
 // `for (auto batch = in.next(); !batch.empty(); batch = in.next())`.
-class reader : public detail::shared_frame {
+class reader : public bases::shared_frame {
  public:
   explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)
       : shared_frame(std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
