@@ -56,6 +56,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -201,8 +202,13 @@ template <class T>
 using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 template <class T>
 inline constexpr bool never = false;
+#ifdef __cpp_lib_span
+template <class T>
+inline constexpr bool is_view = std::ranges::enable_borrowed_range<T>;
+#else
 template <class T>
 inline constexpr bool is_view = false;  // set below for the types that own nothing
+#endif
 template <class T>
 inline constexpr bool is_list = false;  // set below for list_of
 
@@ -215,7 +221,7 @@ inline constexpr bool may_be_view<std::array<T, Size>> = false;
 template <class T, class = void>
 inline constexpr bool has_data = false;
 template <class T>
-inline constexpr bool has_data<T, std::void_t<decltype(std::data(std::declval<T &>()))>> = true;
+inline constexpr bool has_data<T, std::enable_if_t<std::is_pointer_v<decltype(std::data(std::declval<T &>()))>>> = true;
 template <class T, class = void>
 inline constexpr bool has_begin = false;
 template <class T>
@@ -226,12 +232,20 @@ inline constexpr bool is_void_call = false;
 template <class... Call>
 inline constexpr bool is_void_call<std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
 
-// Whether T is a function, a std::function, or an object that is called as one; a matrix is not, whose calls are overloaded.
+// Whether T is meant as a function that frees memory: a function, a std::function, a lambda, or an object that is called with nothing or
+// with the pointer and returns nothing. Other objects with calls, such as matrices, can be owners. Of those with one operator(), only
+// lambdas cannot be assigned to.
 template <class T, class Pointer, class = void>
-inline constexpr bool is_callable = std::is_function_v<std::remove_pointer_t<T>> ||
-                                    is_void_call<void, T &> || is_void_call<void, T &, Pointer>;
+inline constexpr bool is_deleter = std::is_function_v<std::remove_pointer_t<T>> ||
+                                   is_void_call<void, T &> || is_void_call<void, T &, Pointer>;
 template <class T, class Pointer>
-inline constexpr bool is_callable<T, Pointer, std::void_t<decltype(&T::operator())>> = true;
+inline constexpr bool is_deleter<T, Pointer, std::enable_if_t<!std::is_move_assignable_v<T>, std::void_t<decltype(&T::operator())>>> = true;
+template <class Call, class Pointer>
+inline constexpr bool is_deleter<std::function<Call>, Pointer, void> = true;
+
+// Whether an object of this type is destroyed without an effect, and so keeps nothing: a number, a std::reference_wrapper, a list.
+template <class T>
+inline constexpr bool is_inert = (std::is_trivially_destructible_v<T> && !std::is_null_pointer_v<T>) || is_list<T>;
 
 // A number of a shape, of axes or of an index: an integer that is neither a bool nor a character.
 template <class T>
@@ -269,14 +283,20 @@ constexpr bool keeps() {
   using Owner = std::decay_t<Argument>;
   static_assert(std::is_constructible_v<Owner, Argument>,
                 "dlbridge: lend: this owner cannot be copied: it is moved into the tensor by std::move(owner).");
-  static_assert(!is_callable<Owner, Pointer>,
+  static_assert(!is_deleter<Owner, Pointer>,
                 "dlbridge: lend: an owner is destroyed and not called: pass std::shared_ptr<void>(data, function), which calls the "
-                "function.");
-  static_assert(!std::is_pointer_v<Owner> || is_callable<Owner, Pointer>,
+                "function, or, of an owner that can be called too, a std::make_unique<Owner>(std::move(owner)).");
+  static_assert(!std::is_pointer_v<Owner> || is_deleter<Owner, Pointer>,
                 "dlbridge: lend: a pointer keeps no memory: pass its smart pointer or its container, or nullptr for memory that "
                 "is never freed.");
   static_assert(!is_view<Owner>, "dlbridge: lend: a view keeps no memory: pass the container, or nullptr for memory that is "
                                  "never freed.");
+  static_assert(!is_inert<Owner> || std::is_pointer_v<Owner> || is_view<Owner> || is_deleter<Owner, Pointer>,
+                "dlbridge: lend: an object of this type keeps no memory: pass a smart pointer or a container, or nullptr for memory "
+                "that is never freed; strides and flags come after the owner.");
+  static_assert(!std::is_lvalue_reference_v<Argument> || is_inert<Owner> || !(has_begin<Owner> || has_data<Owner>),
+                "dlbridge: lend: the tensor would keep a copy of this container, whose elements lie elsewhere: pass the container by "
+                "std::move(x), or a std::shared_ptr of it.");
   return true;
 }
 
@@ -446,6 +466,10 @@ template <class T>
 inline constexpr bool is_view<array_view<T>> = true;
 template <class T>
 inline constexpr bool is_view<std::basic_string_view<T>> = true;
+template <class T>
+inline constexpr bool is_view<std::initializer_list<T>> = true;
+template <class T>
+inline constexpr bool is_view<std::weak_ptr<T>> = true;
 #ifdef __cpp_lib_span
 template <class T, std::size_t Size>
 inline constexpr bool is_view<std::span<T, Size>> = true;
@@ -646,12 +670,17 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Returns a tensor on the memory at `data`, which `owner`, such as a smart pointer or a matrix, keeps alive, or nullptr for memory
   // that is never freed. The owner is moved or copied into the tensor, and destroyed when nothing refers to the memory any more,
-  // on any thread. `lend(p.get(), {4}, std::move(p))` is right: the owner is moved after all arguments are known. Empty strides mean
-  // row-major. A pointer to const makes a READ_ONLY tensor. Throws error; the owner is then unchanged.
+  // on any thread. `lend(p.get(), {4}, std::move(p))` is right: the owner is moved after all arguments are known. What keeps nothing does
+  // not compile, such as a number, a pointer, a view or a copy of a container. Empty strides mean row-major. A pointer to const makes a
+  // READ_ONLY tensor. Throws error (DLB_ERROR_ARGUMENT if the elements lie in the owner itself); the owner is then unchanged.
   template <class T, class Owner>
   static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
     using Kept = std::optional<std::decay_t<Owner>>;
     static_assert(detail::keeps<Owner, std::remove_cv_t<T> *>());
+    const auto first = reinterpret_cast<std::uintptr_t>(data), object = reinterpret_cast<std::uintptr_t>(std::addressof(owner));
+    if (first >= object && first - object < sizeof owner)
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::lend: the elements lie in the owner itself, and would not move with it: "
+                                       "lend(std::move(x), shape) moves a container, and a std::make_unique keeps any object in its place");
     auto kept = std::make_unique<Kept>();
     tensor out = lend_raw(data, shape, strides, flags, detail::destroy<Kept>, kept.get());
     kept.release()->emplace(std::forward<Owner>(owner));

@@ -244,12 +244,35 @@ static void lending() {
     float *const first = square.numbers.data();
     const tensor of_matrix = tensor::lend(first, {2, 2}, std::move(square));
     CHECK(of_matrix.data<float>() == first && tensor::lend(table, {6}, nullptr).size() == 6);
+    struct callable_pointer {
+      std::unique_ptr<float[]> numbers = std::make_unique<float[]>(4);
+      float *operator()() const { return numbers.get(); }
+    } pointer;
+    float *const pointed = pointer();
+    CHECK(tensor::lend(pointed, {4}, std::move(pointer)).data<float>() == pointed);
+    struct task {
+      std::unique_ptr<float[]> numbers = std::make_unique<float[]>(4);
+      void operator()() {}
+    } run;
+    float *const used = run.numbers.get();
+    CHECK(tensor::lend(used, {4}, std::make_unique<task>(std::move(run))).data<float>() == used);
+    struct fixed {
+      float numbers[4] = {1, 2, 3, 4};
+      std::shared_ptr<int> other;
+    } inside;
+    THROWS(DLB_ERROR_ARGUMENT, "in the owner itself", tensor::lend(inside.numbers, {4}, std::move(inside)));
+    THROWS(DLB_ERROR_ARGUMENT, "in the owner itself", tensor::lend(&inside.numbers[3], {1}, inside));
+    auto in_place = std::make_unique<fixed>();
+    CHECK(tensor::lend(in_place->numbers, {4}, std::move(in_place)).data<float>()[3] == 4);
+    std::vector<float> moved(3);
+    const float *const elements = moved.data();
+    CHECK(tensor::lend(moved.data(), {3}, std::move(moved)).data<float>() == elements);
   }
   tensor shared = tensor::lend(table, {6}, std::shared_ptr<std::int64_t>(table, [&](std::int64_t *) { destroyed++; }));
   shared.reset();
   CHECK(destroyed == 5);
 
-  tensor odd = tensor::lend(reinterpret_cast<std::byte *>(table) + 1, {8}, 0);
+  tensor odd = tensor::lend(reinterpret_cast<std::byte *>(table) + 1, {8}, nullptr);
   odd.get()->dl_tensor.dtype = dlbridge::dtype<std::int32_t>;
   odd.get()->dl_tensor.shape[0] = 2;
   THROWS(DLB_ERROR_UNALIGNED, "aligned to 4", odd.data<std::int32_t>());
