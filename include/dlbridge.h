@@ -29,22 +29,22 @@
  *     dlb_tensor_alloc_with        new memory of an allocator of the program
  *     dlb_tensor_lend              a tensor on memory of the program
  *     dlb_tensor_import            takes a tensor of another library over
- *     dlb_tensor_from_legacy       takes a tensor in the form before DLPack 1.0 over
- *     dlb_tensor_to_legacy         turns a tensor into that form
+ *     dlb_tensor_from_legacy       takes a tensor over that has the form from before DLPack 1.0
+ *     dlb_tensor_to_legacy         gives a tensor the form from before DLPack 1.0
  *     dlb_tensor_share             another tensor on the same memory, for another owner
  *     dlb_tensor_release           ends a tensor, by its deleter
  *   Copying and comparing elements
- *     dlb_tensor_copy              into new row-major memory
+ *     dlb_tensor_copy              a copy in new row-major memory
  *     dlb_tensor_contiguous        a row-major view, or a copy if there is no such view
- *     dlb_tensor_convert           into new memory, as another data type
- *     dlb_tensor_copy_into         into the memory of another tensor, converted to its type
+ *     dlb_tensor_convert           a copy of another data type
+ *     dlb_tensor_copy_into         copies elements into memory that exists, converted to its type
  *     dlb_tensor_fill              sets all elements to one value
  *     dlb_tensor_equal             are types, shapes and elements the same?
  *   Describing tensors
  *     dlb_tensor_validate          is the description valid?
  *     dlb_tensor_count             the number of elements
- *     dlb_tensor_nbytes            their size in bytes
- *     dlb_tensor_is_contiguous     are they row-major, without gaps?
+ *     dlb_tensor_nbytes            the size of the elements in bytes
+ *     dlb_tensor_is_contiguous     are the elements row-major, without gaps?
  *     dlb_tensor_address           the address of one element
  *     dlb_tensor_format            the type, the shape and the elements as text
  *   Views, which share the memory
@@ -59,47 +59,47 @@
  *   Data types and devices
  *     dlb_dtype_bits               the bits of an element
  *     dlb_dtype_parse              reads a data type: "float32"
- *     dlb_dtype_format             writes it
+ *     dlb_dtype_format             writes a data type
  *     dlb_device_parse             reads a device: "cuda:0"
- *     dlb_device_format            writes it
+ *     dlb_device_format            writes a device
  *   Shared memory of several processes
  *     dlb_shm_alloc                a tensor in a new segment, which other processes can map
  *     dlb_shm_copy                 copies a tensor into a new segment
  *     dlb_shm_is_shared            does a tensor lie in a segment?
- *     dlb_shm_readonly             a second mapping, through which nobody can write
+ *     dlb_shm_readonly             a read-only tensor, through which no code can write
  *     dlb_shm_send                 sends tensors through a Unix socket
- *     dlb_shm_recv                 receives them
- *     dlb_shm_offer                a handle, which can travel by any means
+ *     dlb_shm_recv                 receives tensors through a Unix socket
+ *     dlb_shm_offer                a handle of a tensor, which can travel by any means
  *     dlb_shm_fetch                the tensor of a handle
  *     dlb_shm_attach               a tensor in a shared memory object of POSIX, by its name
- *   Reading messages (libdlbridge)
- *     dlb_message_decode           of several frames
- *     dlb_message_decode_packed    of one frame
- *     dlb_message_decode_next      of one frame with several messages, one after another
+ *   Reading ZIO messages with tensors (libdlbridge)
+ *     dlb_message_decode           reads a message of several frames
+ *     dlb_message_decode_packed    reads a message in one frame
+ *     dlb_message_decode_next      reads the next of several messages in one frame
  *     dlb_message_header           level, form, origin, granule and seqno
- *     dlb_message_label            the label
- *     dlb_message_metadata         its metadata
+ *     dlb_message_label            the label, which describes the tensors
+ *     dlb_message_metadata         the metadata of the message
  *     dlb_message_tensor_count     the number of tensors
- *     dlb_message_tensor_at        one of them
- *     dlb_message_tensor_metadata  its metadata
- *     dlb_message_tensor_part      the payload part that it lies in
- *     dlb_message_copied           was it copied?
+ *     dlb_message_tensor_at        one of the tensors
+ *     dlb_message_tensor_metadata  the metadata of a tensor
+ *     dlb_message_tensor_part      the index of the payload part that a tensor lies in
+ *     dlb_message_copied           was a tensor copied?
  *     dlb_message_part_count       the number of payload parts
- *     dlb_message_part             one of them, as a tensor of bytes
+ *     dlb_message_part             one of the parts, as a tensor of bytes
  *     dlb_message_free             ends a message
- *   Writing messages (libdlbridge)
+ *   Writing ZIO messages with tensors (libdlbridge)
  *     dlb_message_encode           makes a message of tensors
  *     dlb_message_encode_parts     makes a message of a label and payload parts
  *     dlb_message_frame_count      the number of frames to send
- *     dlb_message_frame            one of them
- *     dlb_message_frames           all of them
- *     dlb_message_encode_packed    all of them in one frame
+ *     dlb_message_frame            one of the frames
+ *     dlb_message_frames           all frames
+ *     dlb_message_encode_packed    the message in one frame
  *     dlb_frames_release           ends frames
  *   Values: formats with one tensor in a message (libdlbridge)
- *     dlb_decthings_decode         reads a tensor or elements
- *     dlb_decthings_decode_batch   reads several, one after another
- *     dlb_decthings_encode         writes a tensor or elements
- *     dlb_decthings_check          do rules allow the type and shape of a value?
+ *     dlb_decthings_decode         reads a tensor of Decthings
+ *     dlb_decthings_decode_batch   reads several tensors of Decthings in one frame
+ *     dlb_decthings_encode         writes a tensor for Decthings
+ *     dlb_decthings_check          do rules of Decthings allow the type and shape of a value?
  *     dlb_tensorflow_decode        reads a TensorProto
  *     dlb_tensorflow_encode        writes a TensorProto
  *     dlb_elements_free            ends decoded elements
@@ -145,7 +145,8 @@
  * `= {0}` (`= {}` in C++).
  *
  * The rules at the end of this header say more about structures and versions, and about invalid
- * input, released objects, release functions, memory and the requirements of Go.
+ * input, released objects, release functions, memory, stacks, Go plugins and the requirements of
+ * Go.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
