@@ -39,7 +39,7 @@ export GO DESTDIR LIBDIR
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
-	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
+	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib amalgamation install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -271,6 +271,9 @@ venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peer
 
 clib: ## build/lib: the C libraries
 	sh bridge/libdlbridge/build.sh $(BUILD)/lib
+
+amalgamation: ## build/amalgamation: libdlbridge_tensor as one C file, and its headers, for any project
+	$(PYTHON) bridge/libdlbridge/amalgamate.py $(BUILD)/amalgamation
 
 install: clib ## the C libraries and their headers, under PREFIX; the libraries in LIBDIR there, by default lib
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(PREFIX)"

@@ -139,7 +139,10 @@
  * has one set of counters, and knows the tensors of both. A program is linked with
  * -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of its
  * own in each program or plugin that contains it, with its own counters; to others its tensors are
- * foreign ones.
+ * foreign ones. Its functions are hidden there, so that a plugin calls its own; a program and its
+ * plugins that are to share one library use libdlbridge_tensor.so. A plugin that contains
+ * libdlbridge_tensor.a stays loaded after dlclose, as the shared libraries do, because deleters of
+ * its tensors may be called later. So the file, when it is opened again, is the old code.
  *
  * Structures. A program initialises the structures that end with reserved words with
  * `= {0}` (`= {}` in C++).
@@ -1229,7 +1232,8 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *       ./program+0x11c4
  *
  * A function has its name if the program was linked with -rdynamic; otherwise `addr2line -f -e
- * ./program 0x11c4` prints its name and line. An object of the ledger may belong to another one: a
+ * ./program 0x11c4` prints its name and line. With libdlbridge_tensor.a, some calls inside the
+ * library come first, without names. An object of the ledger may belong to another one: a
  * message keeps the tensors that it has taken over. A forked child inherits the records with the
  * objects. What a Go program makes by package dlpack is in the ledger of that package
  * (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -36,16 +35,6 @@ func TestAnOfferDoesNotKeepAProcessAlive(t *testing.T) {
 func TestWhatTheSystemRefusesIsNotSaidOfTensors(t *testing.T) {
 	dir := must.Do(tensorLibrary())(t)
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "refuse")
-}
-
-// A plugin that contains the library leaves no descriptor when it is unloaded. A thread of it that closes what another process has sent
-// may go on.
-func TestAPluginIsUnloaded(t *testing.T) {
-	dir := must.Do(tensorLibrary())(t)
-	plugin := compile(t, "cc", "unload.c", append(slices.Clone(c11), "-DPLUGIN", "-shared", "-fPIC", filepath.Join(dir, "libdlbridge_tensor.a"), "-lpthread", "-ldl", "-lm")...)
-	program := compile(t, "cc", "unload.c", append(slices.Clone(c11), "-ldl")...)
-	run(t, nil, nil, program, plugin)
-	run(t, nil, nil, program, plugin, "offer")
 }
 
 // The library is built without a sanitizer, which would make stack frames larger.

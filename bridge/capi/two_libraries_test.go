@@ -94,6 +94,29 @@ func TestLibdlbridgeTensorHasNoOtherGlobalNames(t *testing.T) {
 	assert.ElementsMatch(t, declared, defined)
 }
 
+// A plugin that contains the static library exports none of its functions and calls its own, and stays loaded when it is closed.
+func TestAPluginHasALibraryOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dir := must.Do(tensorLibrary())(t)
+	program := compile(t, "cc", "plugin.c", slices.Concat(c11, []string{"-ldl"}, linked(dir, "dlbridge_tensor"))...)
+	for _, what := range []string{"tensor", "receive"} {
+		t.Run(what, func(t *testing.T) {
+			plugin := compile(t, "cc", "plugin.c", append(slices.Clone(c11), "-DPLUGIN", "-shared", "-fPIC",
+				filepath.Join(dir, "libdlbridge_tensor.a"), "-lpthread", "-ldl", "-lm")...)
+			f := must.Do(elf.Open(plugin))(t)
+			defer f.Close()
+			var exported []string
+			for _, s := range must.Do(f.DynamicSymbols())(t) {
+				if s.Section != elf.SHN_UNDEF {
+					exported = append(exported, s.Name)
+				}
+			}
+			assert.ElementsMatch(t, []string{"make", "count", "receive"}, exported)
+			run(t, nil, nil, program, plugin, what)
+		})
+	}
+}
+
 // A program that calls a function of libdlbridge is not linked without it.
 func TestMessagesNeedLibdlbridge(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,7 @@ for library in dlbridge dlbridge_tensor; do
   fill "$library.pc" "$libdir/pkgconfig"
 done
 put 644 "$libdir/libdlbridge_tensor.a" < "$lib/libdlbridge_tensor.a"
+fill dlbridge_tensor_static.pc "$libdir/pkgconfig"
 fill dlbridge-config.cmake "$libdir/cmake/dlbridge"
 fill dlbridge-config-version.cmake "$libdir/cmake/dlbridge"
 LC_ALL=C sort -u -o "$list" "$list"

@@ -52,7 +52,17 @@
 #include "../internal/segment/segment.c"
 #include "../internal/segment/transfer.c"
 
-#if defined(STAY_LOADED) && defined(__linux__)
-/* Deleters of tensors may be called after the plugin that contains this object was closed. */
-__attribute__((constructor)) static void stay_loaded(void) { dlbsegment_stay_loaded(); }
+/* A plugin that contains this object stays loaded after dlclose, as the shared libraries do: deleters of its tensors may be called later, and
+ * threads of dlb_shm_offer may run its code. It is found by its link map, since its path may be relative, or lead to another file by now.
+ * musl unloads nothing. */
+#if defined(STAY_LOADED) && defined(__GLIBC__)
+#include <dlfcn.h>
+#include <link.h>
+__attribute__((constructor)) static void stay_loaded(void) {
+  static char here;
+  Dl_info info;
+  struct link_map *map = NULL;
+  if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) && map != NULL && map->l_name[0] != '\0')
+    dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
 #endif

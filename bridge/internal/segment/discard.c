@@ -3,7 +3,6 @@
 #ifdef __linux__
 #include "discard.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,15 +13,6 @@
 
 #ifndef F_GET_SEALS
 #define F_GET_SEALS (1024 + 10) /* Linux 3.17 */
-#endif
-
-/* Old versions of glibc have them in a library of their own, and programs without a loader have none. Then nobody can unload this code. */
-#pragma weak dlopen
-#ifdef __GLIBC__
-#include <link.h>
-#pragma weak dladdr1
-#else
-#pragma weak dladdr
 #endif
 
 enum { THREADS = 16 }; /* the most that wait at once */
@@ -53,26 +43,6 @@ static void *close_waiting(void *unused) {
   return unused;
 }
 
-/* Returns the name by which the loader knows what contains this code, which need not be a path that still leads there. It is empty for
- * the program itself, and NULL without a loader. */
-static const char *own_name(void) {
-  Dl_info info;
-#ifdef __GLIBC__
-  struct link_map *map = NULL;
-  return dladdr1 != NULL && dladdr1(&waiting, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map != NULL ? map->l_name : NULL;
-#else
-  return dladdr != NULL && dladdr(&waiting, &info) != 0 ? info.dli_fname : NULL;
-#endif
-}
-
-void dlbsegment_stay_loaded(void) {
-  static int done;
-  if (__atomic_load_n(&done, __ATOMIC_RELAXED)) return;
-  const char *name = own_name();
-  if (dlopen != NULL && name != NULL && *name != '\0') dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  __atomic_store_n(&done, 1, __ATOMIC_RELAXED);
-}
-
 /* Starts one more thread. If that is not possible, the descriptors wait until one more is discarded. The caller holds the mutex. */
 static void start_closing(void) {
   pthread_t thread;
@@ -93,7 +63,6 @@ static void close_later(int fd) {
     close(fd);
     return;
   }
-  dlbsegment_stay_loaded(); /* nobody waits for the threads */
   pthread_mutex_lock(&waiting.mutex);
   *u = (unwanted){fd, waiting.first};
   waiting.first = u;

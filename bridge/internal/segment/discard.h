@@ -5,11 +5,6 @@
 
 #include "core.h"
 
-/* Makes the library or plugin that has this code stay loaded until the process ends: because deleters of its tensors may be called later, or
- * because a thread runs it that dlclose cannot wait for, since dlclose holds a lock that the thread may need to close a descriptor. Called
- * without a mutex of this library, which dlclose may wait for. */
-CORE_API void dlbsegment_stay_loaded(void);
-
 /* Closes a descriptor: at once if it is that of a file in memory, and by a thread otherwise. */
 CORE_API void dlbsegment_discard(int fd);
 

@@ -356,7 +356,6 @@ static void wake_thread(void) {
 dlbcore_status dlbsegment_offer_file(dlbsegment_handle *out, int fd, int writable, int64_t milliseconds, char *text, size_t text_size) {
   dlbsegment_file *file = NULL;
   offer *made = NULL;
-  dlbsegment_stay_loaded(); /* for the thread that answers */
   pthread_mutex_lock(&here.mutex);
   int failed = start_answering();
   if (!failed) failed = dlbsegment_file_take(&file, fd);
@@ -416,7 +415,7 @@ void dlbsegment_offers_end(void) {
   if (join) pthread_join(thread, NULL);
 }
 
-/* At the end of the process. A library that has offered is not unloaded before. */
+/* At the end of the process: no library or plugin with this code is unloaded before. */
 __attribute__((destructor)) static void end_thread(void) { dlbsegment_offers_end(); }
 
 /* ---- forks --------------------------------------------------------------------------------------

@@ -71,24 +71,15 @@ static struct {
  * registered first lock last, so this constructor has a priority and runs before the one of offer.c. */
 static void lock_known(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock_known(void) { pthread_mutex_unlock(&known.mutex); }
-static void close_maps(void) {
+/* The descriptor that the child has inherited tells of the memory of its parent. */
+static void unlock_known_in_child(void) {
   struct stat status;
   if (known.maps.fd >= 0 && fstat(known.maps.fd, &status) == 0 && status.st_dev == known.maps.device && status.st_ino == known.maps.number)
     close(known.maps.fd);
   known.maps.fd = -1;
-}
-/* The descriptor that the child has inherited tells of the memory of its parent. */
-static void unlock_known_in_child(void) {
-  close_maps();
   unlock_known();
 }
 __attribute__((constructor(1000))) static void watch_fork_of_known(void) { pthread_atfork(lock_known, unlock_known, unlock_known_in_child); }
-/* Before the library is unloaded, as a plugin may be again and again. */
-__attribute__((destructor)) static void close_descriptor(void) {
-  lock_known();
-  close_maps();
-  unlock_known();
-}
 
 int dlbsegment_duplicate(int fd) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);

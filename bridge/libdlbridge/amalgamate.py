@@ -1,0 +1,59 @@
+"""amalgamate.py DIR: writes libdlbridge_tensor as one C file, dlbridge_tensor.c, into DIR, with the headers of programs and the license
+beside it.
+
+That is tensor.c with the files in place of their includes, each header once. A header must therefore not be included first under a condition
+that does not hold for all who need it.
+"""
+
+import pathlib
+import re
+import shutil
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FOLDERS = [ROOT / name for name in ("dlpack/internal/core", "bridge/capi", "bridge/internal/segment")]
+PUBLIC = ["dlbridge.h", "dlbridge.hpp", "dlpack/dlpack.h"]
+
+HEAD = """\
+/* dlbridge_tensor.c: libdlbridge_tensor {version} of dlbridge, whose functions dlbridge.h declares. `cc -c dlbridge_tensor.c` is all that a
+ * project needs, and -lpthread -ldl -lm for its programs. They have a library of their own, as with libdlbridge_tensor.a: see
+ * "Libraries" in dlbridge.h. `make amalgamation` has written this file.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+"""
+
+
+def included(file: pathlib.Path, name: str) -> pathlib.Path | None:
+    """Returns our file that an include in another one means, or None for a header of the system or of programs."""
+    places = [folder / name for folder in (file.parent, *FOLDERS)]
+    return next((place.resolve() for place in places if place.is_file()), None)
+
+
+def expanded(file: pathlib.Path, seen: set[pathlib.Path]) -> str:
+    text = [f"/* ==== {file.relative_to(ROOT)} */\n"]
+    for line in file.read_text().splitlines(keepends=True):
+        match = re.match(r'#include ["<](.+)[">]', line)
+        found = included(file, match[1]) if match else None
+        if match and match[1] in PUBLIC:
+            text.append(f'#include "{match[1]}"\n')
+        elif found is None and not line.startswith("//go:build "):
+            text.append(line)
+        elif found is not None and found not in seen:
+            seen.add(found)
+            text.append(expanded(found, seen))
+    return "".join(text)
+
+
+def main(out: pathlib.Path) -> None:
+    (out / "dlpack").mkdir(parents=True, exist_ok=True)
+    numbers = re.findall(r"^#define DLB_VERSION_\w+ (\d+)$", (ROOT / "include/dlbridge.h").read_text(), re.M)
+    head = HEAD.format(version=".".join(numbers))
+    (out / "dlbridge_tensor.c").write_text(head + expanded(HERE / "tensor.c", set()))
+    for header in PUBLIC:
+        shutil.copyfile(ROOT / "include" / header, out / header)
+    shutil.copyfile(ROOT / "LICENSE", out / "LICENSE")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
