@@ -236,8 +236,8 @@ test-cpp: clib ## the tests of dlbridge.hpp as C++17, where there is a C++ compi
 typing: $(VENV)/dlbridge.done $(VENV)/typing.done ## the type hints of the Python package, with mypy and pyright
 	sh .ci/typing/run.sh $(VENV)/bin/python $(BUILD)/typing
 
-installed: clib ## build a C program against an installed copy, by pkg-config and by CMake
-	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed
+installed: clib $(VENV)/ziglang.done ## build C and C++ programs with each compiler, kind of library and way of finding it; install and uninstall
+	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed $(VENV)/bin/python
 
 dist: $(VENV)/requirements.done ## build/dist: the Python package as a source distribution, and a wheel built from it
 	sh .ci/dist/run.sh $(VENV)/bin/python $(BUILD)/dist

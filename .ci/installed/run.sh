@@ -1,121 +1,119 @@
 #!/bin/sh
-# run.sh LIB WORK: installs the libraries from LIB into WORK, moves the installed tree, and builds and runs C programs
-# against it, found by pkg-config and by CMake: with libdlbridge the header's test, and a program that decodes and
-# encodes a message; with libdlbridge_tensor alone, shared and static, a program that has no second thread. Only dlb_*
-# is exported.
+# run.sh LIB WORK PYTHON: checks what is installed, and that C and C++ programs are built with it wherever C programmers build.
+#
+#   the installed files    of the libraries in LIB: names, SONAMEs, exports, the license; make uninstall removes all of them
+#   libdlbridge            programs that need Go, by pkg-config and by CMake, in an installed tree that was moved
+#   libdlbridge_tensor     tensor.c and tensor.cpp, with each compiler, each kind of library and each way of finding it (see the table at
+#                          the end)
+#
+# A tool that is missing is an error; .ci/packages.sh installs them.
 set -eu
-root=$(cd "$(dirname "$0")/../.." && pwd)
-lib=${1:?usage: run.sh LIB WORK}
-work=${2:?usage: run.sh LIB WORK}
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+scripts=$root/bridge/libdlbridge
+lib=$(cd "${1:?usage: run.sh LIB WORK PYTHON}" && pwd)
+work=${2:?usage: run.sh LIB WORK PYTHON}
+python=${3:?usage: run.sh LIB WORK PYTHON}
 rm -rf "$work"
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
-program=$root/bridge/capi/testdata/header.c
-alone=$root/bridge/capi/testdata/one_thread.c
-message=$root/.ci/installed/message.c
-peer=$root/examples/demo/message/peer
 
-sh "$root/bridge/libdlbridge/install.sh" "$lib" "$work/first"
+fail() {
+  echo "installed: $*" >&2
+  exit 1
+}
+# refused WORDS COMMAND...: the command fails, and says so in these words.
+refused() {
+  words=$1
+  shift
+  if "$@" > "$work/refused.txt" 2>&1 || ! tr -s '\n ' ' ' < "$work/refused.txt" | grep -qF -e "$words"; then
+    cat "$work/refused.txt" >&2
+    fail "\"$*\" should be refused with \"$words\", and says the above"
+  fi
+}
+# works COMMAND...: a build of tensor.c or tensor.cpp prints this.
+works() {
+  wanted="$(sed -n 's/^#define DLB_VERSION_[A-Z]* //p' "$root/include/dlbridge.h" | paste -s -d .): int32[3 2] on cpu [[1 4] [2 5] [3 6]], 0 left"
+  printed=$("$@")
+  [ "$printed" = "$wanted" ] || fail "\"$*\" prints \"$printed\", and not \"$wanted\""
+}
+# by_cmake SOURCE BUILD ARGUMENTS...: builds what the CMakeLists.txt of SOURCE says.
+by_cmake() {
+  source=$1 build=$2
+  shift 2
+  { cmake -S "$source" -B "$build" "$@" && cmake --build "$build" -j2; } > "$build.log" 2>&1 || {
+    cat "$build.log" >&2
+    fail "CMake does not build $source in $build, as above"
+  }
+}
+
+# ---- the installed files
+
+sh "$scripts/install.sh" "$lib" "$work/first"
 mv "$work/first" "$work/moved"
+usr=$work/moved
 
 mkdir "$work/half" # make install-tensor
 cp -P "$lib"/libdlbridge_tensor.* "$work/half"
-sh "$root/bridge/libdlbridge/install.sh" "$work/half" "$work/tensor"
+sh "$scripts/install.sh" "$work/half" "$work/tensor"
 found=$(cd "$work/tensor" && find . -name 'libdlbridge.*' -o -name dlbridge.pc)
-if [ -n "$found" ]; then
-  echo "make install-tensor installs $found" >&2
-  exit 1
-fi
+[ -z "$found" ] || fail "make install-tensor installs $found"
 
 # make install and make uninstall, beside files of others and after another version: with libraries in other folders, and with DESTDIR.
 for libdir in lib lib64 lib/x86_64-linux-gnu /usr/lib64; do
   gone="$work/gone by"
   mkdir -p "$gone/usr/lib/pkgconfig" "$gone/usr/include" # an empty folder of others stays
   : > "$gone/usr/lib/pkgconfig/others.pc"
-  DESTDIR=$gone sh "$root/bridge/libdlbridge/install.sh" "$work/half" /usr
-  DESTDIR=$gone LIBDIR=$libdir sh "$root/bridge/libdlbridge/install.sh" "$lib" /usr
+  DESTDIR=$gone sh "$scripts/install.sh" "$work/half" /usr
+  DESTDIR=$gone LIBDIR=$libdir sh "$scripts/install.sh" "$lib" /usr
   cmp "$root/LICENSE" "$gone/usr/share/doc/dlbridge/LICENSE"
   test -e "$gone/usr/${libdir#/usr/}/libdlbridge_tensor.so"
-  DESTDIR=$gone sh "$root/bridge/libdlbridge/uninstall.sh" /usr
+  DESTDIR=$gone sh "$scripts/uninstall.sh" /usr
   left=$(cd "$gone/usr" && find . | LC_ALL=C sort | tr '\n' ' ')
-  if [ "$left" != ". ./include ./lib ./lib/pkgconfig ./lib/pkgconfig/others.pc " ]; then
-    echo "make uninstall after LIBDIR=$libdir leaves $left" >&2
-    exit 1
-  fi
+  [ "$left" = ". ./include ./lib ./lib/pkgconfig ./lib/pkgconfig/others.pc " ] || fail "make uninstall after LIBDIR=$libdir leaves $left"
 done
-# refused WORDS COMMAND...: the command fails, and says so in these words.
-refused() {
-  words=$1
-  shift
-  if "$@" > "$work/refused.txt" 2>&1 || ! tr -s '\n ' ' ' < "$work/refused.txt" | grep -qF -e "$words"; then
-    echo "\"$*\" should be refused with \"$words\"; it says:" >&2
-    cat "$work/refused.txt" >&2
-    exit 1
-  fi
-}
-refused "nothing of dlbridge is installed in $work/gone by/usr" sh "$root/bridge/libdlbridge/uninstall.sh" "$work/gone by/usr"
-refused "LIBDIR=/opt/lib is not a folder below PREFIX=/usr" env DESTDIR="$work/gone by" LIBDIR=/opt/lib \
-  sh "$root/bridge/libdlbridge/install.sh" "$lib" /usr
+refused "nothing of dlbridge is installed in $work/gone by/usr" sh "$scripts/uninstall.sh" "$work/gone by/usr"
+refused "LIBDIR=/opt/lib is not a folder below PREFIX=/usr" env DESTDIR="$work/gone by" LIBDIR=/opt/lib sh "$scripts/install.sh" "$lib" /usr
 mkdir -p "$work/outside/share/dlbridge"
 echo ../moved/lib/libdlbridge.so > "$work/outside/share/dlbridge/installed.txt"
-refused "lead out of the folder" sh "$root/bridge/libdlbridge/uninstall.sh" "$work/outside"
+refused "lead out of the folder" sh "$scripts/uninstall.sh" "$work/outside"
 
-if [ -e "$work/moved/include/dlpack" ]; then
-  echo "dlpack.h was installed where upstream's lies" >&2
-  exit 1
-fi
-
+[ ! -e "$usr/include/dlpack" ] || fail "dlpack.h was installed where upstream's lies"
 for library in libdlbridge libdlbridge_tensor; do
-  soname=$(readelf -d "$work/moved/lib/$library.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+  soname=$(readelf -d "$usr/lib/$library.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
   case $soname in
   "$library".so.[0-9]*) ;;
-  *) echo "SONAME is \"$soname\"" >&2; exit 1 ;;
+  *) fail "SONAME is \"$soname\"" ;;
   esac
-  strangers=$(nm -D --defined-only "$work/moved/lib/$library.so" | awk '$3 !~ /^dlb_/ && $2 != "A" { print $3 }')
-  if [ -n "$strangers" ]; then
-    echo "$library.so exports without the prefix dlb_: $strangers" >&2
-    exit 1
-  fi
 done
-strangers=$(nm --defined-only --extern-only "$work/moved/lib/libdlbridge_tensor.a" | awk 'NF == 3 && $3 !~ /^dlb_/ { print $3 }')
-if [ -n "$strangers" ]; then
-  echo "libdlbridge_tensor.a has global names without the prefix dlb_: $strangers" >&2
-  exit 1
-fi
-
 # The headers find each other by -IPREFIX/include alone.
 printf '#include <dlbridge/dlbridge.h>\nint main(void) { return DLB_OK; }\n' |
-  ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only -I"$work/moved/include" -x c -
+  gcc -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only -I"$usr/include" -x c -
+echo "installed files: ok"
 
-if command -v pkg-config > /dev/null; then
-  export PKG_CONFIG_PATH="$work/moved/lib/pkgconfig"
-  flags=$(pkg-config --cflags --libs dlbridge)
-  # shellcheck disable=SC2086 # flags are words
-  ${CC:-cc} -std=c99 "$program" -o "$work/by-pkg-config" $flags "-Wl,-rpath,$work/moved/lib"
-  "$work/by-pkg-config"
-  ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror "$message" -o "$work/message" $flags "-Wl,-rpath,$work/moved/lib"
-  "$work/message" "$peer"
-  flags=$(pkg-config --cflags --libs dlbridge_tensor)
-  # shellcheck disable=SC2086 # flags are words
-  ${CC:-cc} -std=gnu11 "$alone" -o "$work/alone" $flags "-Wl,-rpath,$work/moved/lib"
-  "$work/alone"
-  flags=$(pkg-config --static --cflags --libs dlbridge_tensor | sed 's/-ldlbridge_tensor/-l:libdlbridge_tensor.a/')
-  # shellcheck disable=SC2086 # flags are words
-  ${CC:-cc} -std=gnu11 "$alone" -o "$work/alone-static" $flags
-  "$work/alone-static"
-  # shellcheck disable=SC2086 # flags are words
-  if ${CC:-cc} -std=c99 "$message" -o "$work/none" $flags 2> "$work/none.log"; then
-    echo "a program with messages is linked without libdlbridge" >&2
-    exit 1
-  fi
-  grep -q "undefined reference to .dlb_message_decode" "$work/none.log"
-  echo "pkg-config: ok"
-else
-  echo "SKIP: pkg-config is not installed"
-fi
+# ---- libdlbridge, which contains Go
 
-if command -v cmake > /dev/null; then
-  cat > "$work/CMakeLists.txt" <<END
+program=$root/bridge/capi/testdata/header.c
+alone=$root/bridge/capi/testdata/one_thread.c
+message=$here/message.c
+peer=$root/examples/demo/message/peer
+export PKG_CONFIG_PATH="$usr/lib/pkgconfig"
+flags="$(pkg-config --cflags --libs dlbridge) -Wl,-rpath,$usr/lib"
+# shellcheck disable=SC2086 # flags are words, here and below
+gcc -std=c99 "$program" -o "$work/by-pkg-config" $flags
+"$work/by-pkg-config"
+# shellcheck disable=SC2086
+gcc -std=c99 -Wall -Wextra -pedantic -Werror "$message" -o "$work/message" $flags
+"$work/message" "$peer"
+flags="$(pkg-config --cflags --libs dlbridge_tensor) -Wl,-rpath,$usr/lib"
+# shellcheck disable=SC2086
+gcc -std=gnu11 "$alone" -o "$work/alone" $flags
+"$work/alone"
+# shellcheck disable=SC2086
+refused "dlb_message_decode" gcc -std=c99 "$message" -o "$work/none" $flags
+
+mkdir "$work/with-go"
+cat > "$work/with-go/CMakeLists.txt" << END
 cmake_minimum_required(VERSION 3.10)
 project(consumer C CXX)
 set(CMAKE_CXX_STANDARD 17)
@@ -132,36 +130,89 @@ add_executable(cpp-by-cmake $root/.ci/cpp/dlbridge.cpp)
 target_link_libraries(cpp-by-cmake dlbridge::dlbridge)
 add_executable(alone-by-cmake $alone)
 target_link_libraries(alone-by-cmake dlbridge::tensor)
-add_executable(static-by-cmake $alone)
-target_link_libraries(static-by-cmake dlbridge::tensor_static)
 END
-  cmake -S "$work" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$work/moved" > "$work/cmake.log"
-  cmake --build "$work/cmake" >> "$work/cmake.log"
-  printf 'cmake_minimum_required(VERSION 3.10)\nproject(consumer C)\nfind_package(dlbridge 0.1 REQUIRED)\n
-add_executable(alone %s)\ntarget_link_libraries(alone dlbridge::tensor)\n' "$alone" > "$work/half/CMakeLists.txt"
-  cmake -S "$work/half" -B "$work/half/cmake" "-DCMAKE_PREFIX_PATH=$work/tensor" >> "$work/cmake.log"
-  cmake --build "$work/half/cmake" >> "$work/cmake.log"
-  "$work/half/cmake/alone"
-  # component NAMES PREFIX: find_package asks for components of an installed copy.
-  component() {
-    rm -rf "$work/component"
-    mkdir "$work/component"
-    printf 'cmake_minimum_required(VERSION 3.10)\nproject(consumer NONE)\nfind_package(dlbridge 0.1 REQUIRED COMPONENTS %s)\n' \
-      "$1" > "$work/component/CMakeLists.txt"
-    cmake -S "$work/component" -B "$work/component/build" "-DCMAKE_PREFIX_PATH=$2"
-  }
-  component "tensor tensor_static dlbridge OPTIONAL_COMPONENTS others" "$work/moved" >> "$work/cmake.log"
-  component "tensor OPTIONAL_COMPONENTS dlbridge" "$work/tensor" >> "$work/cmake.log"
-  refused "The component \"others\" does not exist. In $work/moved there are: tensor, tensor_static, dlbridge." \
-    component "tensor others" "$work/moved"
-  refused "The component \"dlbridge\" is not installed; \`make install\` of dlbridge, which needs Go, installs it. In $work/tensor there are: tensor, tensor_static." \
-    component dlbridge "$work/tensor"
-  "$work/cmake/by-cmake"
-  "$work/cmake/message-by-cmake" "$peer"
-  "$work/cmake/cpp-by-cmake" "$root"
-  "$work/cmake/alone-by-cmake"
-  "$work/cmake/static-by-cmake"
-  echo "cmake: ok"
-else
-  echo "SKIP: cmake is not installed"
-fi
+by_cmake "$work/with-go" "$work/with-go/build" "-DCMAKE_PREFIX_PATH=$usr"
+"$work/with-go/build/by-cmake"
+"$work/with-go/build/message-by-cmake" "$peer"
+"$work/with-go/build/cpp-by-cmake" "$root"
+"$work/with-go/build/alone-by-cmake"
+
+# component NAMES PREFIX: find_package asks for components of an installed copy.
+component() {
+  rm -rf "$work/component"
+  mkdir "$work/component"
+  printf 'cmake_minimum_required(VERSION 3.10)\nproject(consumer NONE)\nfind_package(dlbridge REQUIRED COMPONENTS %s)\n' \
+    "$1" > "$work/component/CMakeLists.txt"
+  cmake -S "$work/component" -B "$work/component/build" "-DCMAKE_PREFIX_PATH=$2"
+}
+component "tensor tensor_static dlbridge OPTIONAL_COMPONENTS others" "$usr" > "$work/component.log"
+component "tensor OPTIONAL_COMPONENTS dlbridge" "$work/tensor" >> "$work/component.log"
+refused "The component \"others\" does not exist. In $usr there are: tensor, tensor_static, dlbridge." component "tensor others" "$usr"
+refused "The component \"dlbridge\" is not installed; \`make install\` of dlbridge, which needs Go, installs it. In $work/tensor there are: tensor, tensor_static." \
+  component dlbridge "$work/tensor"
+echo "libdlbridge: ok"
+
+# ---- libdlbridge_tensor, with each compiler
+
+mkdir "$work/bin"
+for tool in cc c++ ar; do # CMake wants a compiler to be one word
+  printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$(cd "$(dirname "$python")" && pwd)/$(basename "$python")" $tool > "$work/bin/zig-$tool"
+  chmod +x "$work/bin/zig-$tool"
+done
+PATH=$work/bin:$PATH
+ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
+export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
+
+# exports LIBRARY: the names that it exports, with their versions.
+exports() { readelf --dyn-syms -W "$1" | awk '$7 ~ /^[0-9]/ { print $8 }' | LC_ALL=C sort; }
+# programs OUT FLAGS...: builds tensor.c and tensor.cpp as OUT-c and OUT-cpp with $cc, $cxx and CFLAGS, and runs them.
+programs() {
+  out=$1
+  shift
+  # shellcheck disable=SC2086
+  $cc -std=c99 ${CFLAGS:-} "$here/tensor.c" -o "$out-c" "$@"
+  # shellcheck disable=SC2086
+  $cxx -std=c++17 ${CFLAGS:-} "$here/tensor.cpp" -o "$out-cpp" "$@"
+  # shellcheck disable=SC2086
+  for language in c cpp; do works $runner "$out-$language"; done
+}
+
+# try NAME CC CXX AR LIBDIR WAYS [RUNNER]: builds the library, installs it, and builds and runs the programs in these ways.
+try() {
+  name=$1 cc=$2 cxx=$3 ar=$4 libdir=$5 ways=$6 runner=${7:-}
+  at=$work/$name
+  CC=$cc AR=$ar sh "$scripts/tensor.sh" "$at/lib"
+  LIBDIR=$libdir sh "$scripts/install.sh" "$at/lib" "$at/usr"
+  for way in $ways; do
+    case $way in
+    pkg-config)
+      export PKG_CONFIG_PATH="$at/usr/$libdir/pkgconfig"
+      # shellcheck disable=SC2046
+      programs "$at/shared" $(pkg-config --cflags --libs dlbridge_tensor) "-Wl,-rpath,$at/usr/$libdir"
+      # shellcheck disable=SC2046
+      programs "$at/static" $(pkg-config --static --cflags --libs dlbridge_tensor | sed 's/-ldlbridge_tensor/-l:libdlbridge_tensor.a/')
+      ;;
+    *)
+      by_cmake "$here" "$at/$way" "-DBY=$way" "-DCHECKOUT=$root" "-DCMAKE_PREFIX_PATH=$at/usr" "-DCMAKE_C_COMPILER=$cc" \
+        "-DCMAKE_CXX_COMPILER=$cxx" ${runner:+-DCMAKE_SYSTEM_NAME=Linux}
+      [ "$way" = find_package ] ||
+        [ "$(exports "$(find "$at/$way" -name libdlbridge_tensor.so)")" = "$(exports "$at/lib/libdlbridge_tensor.so")" ] ||
+        fail "libdlbridge_tensor.so of $way exports other names than that of tensor.sh"
+      # shellcheck disable=SC2086
+      for program in tensor-c tensor-cpp tensor_static-c tensor_static-cpp; do works $runner "$at/$way/$program"; done
+      ;;
+    esac
+  done
+  echo "$name: $ways: ok"
+}
+
+all="pkg-config find_package add_subdirectory"
+debian=lib/$(gcc -dumpmachine)
+#   name      CC                    CXX                   AR                   LIBDIR    ways
+try gcc       gcc                   g++                   ar                   lib       "$all FetchContent"
+try clang     clang                 clang++               ar                   "$debian" "$all"
+try zig       zig-cc                zig-c++               zig-ar               lib       "$all"
+try aarch64   aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ aarch64-linux-gnu-ar lib       "$all" "qemu-aarch64 -L /usr/aarch64-linux-gnu"
+export CFLAGS="-O2 -flto"
+try gcc-lto   gcc                   g++                   gcc-ar               lib       pkg-config
+try clang-lto clang                 clang++               ar                   lib       pkg-config

@@ -44,8 +44,7 @@ compile() {
 compile -c "$here/tensor.c" -o "$work/dlbridge_tensor.o"
 $ar rcs "$work/libdlbridge_tensor.a" "$work/dlbridge_tensor.o"
 
-echo "DLBRIDGE_$major { global: dlb_*; local: *; };
-DLBRIDGE_PRIVATE_$version { global: dlbcore_*; dlbcapi_*; dlbsegment_*; };" > "$work/map"
+sed "s/@MAJOR@/$major/; s/@VERSION@/$version/" "$here/libdlbridge_tensor.map.in" > "$work/map"
 compile -shared -DCORE_API= -fno-semantic-interposition "$here/tensor.c" -o "$work/$file" ${LDFLAGS:-} -Wl,-soname,"$soname" \
   -Wl,--version-script="$work/map" -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete -lpthread -ldl -lm
 
