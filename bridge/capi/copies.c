@@ -51,7 +51,7 @@ int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLManagedTen
   return extent.row_major ? share(__func__, out, tensor, NULL, error) : copy(__func__, out, tensor, error);
 }
 
-static int is_number(DLDataType dtype) { return dlbcore_known_dtype(dtype) && dtype.code != kDLOpaqueHandle; }
+static int is_number(DLDataType dtype) { return dlbcore_can_convert(dtype, dtype); }
 
 /* The name of a data type, for an error text. */
 typedef struct {
