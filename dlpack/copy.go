@@ -3,6 +3,7 @@
 package dlpack
 
 import (
+	"bytes"
 	"slices"
 	"unsafe"
 
@@ -84,9 +85,9 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // goroutines as GOMAXPROCS allows.
 //
 // The elements of dst must not overlap each other, nor those of the source, unless both are the same elements. If the
-// memory overlaps, copy from [Tensor.Copy] of the source: CopyTo makes no temporary copy, as NumPy does, because that would take as much
-// memory again without being asked for. To fill a tensor with one element, copy from its
-// [Tensor.BroadcastTo].
+// memory overlaps, or if that is not known ([Tensor.Disjoint]), copy from [Tensor.Copy] of the source: CopyTo makes no temporary copy, as
+// NumPy does, because that would take as much memory again without being asked for. To fill a tensor with one element, copy from its
+// [Tensor.BroadcastTo]; that element may lie in dst.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
@@ -114,6 +115,8 @@ func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to,
 	}
 	switch {
 	case t.data == 0 || same(t, dst):
+	case t.repeatsOne() && !disjoint(t, dst):
+		return t.copyOneInto(op, dst, checkTypes)
 	case t.dtype != dst.dtype || t.packed() != dst.packed():
 		convert(dst, t) // elements that can be packed are numbers
 	case t.packed():
@@ -122,6 +125,22 @@ func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to,
 		t.move(core.Pointer(dst.data), dst.stridesOrNil())
 	}
 	return nil
+}
+
+// copyOneInto copies the one element of t to all of dst, in which it may lie.
+func (t *Tensor) copyOneInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error) error {
+	element := bytes.Clone(unsafe.Slice((*byte)(core.Pointer(t.data)), t.dtype.ItemSize()))
+	one, err := FromBytes(element, Spec{DType: t.dtype, Padded: t.dtype.IsSubByte()})
+	if err != nil {
+		return err
+	}
+	defer one.Close()
+	all, err := one.BroadcastTo(dst.shape()...)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	return all.copyInto(op, dst, checkTypes)
 }
 
 func checkSameType(op string, to, from DataType) error {
@@ -150,10 +169,20 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	if !dst.rowMajor && layout.Overlaps(dst.shape(), dst.strides()) {
 		return newError(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
 	}
-	if !same(t, dst) && !disjoint(t, dst) {
-		return newError(op, ErrLayout, "the memory of source and destination overlaps; copy from Copy of the source")
+	if !same(t, dst) && !disjoint(t, dst) && !t.repeatsOne() {
+		return newError(op, ErrLayout, "source and destination may have memory in common; copy from Copy of the source")
 	}
 	return nil
+}
+
+// repeatsOne reports whether all indices lead to one element.
+func (t *Tensor) repeatsOne() bool {
+	for d, n := range t.shape() {
+		if n != 1 && t.strides()[d] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // same reports whether two tensors of one shape have the same data type and refer to the same elements.
@@ -162,7 +191,8 @@ func same(a, b *Tensor) bool {
 }
 
 // Disjoint reports whether t and o are known to have no byte in common. It returns false if that cannot be decided: for
-// tensors of different strides or data types whose elements interlock, for memory that the host cannot address, and for nil.
+// tensors of different strides or data types whose elements interlock, unless they are in different columns of one matrix, for memory
+// that the host cannot address, and for nil.
 func (t *Tensor) Disjoint(o *Tensor) bool {
 	t, o = t.orZero(), o.orZero()
 	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))
@@ -175,8 +205,14 @@ func disjoint(a, b *Tensor) bool {
 	if a.data+uintptr(highA) <= b.data+uintptr(lowB) || b.data+uintptr(highB) <= a.data+uintptr(lowA) {
 		return true
 	}
+	if a.packed() || b.packed() {
+		return false
+	}
+	if inColumns(a, b) {
+		return true
+	}
 	item, between := int64(a.dtype.ItemSize()), int64(b.data-a.data)
-	if a.rank != b.rank || a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) || between%item != 0 {
+	if a.rank != b.rank || a.dtype != b.dtype || !sameStrides(a, b) || between%item != 0 {
 		return false
 	}
 	// a and b are the halves of a tensor with a further dimension of size 2. They are disjoint if its elements do not overlap.
@@ -189,6 +225,32 @@ func disjoint(a, b *Tensor) bool {
 		shape, strides = append(shape, max(n, b.shape()[d])), append(strides, stride)
 	}
 	return !layout.Overlaps(shape, strides)
+}
+
+// inColumns reports whether the elements of two tensors lie in different columns of one matrix, whose rows are as far apart as all steps
+// allow.
+func inColumns(a, b *Tensor) bool {
+	row := uintptr(0)
+	for _, t := range []*Tensor{a, b} {
+		for d, n := range t.shape() {
+			if n != 1 {
+				row = commonDivisor(row, uintptr(max(t.strides()[d], -t.strides()[d]))*uintptr(t.dtype.ItemSize()))
+			}
+		}
+	}
+	if row == 0 {
+		return false
+	}
+	between := (b.data%row + row - a.data%row) % row
+	return between >= uintptr(a.dtype.ItemSize()) && between+uintptr(b.dtype.ItemSize()) <= row
+}
+
+// commonDivisor returns the greatest common divisor, which is the other number if one is 0.
+func commonDivisor(a, b uintptr) uintptr {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // sameStrides reports whether two tensors of one rank have the same strides, except in dimensions of size 1.

@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // fromBytes makes a tensor over data, which is closed with the test.
@@ -108,6 +109,27 @@ func TestCopyToInsideOneMemory(t *testing.T) {
 	assert.Equal(t, []byte{1, 1, 3, 3, 5, 5, 7, 7}, memory)
 	require.NoError(t, odd.CopyTo(odd))
 	assert.Equal(t, []byte{1, 1, 3, 3, 5, 5, 7, 7}, memory)
+}
+
+// A tensor is filled with one of its own elements as it was before.
+func TestCopyToFillsWithAnElementOfTheDestination(t *testing.T) {
+	memory := counted(8)
+	whole := fromBytes(t, memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}})
+	fill := func(dst *dlpack.Tensor, index int64) {
+		one := must.Own(must.Own(whole.Slice(layout.At(index)))(t).BroadcastTo(dst.Shape()...))(t)
+		require.NoError(t, one.ConvertTo(dst))
+	}
+	fill(must.Own(whole.Slice(layout.From(6)))(t), 7)
+	assert.Equal(t, []byte{1, 2, 3, 4, 5, 6, 8, 8}, memory)
+	fill(fromBytes(t, memory, dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{2}}), 1)
+	assert.Equal(t, []byte{2, 0, 2, 0, 5, 6, 8, 8}, memory)
+	fill(fromBytes(t, memory, dlpack.Spec{DType: dlpack.Uint4, Shape: []int64{4}}), 4)
+	assert.Equal(t, []byte{0x55, 0x55, 2, 0, 5, 6, 8, 8}, memory)
+	small := fromBytes(t, memory, dlpack.Spec{DType: dlpack.Uint4, Shape: []int64{1}})
+	require.NoError(t, small.ConvertTo(fromBytes(t, memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1}})))
+	assert.Equal(t, []byte{5, 0x55, 2, 0, 5, 6, 8, 8}, memory)
+	fill(whole, 7)
+	assert.Equal(t, bytes.Repeat([]byte{8}, 8), memory)
 }
 
 func TestCopyToOfClosedTensorsIsErrClosed(t *testing.T) {

@@ -371,10 +371,11 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`.
  * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
  * shapes do not fit, if elements of `dst` overlap each other, or if `src` has, or may have, memory
- * in common with `dst` (copy it first by dlb_tensor_copy), unless both are the same elements.
- * Tensors whose elements alternate in memory, and share no byte, are accepted only if they have the
- * same type and strides. DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory
- * that the host cannot use. */
+ * in common with `dst` (copy it first by dlb_tensor_copy), unless both are the same elements or
+ * `src` has one element. Tensors whose elements alternate in memory, and share no byte, are accepted
+ * only if they have the same type and strides, or lie in different columns of one matrix.
+ * DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory that the host cannot
+ * use. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
@@ -382,7 +383,7 @@ DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
 /* Sets every element of a tensor to the one at `value`, which has the data type `dtype` and is
  * converted to that of `dst` as by dlb_tensor_convert: with `double half = 0.5`, pass
  * `(DLDataType){kDLFloat, 64, 1}` and `&half`. An element of fewer than 8 bits is the low bits of a
- * byte. `value` need not be aligned, and must not lie in the memory of `dst`.
+ * byte. `value` need not be aligned, and may lie in the memory of `dst`.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype,

@@ -490,13 +490,28 @@ static void copy_into_writes_to_a_part(void) {
   CHECK_OK(dlb_tensor_copy_into(x, x, &error));
   dlb_tensor_release(other);
 
-  other = part(x, REVERSED, SECOND); /* the same columns, but the order differs */
-  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_copy_into(view, other, &error));
+  DLManagedTensorVersioned *last = part(x, WHOLE, (dlb_index)DLB_AT(3));
+  other = part(x, REVERSED, (dlb_index)DLB_AT(3));
+  CHECK_OK(dlb_tensor_copy_into(view, other, &error)); /* columns in the other order */
+  check_elements("[[11 70 80 3] [7 70 80 7] [3 70 80 11]]", x);
+  dlb_error refusal; /* one column, but the order differs */
+  CHECK_INT(DLB_ERROR_LAYOUT, dlb_tensor_copy_into(last, other, &refusal));
+  CHECK(strstr(refusal.message, "may have memory in common") != NULL);
+  dlb_tensor_release(other);
+  other = part(x, WHOLE, SECOND);
+  CHECK_OK(dlb_tensor_copy_into(view, other, &error));
+  dlb_tensor_release(last);
   dlb_tensor_release(view);
   dlb_tensor_release(other);
   view = part(x, MIDDLE, WHOLE), other = part(x, START, WHOLE);
   CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_copy_into(view, other, &error));
   check_elements("[[70 70 80 3] [70 70 80 7] [70 70 80 11]]", x);
+  dlb_tensor_release(view);
+  dlb_tensor_release(other);
+
+  view = part(x, SECOND, WHOLE), other = part(x, SECOND, (dlb_index)DLB_AT(3)); /* one element, which lies in the destination */
+  CHECK_OK(dlb_tensor_copy_into(view, other, &error));
+  check_elements("[[70 70 80 3] [7 7 7 7] [70 70 80 11]]", x);
   dlb_tensor_release(view);
   dlb_tensor_release(other);
   dlb_tensor_release(x);
@@ -567,7 +582,6 @@ static void copy_into_refuses(void) {
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_equal(&equal, src, device, 0, &error));
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_address(&address, device, 0, NULL, &error));
   CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensor_fill(src, (DLDataType){99, 8, 1}, &one, &error));
-  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_fill(src, FLOAT32, src->dl_tensor.data, &error));
   check_elements("[[0 1 2] [3 4 5]]", src);
   dlb_tensor_release(device);
   dlb_tensor_release(src);
@@ -586,6 +600,12 @@ static void fill_loses_no_digit(void) {
   memcpy(unaligned + 1, &most, 8);
   CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 64, 1}, unaligned + 1, &error));
   CHECK(numbers[3] == INT64_MAX);
+  numbers[2] = 7; /* the value lies in the tensor */
+  CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 64, 1}, numbers + 2, &error));
+  check_elements("[7 7 7 7]", t);
+  numbers[0] = 0x0a09;
+  CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 8, 1}, (char *)numbers + 1, &error));
+  check_elements("[10 10 10 10]", t);
   dlb_tensor_release(t);
   four[0] = 0;
   CHECK_OK(dlb_tensor_alloc(&t, FLOAT32, 1, four, &error));
@@ -716,6 +736,18 @@ static void pool_free(void *ctx, void *memory, size_t size) {
   __atomic_fetch_add(&p->frees, 1, __ATOMIC_RELAXED);
 }
 
+static void *nowhere(void *ctx, size_t size) {
+  (void)ctx, (void)size;
+  return (void *)(uintptr_t)64;
+}
+
+static void take_back(void *ctx, void *memory, size_t size) {
+  pool *p = ctx;
+  CHECK(memory == nowhere(NULL, 0));
+  p->freed = size;
+  p->frees++;
+}
+
 static void *release_in_thread(void *tensor) {
   dlb_tensor_release(tensor);
   return NULL;
@@ -744,7 +776,10 @@ static void allocators_of_the_program(void) {
   dlb_tensor_release(t);
   CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_alloc_with(&t, FLOAT32, 1, (int64_t[]){-1}, &allocator, &error));
   CHECK(p.asked == 0 && p.frees == 1);
-  p.empty = 1;
+  /* an address that no memory has: it is not written to, and given back */
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensor_alloc_with(&t, FLOAT32, 2, shape, &(dlb_allocator){nowhere, take_back, &p}, &error));
+  CHECK(t == NULL && p.freed == 24 && p.frees == 2);
+  p.empty = 1, p.frees = 1;
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensor_alloc_with(&t, FLOAT32, 2, shape, &allocator, &error));
   CHECK(t == NULL && p.asked == 24 && p.frees == 1);
   allocator.free = NULL;

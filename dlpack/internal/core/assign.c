@@ -4,6 +4,7 @@
 #include "copy.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 /* A side of an assignment. */
 typedef struct {
@@ -78,6 +79,28 @@ __attribute__((noinline)) static int overlaps(const walk *w, int64_t between) {
   return dlbcore_overlaps(&layout);
 }
 
+/* Returns the greatest common divisor of `step` and all steps of a side, in bytes. That of 0 and 0 is 0. */
+static uint64_t common_step(uint64_t step, const int64_t *steps, int32_t count, int64_t item) {
+  for (int32_t d = 0; d < count; d++) {
+    uint64_t rest = (uint64_t)(steps[d] < 0 ? -steps[d] : steps[d]) * (uint64_t)item;
+    while (rest != 0) {
+      uint64_t next = step % rest;
+      step = rest;
+      rest = next;
+    }
+  }
+  return step;
+}
+
+/* Reports whether the elements of two sides lie in different columns of one matrix, whose rows are as far apart as all steps allow. */
+static bool in_columns(const part *dst, const part *src, const walk *w) {
+  int64_t item = (element_bits(dst) + 7) / 8, taken = (element_bits(src) + 7) / 8;
+  uint64_t row = common_step(common_step(0, w->to, w->count, item), w->from, w->count, taken);
+  if (row == 0) return false;
+  uint64_t between = (address_of(src) % row + row - address_of(dst) % row) % row;
+  return between >= (uint64_t)item && between + (uint64_t)taken <= row;
+}
+
 static bool same_steps(const walk *w) { return memcmp(w->to, w->from, (size_t)w->count * sizeof *w->to) == 0; }
 
 /* Reports whether two tensors are known to have no byte in common. Go: disjoint */
@@ -85,11 +108,27 @@ static bool disjoint(const part *dst, const part *src, const walk *w) {
   uint64_t d = address_of(dst), s = address_of(src);
   if (d + (uint64_t)dst->extent.high <= s + (uint64_t)src->extent.low || s + (uint64_t)src->extent.high <= d + (uint64_t)dst->extent.low)
     return true;
+  if (is_packed(dst) || is_packed(src)) return false;
+  if (in_columns(dst, src, w)) return true;
   int64_t item = (element_bits(dst) + 7) / 8, between = (int64_t)(s - d);
-  if (!same_dtype(dst, src) || is_packed(dst) || is_packed(src) || !same_steps(w) || between % item != 0) return false;
+  if (!same_dtype(dst, src) || !same_steps(w) || between % item != 0) return false;
   return !overlaps(w, between / item); /* the two are the halves of a tensor with one more dimension */
 }
 
+/* Writes the elements from `taken` on, byte by byte or as numbers. */
+static void write_from(const part *dst, const part *src, walk *w, const char *taken, bool bytes) {
+  const DLTensor *t = dst->tensor;
+  char *first = (char *)t->data + t->byte_offset;
+  if (!bytes) {
+    dlbcore_convert(first, t->dtype, w->to, dst->padded, taken, src->tensor->dtype, w->from, src->padded, w->sizes, w->count);
+    return;
+  }
+  int64_t item = (element_bits(dst) + 7) / 8;
+  for (int32_t d = 0; d < w->count; d++) w->to[d] *= item, w->from[d] *= item;
+  dlbcore_copy(first, w->to, taken, w->from, w->sizes, w->count, (size_t)item);
+}
+
+/* A source of one element is copied where it may lie in the destination. */
 dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags, char *message, size_t size) {
   part to = {.tensor = dst}, from = {.tensor = src};
   walk w;
@@ -106,13 +145,17 @@ dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLT
     return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "elements of the destination overlap each other; a copy of it has none that do");
   if (address_of(&to) == address_of(&from) && same && is_packed(&to) == is_packed(&from) && same_steps(&w))
     return CORE_OK; /* the same elements */
-  if (!disjoint(&to, &from, &w))
-    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "the memory of source and destination overlaps; assign a copy of the source");
-  char *first = (char *)dst->data + dst->byte_offset;
   const char *taken = (const char *)src->data + src->byte_offset;
-  if (!bytes) return dlbcore_convert(first, dst->dtype, w.to, to.padded, taken, src->dtype, w.from, from.padded, w.sizes, w.count);
-  int64_t item = (element_bits(&to) + 7) / 8;
-  for (int32_t d = 0; d < w.count; d++) w.to[d] *= item, w.from[d] *= item;
-  dlbcore_copy(first, w.to, taken, w.from, w.sizes, w.count, (size_t)item);
+  if (disjoint(&to, &from, &w)) {
+    write_from(&to, &from, &w, taken, bytes);
+    return CORE_OK;
+  }
+  if (from.extent.count > 1)
+    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "source and destination may have memory in common; assign a copy of the source");
+  size_t item = (size_t)(element_bits(&from) + 7) / 8;
+  char *one = malloc(item);
+  if (one == NULL) return dlbcore_fail(CORE_ERR_MEMORY, message, size, "no memory for %zu bytes", item);
+  write_from(&to, &from, &w, memcpy(one, taken, item), bytes);
+  free(one);
   return CORE_OK;
 }
