@@ -67,10 +67,11 @@ static int32_t allocate_with(const char *op, DLManagedTensorVersioned **out, DLT
     free(a);
     return dlbcapi_fail(error, DLB_ERROR_MEMORY, "%s: the allocator has returned no memory for %zu bytes", op, size);
   }
-  view->data = memset(a->memory, 0, size);
+  view->data = a->memory;
   dlbcore_share *hold = NULL;
   int32_t code = dlbcapi_check_description(op, "memory of the allocator", view, 0, NULL, error);
   if (code == DLB_OK) {
+    memset(a->memory, 0, size);
     hold = dlbcapi_hold(give_back, a);
     code = hold == NULL ? dlbcapi_memory(op, error) : dlbcapi_hand_over(out, op, hold, view, 0, dlbcapi_unhold, error);
   }
@@ -116,36 +117,37 @@ int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersion
   return dlbcapi_hand_over(out, __func__, hold, &tensor->dl_tensor, tensor->flags & FLAGS, dlbcapi_unhold, error);
 }
 
-int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  int32_t code = dlbcapi_check(__func__, "tensor", tensor, NULL, error);
+static int32_t measure(const char *op, dlbcore_extent *extent, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  int32_t code = dlbcapi_check(op, "tensor", tensor, extent, error);
   return code == DLB_OK ? dlbcapi_ok(error) : code;
+}
+
+int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  return measure(__func__, NULL, tensor, error);
 }
 
 int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
-  if (code != DLB_OK) return code;
-  *out = extent.nbytes;
-  return dlbcapi_ok(error);
+  if (code == DLB_OK) code = measure(__func__, &extent, tensor, error);
+  if (code == DLB_OK) *out = extent.nbytes;
+  return code;
 }
 
 int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
-  if (code != DLB_OK) return code;
-  *out = extent.count;
-  return dlbcapi_ok(error);
+  if (code == DLB_OK) code = measure(__func__, &extent, tensor, error);
+  if (code == DLB_OK) *out = extent.count;
+  return code;
 }
 
 int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   dlbcore_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
-  if (code != DLB_OK) return code;
-  *out = extent.row_major;
-  return dlbcapi_ok(error);
+  if (code == DLB_OK) code = measure(__func__, &extent, tensor, error);
+  if (code == DLB_OK) *out = extent.row_major;
+  return code;
 }
 
 int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
