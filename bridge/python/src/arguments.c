@@ -65,10 +65,14 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
                      object);
 }
 
+int is_on(DLDevice is, DLDevice wanted) {
+  if (wanted.device_type == kDLCPU) return dlbcore_host_readable(is.device_type);
+  return is.device_type == wanted.device_type && is.device_id == wanted.device_id;
+}
+
 int check_device(const char *place, DLDevice *is, DLDevice wanted) {
-  if (is->device_type == wanted.device_type && (is->device_id == wanted.device_id || is->device_type == kDLCPU)) return 0;
-  if (wanted.device_type == kDLCPU && dlbcore_host_readable(is->device_type)) {
-    *is = (DLDevice){kDLCPU, 0};
+  if (is_on(*is, wanted)) {
+    if (is->device_type != wanted.device_type) *is = (DLDevice){kDLCPU, 0};
     return 0;
   }
   return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is on device (%d, %d), not on (%d, %d)", place,

@@ -500,14 +500,15 @@ typedef struct {
   DLManagedTensorVersioned *managed;
 } exact_import;
 
-/* Reports whether `data` is an address on devices of a type, with which one can calculate. Elsewhere it may be a handle. */
-static int has_addresses(DLDeviceType type) {
-  return dlbcore_host_readable(type) || type == kDLCUDA || type == kDLROCM || type == kDLOneAPI;
+/* Reports whether `data` is a handle on devices of a type, and no address with which one can calculate. DLPack's own header says of
+ * `data`: "This will be CUDA device pointer or cl_mem handle in OpenCL. It may be opaque on some device types." */
+static int has_handles(DLDeviceType type) {
+  return type == kDLOpenCL || type == kDLVulkan || type == kDLMetal || type == kDLVPI || type == kDLWebGPU;
 }
 
 /* Reports whether two Tensors have a byte of memory in common: by their addresses, or by their handles and the offsets within. */
 static int overlap(const Tensor *a, const Tensor *b) {
-  if (!has_addresses(a->view.device.device_type) && a->view.data != b->view.data) return 0;
+  if ((has_handles(a->view.device.device_type) || has_handles(b->view.device.device_type)) && a->view.data != b->view.data) return 0;
   uint64_t at = (uint64_t)(uintptr_t)a->view.data + a->view.byte_offset, bt = (uint64_t)(uintptr_t)b->view.data + b->view.byte_offset;
   if (a->extent.count == 0 || b->extent.count == 0) return 0;
   return at + (uint64_t)a->extent.low < bt + (uint64_t)b->extent.high && bt + (uint64_t)b->extent.low < at + (uint64_t)a->extent.high;
@@ -527,10 +528,11 @@ static int set_stream(Tensor *self, PyObject *object, PyObject *producer) {
 }
 
 /* Returns a copy of the memory of a producer that `self` was taken from; NULL with an exception. What the producer says about a
- * copy, by IS_COPIED for example, proves nothing. So memory of the host is copied here. Memory of a device only the producer can
- * copy: what it returns for copy=True must lie apart from `self`. */
+ * copy, by IS_COPIED for example, proves nothing. So a copy on the CPU of memory of the host is made here. Other copies only the
+ * producer can make: what it returns for copy=True must lie apart from `self`. */
 static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wish asks) {
-  if (dlbcore_host_readable(self->view.device.device_type) || tensor_check(producer) || PyCapsule_CheckExact(producer))
+  int on_cpu = asks.device == NULL || asks.device->device_type == kDLCPU;
+  if ((on_cpu && dlbcore_host_readable(self->view.device.device_type)) || tensor_check(producer) || PyCapsule_CheckExact(producer))
     return tensor_copy(self);
   int asked;
   uint64_t flags;
@@ -538,7 +540,6 @@ static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wi
   if (capsule == NULL) return NULL;
   Tensor *copy = asked ? take_capsule(state->tensor_type, capsule, &flags) : tensor_copy(self);
   KEEPING_EXCEPTION(Py_DECREF(capsule));
-  if (copy != NULL && asks.device != NULL && check_device("from_dlpack", &copy->view.device, *asks.device) < 0) Py_CLEAR(copy);
   if (copy != NULL && overlap(copy, self)) {
     PyErr_Format(PyExc_BufferError,
                  "dlbridge: from_dlpack: the producer has returned its own memory although copy=True was passed, and only it can copy "
@@ -561,20 +562,15 @@ COLD static int says_device(PyObject *producer, DLDevice *out) {
   return said_it;
 }
 
-/* Calls __dlpack__ as ask does. A copy is asked for only if the memory must go to another device, where what comes is the copy: *copied
- * is then set to 1. Otherwise the copy is made of the memory, see copy_of. A producer of page-locked memory that refuses to export it as
- * memory of the CPU is asked again without a device: both are memory of the host. */
-static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks, int *copied) {
+/* Calls __dlpack__ as ask does. For a copy the producer is asked for its own memory, on whatever device, see copy_of. A producer of
+ * page-locked memory that refuses to export it as memory of the CPU is asked again without a device. */
+static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks) {
   int asked;
   DLDevice is;
-  int moves = asks.copy > 0 && asks.device != NULL && says_device(producer, &is) &&
-              (is.device_type != asks.device->device_type || is.device_id != asks.device->device_id) &&
-              !(dlbcore_host_readable(is.device_type) && dlbcore_host_readable(asks.device->device_type));
-  if (asks.copy > 0 && !moves) asks.copy = -1;
+  if (asks.copy > 0) asks = (wish){NULL, -1, asks.stream};
   PyObject *capsule = ask(state, producer, lasting, asks, &asked);
-  *copied = moves && asked;
-  if (capsule != NULL || asks.device == NULL || asks.device->device_type != kDLCPU || !PyErr_ExceptionMatches(PyExc_BufferError) ||
-      !says_device(producer, &is) || is.device_type == kDLCPU || !dlbcore_host_readable(is.device_type))
+  if (capsule != NULL || asks.device == NULL || !PyErr_ExceptionMatches(PyExc_BufferError) || !says_device(producer, &is) ||
+      is.device_type == asks.device->device_type || !is_on(is, *asks.device))
     return capsule;
   PyErr_Clear();
   asks.device = NULL;
@@ -609,9 +605,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
       self = tensor_of_array(state, producer);
       if (self == NULL && PyErr_Occurred()) return NULL;
     }
-    int copied = 0;
-    PyObject *capsule = self != NULL ? NULL : ask_for_memory(state, producer, kind.dlpack, asks, &copied);
-    if (copied) copy = -1;
+    PyObject *capsule = self != NULL ? NULL : ask_for_memory(state, producer, kind.dlpack, asks);
     if (self != NULL) {
       /* taken by its buffer */
     } else if (capsule == NULL && has_no_method(state, producer)) {
@@ -629,17 +623,15 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
   }
   if (self == NULL) return NULL;
   Tensor *result = self;
-  if (device != NULL && check_device("from_dlpack", &self->view.device, *device) < 0) {
-    result = NULL;
-  } else if (asks.stream != NULL && set_stream(self, asks.stream, producer) < 0) {
+  if (copy > 0) result = copy_of(state, producer, self, asks);
+  if (result != NULL && ((device != NULL && check_device("from_dlpack", &result->view.device, *device) < 0) ||
+                         (asks.stream != NULL && set_stream(result, asks.stream, producer) < 0))) {
+    if (result != self) Py_DECREF((PyObject *)result);
     result = NULL;
   } else if (copy == 0 && !PyCapsule_CheckExact(producer) && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
     PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed; "
                                         "copy=None allows it");
     result = NULL;
-  } else if (copy > 0) {
-    result = copy_of(state, producer, self, asks);
-    if (result != NULL && result->view.device.device_type == self->view.device.device_type) result->stream = self->stream;
   }
   if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
   if (result != self) Py_DECREF((PyObject *)self);

@@ -208,25 +208,56 @@ def test_a_refusal_says_on_which_stream_the_memory_is_ready(c, stream, text):
             t.__dlpack__(max_version=(1, 0))
 
 
-@pytest.mark.parametrize(("there", "passed"), [("cpu", [True]), ("cuda:1", [True]), ("cuda:0", [None, True])])
-def test_a_copy_on_another_device_is_asked_of_the_producer_once(c, there, passed):
-    """On the same device, two exports show whether the producer copies."""
+@pytest.mark.parametrize("there", ["cpu", "cuda:1", "cuda:0", "cuda_host"])
+def test_a_copy_on_a_device_is_asked_of_the_producer_once(c, there):
+    """Its own memory beside it shows whether the producer copies."""
     calls = []
 
     class OnDevice:
         def __dlpack_device__(self):
             return (CUDA, 0)
 
-        def __dlpack__(self, *, copy=None, dl_device, **keywords):
+        def __dlpack__(self, *, copy=None, dl_device=(CUDA, 0), **keywords):
             calls.append(copy)
             return c.new_capsule(device_type=dl_device[0], device_id=dl_device[1])
 
     dlbridge.from_dlpack(OnDevice(), device=there, copy=True)
-    assert calls == passed
+    assert calls == [None, True]
 
 
-@pytest.mark.parametrize(("device", "apart", "copied"), [(4, 8, True), (4, 0, False), (7, 8, True), (8, 8, True), (15, 8, True),
-                                                         (CUDA, 8, False), (CUDA, 16, True)])  # fmt: skip
+@pytest.mark.parametrize("says", [(CUDA, 0), (3, 0), (1, 0)])
+@pytest.mark.parametrize(("kind", "there"), [(1, "cpu"), (3, "cpu"), (3, "cuda_host"), (1, "cuda_host"), (13, "cpu"), (CUDA, "cuda:1")])
+def test_a_copy_is_one_whatever_device_the_producer_claims(c, says, kind, there):
+    """The producer returns its own memory as a copy, and as memory of the device that is asked for."""
+    memory = np.arange(4, dtype=np.float32)
+
+    class Liar:
+        def __dlpack_device__(self):
+            return says
+
+        def __dlpack__(self, *, copy=None, dl_device=None, **keywords):
+            device = dl_device or (kind, 0)
+            return c.new_capsule(device_type=device[0], device_id=device[1], data_at=memory.ctypes.data)
+
+    if kind in (1, 3) and there == "cpu":
+        copied = dlbridge.from_dlpack(Liar(), device=there, copy=True)
+        memory += 1
+        assert copied.tolist() == [0, 1, 2, 3] and copied.device == (1, 0)
+        return
+    with pytest.raises(BufferError, match="own memory although copy=True was passed"):
+        dlbridge.from_dlpack(Liar(), device=there, copy=True)
+
+
+def test_page_locked_memory_is_copied_on_the_cpu_only():
+    """Only a library of the device can allocate it."""
+    for x in (dlbridge.empty((2,), float), dlbridge.empty((2,), float).__dlpack__(max_version=(1, 0))):
+        with pytest.raises(BufferError, match=r"on device \(1, 0\), not on \(3, 0\)$"):
+            dlbridge.from_dlpack(x, device="cuda_host", copy=True)
+
+
+@pytest.mark.parametrize(("device", "apart", "copied"), [*((device, 8, True) for device in (4, 7, 8, 9, 15)), (4, 0, False),
+                                                         *((device, 8, False) for device in (CUDA, 10, 13, 14, 16, 99)),
+                                                         (CUDA, 16, True), (13, 16, True)])  # fmt: skip
 def test_handles_are_no_addresses(c, device, apart, copied):
     """The four float32 of a copy lie `apart` bytes from the others: with addresses they overlap, with handles they are other memory."""
 

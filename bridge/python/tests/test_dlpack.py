@@ -644,7 +644,7 @@ def test_from_dlpack_asks_with_the_version_and_only_what_was_given(c):
         {"max_version": (1, 3)},
         {"max_version": (1, 3), "copy": False},
         {"max_version": (1, 3), "dl_device": (1, 0)},
-        {"max_version": (1, 3), "dl_device": (1, 0)},  # the copy is made here
+        {"max_version": (1, 3)},  # the copy is made here
     ]
 
 
