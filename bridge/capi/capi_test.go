@@ -409,6 +409,16 @@ func TestToolsNameTheGuilty(t *testing.T) {
 	}
 }
 
+// The allocator of a program may use memory again that was forbidden while a tensor had it.
+func TestNothingIsForbiddenInMemoryThatWasFreed(t *testing.T) {
+	t.Parallel()
+	half := filepath.Join(t.TempDir(), "half.o")
+	run(t, nil, nil, "cc", slices.Concat([]string{"-std=gnu11", "-O1", "-DCORE_API="}, folders, []string{"-c", "../libdlbridge/tensor.c", "-o", half})...)
+	flags := append(slices.Clone(c11), half, "-Wl,--wrap=posix_memalign,--wrap=free", "-lpthread", "-ldl", "-lm")
+	run(t, sanitized, nil, compile(t, "cc", "pool.c", append(slices.Clone(flags), "-fsanitize=address")...))
+	valgrind(t, nil, compile(t, "cc", "pool.c", flags...))
+}
+
 // A panic or a failed allocation becomes an error, after which the caller still owns its inputs.
 func TestFaultsBecomeErrors(t *testing.T) {
 	testmode.SkipLong(t)

@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef void mark(void const volatile *start, size_t size);
+
 /* The program may contain AddressSanitizer where this library does not. */
 #if defined(__ELF__)
-extern void __asan_poison_memory_region(void const volatile *start, size_t size) __attribute__((weak));
-static void (*poison(void))(void const volatile *start, size_t size) { return __asan_poison_memory_region; }
+extern mark __asan_poison_memory_region __attribute__((weak)), __asan_unpoison_memory_region __attribute__((weak));
+static mark *poison(void) { return __asan_poison_memory_region; }
+static mark *unpoison(void) { return __asan_unpoison_memory_region; }
 #else
-static void (*poison(void))(void const volatile *start, size_t size) { return NULL; }
+static mark *poison(void) { return NULL; }
+static mark *unpoison(void) { return NULL; }
 #endif
 
 /* Asks valgrind, as its valgrind.h does. The instructions change nothing on a processor without valgrind. Returns 0 there. */
@@ -32,11 +36,12 @@ static uintptr_t ask_valgrind(uintptr_t request, uintptr_t first, uintptr_t seco
   return answer;
 }
 
-enum { RUNNING_ON_VALGRIND = 0x1001, MAKE_MEM_NOACCESS = ('M' << 24) + ('C' << 16) };
+enum { RUNNING_ON_VALGRIND = 0x1001, MAKE_MEM_NOACCESS = ('M' << 24) + ('C' << 16), MAKE_MEM_UNDEFINED };
 
 static int checked;
 
-/* Looked up once, when the library is loaded. */
+/* Looked up once, when the library is loaded: no other thread of a program that is linked with it has begun then. A program that loads
+ * it later must not change its environment on another thread meanwhile. */
 __attribute__((constructor)) static void look_for_tools(void) {
   const char *value = getenv("DLBRIDGE_CHECK");
   int found = poison() != NULL || ask_valgrind(RUNNING_ON_VALGRIND, 0, 0) != 0;
@@ -49,4 +54,9 @@ int dlbcore_checked(void) { return __atomic_load_n(&checked, __ATOMIC_RELAXED); 
 void dlbcore_forbid(void *start, size_t size) {
   if (poison() != NULL) poison()(start, size);
   else ask_valgrind(MAKE_MEM_NOACCESS, (uintptr_t)start, size);
+}
+
+void dlbcore_permit(void *start, size_t size) {
+  if (unpoison() != NULL) unpoison()(start, size);
+  else ask_valgrind(MAKE_MEM_UNDEFINED, (uintptr_t)start, size);
 }

@@ -61,12 +61,13 @@ enum {
  * DLBRIDGE_CHECK=0. Then each export gets a control block of its own, and memory ends at its last byte, so that the tools name the
  * call that has lost or overrun it. */
 CORE_API int dlbcore_checked(void);
-/* Makes the tools report every access to the memory from now on, until it is freed. */
+/* Make the tools report every access to the memory from now on, or none. */
 CORE_API void dlbcore_forbid(void *start, size_t size);
+CORE_API void dlbcore_permit(void *start, size_t size);
 
 /* ---- memory.c: memory of our own ------------------------------------------------------------- */
 
-/* Allocates a header of `header` bytes and, somewhere behind it, `size` bytes that are aligned to CORE_ALIGNMENT. Sets *data to
+/* Allocates a header of `header` bytes, fewer than CORE_ALIGNMENT, and, somewhere behind it, `size` bytes that are aligned to CORE_ALIGNMENT. Sets *data to
  * the first of these bytes. Returns the address of the header, for dlbcore_free_memory, or NULL if there is no memory. */
 CORE_API void *dlbcore_allocate_memory(size_t header, size_t size, int zeroed, void **data);
 CORE_API void dlbcore_free_memory(void *memory);

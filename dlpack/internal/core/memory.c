@@ -56,7 +56,11 @@ static void *allocate(size_t header, size_t size, int zeroed) {
   return base;
 }
 
-void dlbcore_free_memory(void *memory) { dlbcore_free(memory); }
+/* The allocator may be one of the program, which uses the memory again and knows nothing of the gap. */
+void dlbcore_free_memory(void *memory) {
+  if (memory != NULL && dlbcore_checked()) dlbcore_permit(memory, CORE_ALIGNMENT);
+  dlbcore_free(memory);
+}
 #endif
 
 /* Asks for pages of 2 MiB for memory of 4 MiB or more, as NumPy does, because a strided walk then touches fewer pages. If the
