@@ -96,7 +96,7 @@ setup(
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=[
-                *["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wall", "-Wextra"],
+                *["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror=int-conversion", "-Werror=incompatible-pointer-types"],
                 *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else []),
             ],
             # The linker drops the functions of the core that the extension does not use.
