@@ -1,6 +1,7 @@
 /* Tensors as sequences: length, basic indexing as in NumPy, iteration. The rules of indexing are those of dlbcore_view_slice. */
 #include "extension.h"
 
+#include <math.h>
 #include <string.h>
 
 #define NOT_AN_INDEX \
@@ -123,24 +124,71 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   return view;
 }
 
-/* Checks that a Python int can be an element. Without this check an int would lose its high bits, as elements of tensors do. `number`
- * is the tensor of it: a scalar of 64 bits, unless the object is of a subclass of int that is a producer as well. */
-static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
-  if (!PyLong_Check(object) || PyBool_Check(object) || (dtype.code != kDLInt && dtype.code != kDLUInt)) return 0;
-  const DLTensor *view = &number->view;
-  int is_signed = dtype.code == kDLInt, given = view->dtype.code == kDLInt;
-  if (view->ndim != 0 || (!given && view->dtype.code != kDLUInt) || view->dtype.bits != 64 || view->dtype.lanes != 1 ||
-      !dlbcore_host_readable(view->device.device_type))
-    return 0;
-  int64_t value; /* a uint64 above the range of int64 is negative here */
-  memcpy(&value, (const char *)view->data + view->byte_offset, sizeof value);
-  int bits = dtype.bits - is_signed;
-  int fits = given ? (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1)) && (is_signed || value >= 0) : bits == 64;
-  if (fits) return 0;
+static int raise_unfit(PyObject *error, PyObject *object, DLDataType dtype) {
   PyObject *name = dtype_name(dtype);
-  if (name != NULL) PyErr_Format(PyExc_OverflowError, "dlbridge: assign: %R is no %U", object, name);
+  if (name != NULL) PyErr_Format(error, "dlbridge: assign: %R is no %U", object, name);
   Py_XDECREF(name);
   return -1;
+}
+
+static int is_integer(DLDataType dtype) { return dtype.code == kDLInt || dtype.code == kDLUInt; }
+
+/* Reports whether an int of 64 bits, with a sign or without one, is a number of an integer type. */
+static int int_fits(int64_t value, int given_signed, DLDataType dtype) {
+  int is_signed = dtype.code == kDLInt, bits = dtype.bits - is_signed;
+  if (!given_signed && value < 0) return bits == 64; /* a uint64 above the range of int64 */
+  return (is_signed || value >= 0) && (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1));
+}
+
+/* Reports whether a float without its fraction is a number of an integer type. The limits are powers of two, and so exact; one less may
+ * not be. */
+static int float_fits(double value, DLDataType dtype) {
+  int is_signed = dtype.code == kDLInt;
+  double end = 2.0 * (double)(UINT64_C(1) << (dtype.bits - is_signed - 1)), first = is_signed ? -end : 0;
+  return value < end && (value >= first || value > first - 1);
+}
+
+/* Checks that a number of Python can be an element, as NumPy does. Without this check it would lose its high bits, or its imaginary part,
+ * as elements of tensors do. `number` is the tensor of it: a scalar of 64 or 128 bits, unless the object is a producer as well. */
+static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
+  const DLTensor *view = &number->view;
+  if (view->ndim != 0 || view->dtype.lanes != 1 || !dlbcore_host_readable(view->device.device_type)) return 0;
+  if (PyComplex_Check(object) && view->dtype.code == kDLComplex)
+    return dtype.code == kDLComplex || dtype.code == kDLBool ? 0 : raise_unfit(PyExc_TypeError, object, dtype);
+  if (!is_integer(dtype) || view->dtype.bits != 64) return 0;
+  const char *at = (const char *)view->data + view->byte_offset;
+  if (PyLong_Check(object) && !PyBool_Check(object) && is_integer(view->dtype)) {
+    int64_t value;
+    memcpy(&value, at, sizeof value);
+    return int_fits(value, view->dtype.code == kDLInt, dtype) ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
+  }
+  if (PyFloat_Check(object) && view->dtype.code == kDLFloat) {
+    double value;
+    memcpy(&value, at, sizeof value);
+    if (isnan(value)) return raise_unfit(PyExc_ValueError, object, dtype);
+    return float_fits(value, dtype) ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
+  }
+  return 0;
+}
+
+/* Returns the tensor of an int of more than 64 bits, which DLPack lacks, for elements of a data type: that of a float, or of True. */
+COLD static Tensor *tensor_of_large_int(module_state *state, PyObject *object, DLDataType dtype) {
+  if (is_integer(dtype)) return raise_unfit(PyExc_OverflowError, object, dtype), NULL;
+  PyObject *nearest = dtype.code == kDLBool ? Py_NewRef(Py_True) : PyNumber_Float(object);
+  Tensor *number = nearest == NULL ? NULL : consume(state, nearest);
+  Py_XDECREF(nearest);
+  return number;
+}
+
+/* Returns the tensor of what is assigned to elements of a data type. */
+static Tensor *assigned(module_state *state, PyObject *object, DLDataType dtype) {
+  Tensor *from = consume(state, object);
+  if (from == NULL && PyLong_CheckExact(object) && PyErr_ExceptionMatches(PyExc_BufferError)) {
+    PyErr_Clear();
+    return tensor_of_large_int(state, object, dtype);
+  }
+  if (from != NULL && check_fits(object, from, dtype) < 0) Py_CLEAR(from);
+  return from;
 }
 
 /* Copies the elements of `from` into the memory of `to`, by dlbcore_assign. */
@@ -167,8 +215,8 @@ int tensor_assign(PyObject *op, PyObject *index, PyObject *value) {
   if (value == NULL) return raise_error(PyExc_TypeError, "'dlbridge.Tensor' object does not support item deletion");
   PyObject *to = tensor_subscript(op, index);
   if (to == NULL) return -1;
-  Tensor *from = consume(PyType_GetModuleState(Py_TYPE(op)), value);
-  int failed = from == NULL || check_fits(value, from, ((Tensor *)to)->view.dtype) < 0 || assign((Tensor *)to, from) < 0;
+  Tensor *from = assigned(PyType_GetModuleState(Py_TYPE(op)), value, ((Tensor *)to)->view.dtype);
+  int failed = from == NULL || assign((Tensor *)to, from) < 0;
   Py_XDECREF((PyObject *)from);
   Py_DECREF(to);
   return failed ? -1 : 0;

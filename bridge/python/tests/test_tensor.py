@@ -15,6 +15,7 @@ import gc
 import mmap
 import operator
 import os
+import re
 import sys
 import threading
 import unittest.mock
@@ -205,6 +206,66 @@ def test_an_int_that_does_not_fit_is_not_assigned(value, dtype):
     assert t.tolist() == [1, 1]
     t[...] = value - 1 if value > 0 else value + 1
     assert t.tolist() == [value - 1 if value > 0 else value + 1] * 2
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex64", "bool"])
+@pytest.mark.parametrize("value", [2**64, -(2**70), 2**63, -(2**63) - 1])
+def test_an_int_of_more_than_64_bits_is_assigned_as_a_float(value, dtype):
+    a, b = np.zeros(2, dtype), np.zeros(2, dtype)
+    t = dlbridge.from_dlpack(b)
+    with np.errstate(over="ignore"):
+        a[:] = value
+    t[:] = value
+    np.testing.assert_array_equal(b, a)
+
+
+def test_an_int_beyond_the_floats_is_not_assigned():
+    for t in (dlbridge.from_dlpack(np.zeros(1)), dlbridge.from_dlpack(np.zeros(1, "complex128"))):
+        with pytest.raises(OverflowError, match="int too large to convert to float"):
+            t[0] = 2**2000
+    for value in (2**64, -(2**63) - 1, 2**2000):
+        with pytest.raises(OverflowError, match=f"{value} is no int64"):
+            dlbridge.from_dlpack(np.zeros(1, "int64"))[0] = value
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "uint8", "int4"])
+def test_a_float_that_does_not_fit_is_not_assigned(dtype):
+    bits, signed = int(dtype.lstrip("uint")), dtype[0] == "i"
+    end = 2.0 ** (bits - signed)
+    first = -end if signed else -0.75
+    t = dlbridge.empty(1, dtype)
+    t[0] = 3
+    for value, error in [(np.nan, ValueError), (np.inf, OverflowError), (-np.inf, OverflowError), (end, OverflowError), (1e300, OverflowError),
+                         (np.nextafter(first, -np.inf) if bits == 64 and signed else first - 1, OverflowError)]:  # fmt: skip
+        for number in (float(value), np.float64(value)):
+            with pytest.raises(error, match=f"assign: {re.escape(repr(number))} is no {dtype}$"):
+                t[0] = number
+    assert t.tolist() == [3]
+    for value in (first, np.nextafter(end, 0), 2.75):
+        t[0] = float(value)
+        assert t.tolist() == [int(value)]
+    t[...] = np.array([np.inf])  # an element of an array is converted as by astype
+    assert t.tolist() == dlbridge.from_dlpack(np.array([np.inf])).astype(dtype).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8"])
+def test_a_complex_number_is_not_assigned_to_real_elements(dtype):
+    t = dlbridge.from_dlpack(np.ones(1, dtype))
+    for value in (1 + 2j, np.complex128(1 + 2j)):
+        with pytest.raises(TypeError, match=rf"assign: .*1\+2j\)+ is no {dtype}$"):
+            t[0] = value
+    assert t.tolist() == [1]
+
+
+@pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0]), np.ma.masked])
+def test_masked_elements_are_not_assigned(value):
+    """NumPy stores what lies under the mask, or NaN."""
+    a = numbers((3, 4))
+    with pytest.raises(BufferError, match=r"masked, and a tensor has no mask; array\.filled\(value\)"):
+        dlbridge.from_dlpack(a)[0] = value
+    np.testing.assert_array_equal(a, numbers((3, 4)))
+    dlbridge.from_dlpack(a)[0] = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0]).filled(9)
+    assert a[0].tolist() == [1, 9, 3, 4]
 
 
 @pytest.mark.parametrize("shape", [(1,), (0, 1), (3, 1), ()])
