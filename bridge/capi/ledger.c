@@ -38,16 +38,15 @@ typedef struct {
   void *stack[DEPTH];
 } record;
 
-static int on;
+static struct {
+  int on, at_exit; /* at_exit: the environment variable is set */
+  pthread_mutex_t mutex;
+  record *records; /* a hash table of `room` records, a power of 2. At most half of them are used */
+  size_t room, used;
+  uint64_t made, missed; /* missed: there was no memory for the record */
+} ledger = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-int dlbcapi_ledger_on(void) { return __atomic_load_n(&on, __ATOMIC_RELAXED); }
-
-/* A hash table of `room` records, a power of 2. At most half of them are used. */
-static pthread_mutex_t ledger_mutex = PTHREAD_MUTEX_INITIALIZER;
-static record *records;
-static size_t room, used;
-static uint64_t made, missed; /* missed: there was no memory for the record */
-static int at_exit;           /* the environment variable is set */
+int dlbcapi_ledger_on(void) { return __atomic_load_n(&ledger.on, __ATOMIC_RELAXED); }
 
 /* Returns the record of an object, or the unused one that it would have. */
 static record *find_record(record *table, size_t size, uintptr_t hidden) {
@@ -58,34 +57,34 @@ static record *find_record(record *table, size_t size, uintptr_t hidden) {
 
 /* Makes room for another record in the table. Returns 0 if there is no memory. */
 static int reserve(void) {
-  if (2 * (used + 1) <= room) return 1;
-  size_t size = room == 0 ? FIRST_ROOM : 2 * room;
+  if (2 * (ledger.used + 1) <= ledger.room) return 1;
+  size_t size = ledger.room == 0 ? FIRST_ROOM : 2 * ledger.room;
   record *larger = calloc(size, sizeof *larger);
   if (larger == NULL) return 0;
-  for (size_t i = 0; i < room; i++)
-    if (records[i].hidden != 0) *find_record(larger, size, records[i].hidden) = records[i];
-  free(records);
-  records = larger;
-  room = size;
+  for (size_t i = 0; i < ledger.room; i++)
+    if (ledger.records[i].hidden != 0) *find_record(larger, size, ledger.records[i].hidden) = ledger.records[i];
+  free(ledger.records);
+  ledger.records = larger;
+  ledger.room = size;
   return 1;
 }
 
 void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind *kind, uint64_t bytes) {
   record r = {.hidden = CORE_HIDDEN(object), .bytes = bytes, .kind = kind};
   r.depth = backtrace(r.stack, DEPTH);
-  pthread_mutex_lock(&ledger_mutex);
+  pthread_mutex_lock(&ledger.mutex);
   if (dlbcapi_ledger_on()) {
-    record *known = room > 0 ? find_record(records, room, r.hidden) : NULL;
+    record *known = ledger.room > 0 ? find_record(ledger.records, ledger.room, r.hidden) : NULL;
     int new = known == NULL || known->hidden == 0;
     if (!new || reserve()) {
-      r.number = made++;
-      used += (size_t)new;
-      *find_record(records, room, r.hidden) = r;
+      r.number = ledger.made++;
+      ledger.used += (size_t)new;
+      *find_record(ledger.records, ledger.room, r.hidden) = r;
     } else {
-      missed++;
+      ledger.missed++;
     }
   }
-  pthread_mutex_unlock(&ledger_mutex);
+  pthread_mutex_unlock(&ledger.mutex);
 }
 
 static int block_is_live(const void *object) {
@@ -94,11 +93,11 @@ static int block_is_live(const void *object) {
 }
 
 static void enter_export(const dlbcore_block *block, const DLTensor *tensor, int versioned) {
-  static const dlbcapi_ledger_kind kinds[] = {{"legacy tensor", block_is_live}, {"tensor", block_is_live}};
+  static const dlbcapi_ledger_kind export_kinds[] = {{"legacy tensor", block_is_live}, {"tensor", block_is_live}};
   dlbcore_extent extent;
   uint64_t flags = versioned ? block->managed.versioned.flags : 0;
   int known = dlbcore_check_layout(tensor, flags, &extent, NULL, 0) == CORE_OK;
-  dlbcapi_ledger_enter(block, &kinds[versioned], known ? (uint64_t)extent.nbytes : 0);
+  dlbcapi_ledger_enter(block, &export_kinds[versioned], known ? (uint64_t)extent.nbytes : 0);
 }
 
 void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes) {
@@ -109,16 +108,16 @@ void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes) {
 int32_t dlb_ledger_set(int32_t value) {
   void *stack[1];
   if (value) backtrace(stack, 1); /* the first call loads a library, which must not happen in the middle of an export */
-  pthread_mutex_lock(&ledger_mutex);
-  int was = __atomic_exchange_n(&on, value != 0, __ATOMIC_RELAXED);
+  pthread_mutex_lock(&ledger.mutex);
+  int was = __atomic_exchange_n(&ledger.on, value != 0, __ATOMIC_RELAXED);
   dlbcore_watch_exports(value ? enter_export : NULL);
   if (!value) {
-    free(records);
-    records = NULL;
-    room = used = 0;
-    missed = 0;
+    free(ledger.records);
+    ledger.records = NULL;
+    ledger.room = ledger.used = 0;
+    ledger.missed = 0;
   }
-  pthread_mutex_unlock(&ledger_mutex);
+  pthread_mutex_unlock(&ledger.mutex);
   return was;
 }
 
@@ -133,14 +132,14 @@ static int by_number(const void *a, const void *b) {
  * not be recorded. Returns the number of records, or -1 if there is no memory. The caller frees *out. */
 static int64_t copy_live(record **out, uint64_t *without) {
   size_t count = 0;
-  pthread_mutex_lock(&ledger_mutex);
-  *without = missed;
-  *out = malloc((used + 1) * sizeof **out);
-  for (size_t i = 0; i < room && *out != NULL; i++) {
-    if (records[i].hidden != 0 && records[i].kind->live((const void *)CORE_HIDDEN(records[i].hidden)))
-      (*out)[count++] = records[i];
+  pthread_mutex_lock(&ledger.mutex);
+  *without = ledger.missed;
+  *out = malloc((ledger.used + 1) * sizeof **out);
+  for (size_t i = 0; i < ledger.room && *out != NULL; i++) {
+    if (ledger.records[i].hidden != 0 && ledger.records[i].kind->live((const void *)CORE_HIDDEN(ledger.records[i].hidden)))
+      (*out)[count++] = ledger.records[i];
   }
-  pthread_mutex_unlock(&ledger_mutex);
+  pthread_mutex_unlock(&ledger.mutex);
   if (*out == NULL) return -1;
   qsort(*out, count, sizeof **out, by_number);
   return (int64_t)count;
@@ -238,15 +237,15 @@ int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
 
 /* ---- the environment, forks and the end of the process ---------------------------------------- */
 
-static void lock_ledger(void) { pthread_mutex_lock(&ledger_mutex); }
+static void lock_ledger(void) { pthread_mutex_lock(&ledger.mutex); }
 
-static void unlock_ledger(void) { pthread_mutex_unlock(&ledger_mutex); }
+static void unlock_ledger(void) { pthread_mutex_unlock(&ledger.mutex); }
 
 __attribute__((constructor(101))) static void start_ledger(void) {
   const char *value = getenv("DLBRIDGE_LEDGER");
   pthread_atfork(lock_ledger, unlock_ledger, unlock_ledger);
-  at_exit = value != NULL && *value != '\0' && strcmp(value, "0") != 0;
-  if (at_exit) dlb_ledger_set(1);
+  ledger.at_exit = value != NULL && *value != '\0' && strcmp(value, "0") != 0;
+  if (ledger.at_exit) dlb_ledger_set(1);
 }
 
 /* A destructor runs after the functions that the program has passed to atexit, and after the destructors of the
@@ -255,7 +254,7 @@ __attribute__((constructor(101))) static void start_ledger(void) {
 __attribute__((destructor(101))) static void report_at_exit(void) {
   record *list;
   uint64_t without;
-  if (!at_exit || !dlbcapi_ledger_on()) return;
+  if (!ledger.at_exit || !dlbcapi_ledger_on()) return;
   int64_t count = copy_live(&list, &without);
   if (count > 0) write_all(STDERR_FILENO, list, count, without);
   free(list);

@@ -238,7 +238,7 @@ __attribute__((noinline)) static void write_elements(printer *p) {
 }
 
 /* Writes `before` and the elements. Returns 0, and writes nothing, where dlbcapi_write_elements does so. */
-static int write_values(dlbcapi_text *t, const notation *notation, const DLTensor *tensor, uint64_t flags, int64_t count,
+static int write_values(dlbcapi_text *t, const notation *how, const DLTensor *tensor, uint64_t flags, int64_t count,
                         int64_t whole, const char *before) {
   int64_t row_major[CORE_RANK_MAX];
   dlbcore_set_row_major(row_major, tensor->shape, tensor->ndim);
@@ -251,7 +251,7 @@ static int write_values(dlbcapi_text *t, const notation *notation, const DLTenso
   }
   printer p = {
       .text = t,
-      .notation = notation,
+      .notation = how,
       .tensor = tensor,
       .strides = tensor->strides == NULL ? row_major : tensor->strides,
       .shown = shown,

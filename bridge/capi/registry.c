@@ -11,62 +11,63 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct place place;
-struct place {
+typedef struct registry_entry entry;
+struct registry_entry {
   union {
     dlb_message message;
     dlbcapi_elements elements;
   } object;
   int64_t kind;
-  place *next;
+  entry *next;
 };
 
 /* Slab i has FIRST << i entries. */
 enum { FIRST = 128, SLABS = 24, KEPT_BACK = 64 };
 
-static place *slabs[SLABS];
-static uint32_t slab_count;
-static int64_t live[CAPI_KINDS];
-
 /* The free entries are a queue under the mutex. The entries of ended objects are pushed to `ended` without a lock, and move
  * to the queue when new objects need entries. A forked child needs none, because only Go makes messages and elements. */
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
-static place *first, *last, *ended;
-static uint64_t free_count;
+static struct {
+  entry *slabs[SLABS];
+  uint32_t slab_count;
+  int64_t live[CAPI_KINDS];
+  pthread_mutex_t mutex;
+  entry *first, *last, *ended;
+  uint64_t free_count;
+} registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static void append_places(place *chain) {
+static void append_entries(entry *chain) {
   while (chain != NULL) {
-    place *next = chain->next;
+    entry *next = chain->next;
     chain->next = NULL;
-    if (last != NULL) last->next = chain;
-    else first = chain;
-    last = chain;
-    free_count++;
+    if (registry.last != NULL) registry.last->next = chain;
+    else registry.first = chain;
+    registry.last = chain;
+    registry.free_count++;
     chain = next;
   }
 }
 
 static void grow(void) {
-  if (slab_count == SLABS) return;
-  size_t count = (size_t)FIRST << slab_count;
-  place *slab = calloc(count, sizeof *slab);
+  if (registry.slab_count == SLABS) return;
+  size_t count = (size_t)FIRST << registry.slab_count;
+  entry *slab = calloc(count, sizeof *slab);
   if (slab == NULL) return;
   for (size_t i = 0; i + 1 < count; i++) slab[i].next = &slab[i + 1];
-  append_places(slab);
-  slabs[slab_count] = slab;
-  __atomic_store_n(&slab_count, slab_count + 1, __ATOMIC_RELEASE);
+  append_entries(slab);
+  registry.slabs[registry.slab_count] = slab;
+  __atomic_store_n(&registry.slab_count, registry.slab_count + 1, __ATOMIC_RELEASE);
 }
 
 void *dlbcapi_object_new(void) {
-  pthread_mutex_lock(&registry_mutex);
-  if (free_count <= KEPT_BACK) append_places(__atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE));
-  if (free_count <= KEPT_BACK) grow();
-  place *e = free_count > KEPT_BACK ? first : NULL;
+  pthread_mutex_lock(&registry.mutex);
+  if (registry.free_count <= KEPT_BACK) append_entries(__atomic_exchange_n(&registry.ended, NULL, __ATOMIC_ACQUIRE));
+  if (registry.free_count <= KEPT_BACK) grow();
+  entry *e = registry.free_count > KEPT_BACK ? registry.first : NULL;
   if (e != NULL) {
-    first = e->next;
-    free_count--;
+    registry.first = e->next;
+    registry.free_count--;
   }
-  pthread_mutex_unlock(&registry_mutex);
+  pthread_mutex_unlock(&registry.mutex);
   return e;
 }
 
@@ -78,7 +79,7 @@ static const dlbcapi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"
                                                           [CAPI_ELEMENTS] = {"elements", elements_are_live}};
 
 /* Returns the bytes of the frames of a message, or of the values of elements. */
-static uint64_t bytes_of(const place *e, dlbcapi_kind kind) {
+static uint64_t bytes_of(const entry *e, dlbcapi_kind kind) {
   const dlb_message *message = &e->object.message;
   const dlb_elements *elements = &e->object.elements.seen;
   uint64_t bytes = 0;
@@ -88,43 +89,43 @@ static uint64_t bytes_of(const place *e, dlbcapi_kind kind) {
 }
 
 void dlbcapi_object_publish(void *object, dlbcapi_kind kind) {
-  place *e = object;
+  entry *e = object;
   if (dlbcapi_ledger_on()) dlbcapi_ledger_enter(object, &ledger_kinds[kind], bytes_of(e, kind));
-  __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&registry.live[kind], 1, __ATOMIC_RELAXED);
   __atomic_store_n(&e->kind, kind, __ATOMIC_RELEASE);
 }
 
-static place *find_place(const void *object) {
-  uint32_t count = __atomic_load_n(&slab_count, __ATOMIC_ACQUIRE);
+static entry *find_entry(const void *object) {
+  uint32_t count = __atomic_load_n(&registry.slab_count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count; i++) {
-    uintptr_t offset = (uintptr_t)object - (uintptr_t)slabs[i];
-    if (offset / sizeof(place) < (size_t)FIRST << i)
-      return offset % sizeof(place) == 0 ? (place *)object : NULL;
+    uintptr_t offset = (uintptr_t)object - (uintptr_t)registry.slabs[i];
+    if (offset / sizeof(entry) < (size_t)FIRST << i)
+      return offset % sizeof(entry) == 0 ? (entry *)object : NULL;
   }
   return NULL;
 }
 
 dlbcapi_kind dlbcapi_object_kind(const void *object) {
-  place *e = find_place(object);
+  entry *e = find_entry(object);
   return e == NULL ? CAPI_FOREIGN : (dlbcapi_kind)__atomic_load_n(&e->kind, __ATOMIC_ACQUIRE);
 }
 
 int dlbcapi_object_end(void *object, dlbcapi_kind kind) {
-  place *e = find_place(object);
+  entry *e = find_entry(object);
   int64_t is = kind;
   if (e == NULL || !__atomic_compare_exchange_n(&e->kind, &is, CAPI_ENDED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return 0;
-  __atomic_fetch_sub(&live[kind], 1, __ATOMIC_RELAXED);
+  __atomic_fetch_sub(&registry.live[kind], 1, __ATOMIC_RELAXED);
   return 1;
 }
 
 /* An entry that is not in use is zeroed: leak checkers would take what it referred to for a reference to what lies there next. */
 void dlbcapi_object_free(void *object) {
-  place *e = object, *top = __atomic_load_n(&ended, __ATOMIC_RELAXED);
+  entry *e = object, *top = __atomic_load_n(&registry.ended, __ATOMIC_RELAXED);
   memset(&e->object, 0, sizeof e->object);
   do {
     e->next = top;
-  } while (!__atomic_compare_exchange_n(&ended, &top, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+  } while (!__atomic_compare_exchange_n(&registry.ended, &top, e, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-int64_t dlbcapi_objects_live(dlbcapi_kind kind) { return __atomic_load_n(&live[kind], __ATOMIC_RELAXED); }
+int64_t dlbcapi_objects_live(dlbcapi_kind kind) { return __atomic_load_n(&registry.live[kind], __ATOMIC_RELAXED); }

@@ -41,6 +41,39 @@ var tensorLibrary = sync.OnceValues(func() (string, error) {
 	return dir, build(command)
 })
 
+// The scripts take CC, AR, CFLAGS and LDFLAGS, and say first which of them does not work.
+func TestTheScriptsHeedTheToolsTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	build := func(script string, environment ...string) (dir, text string, err error) {
+		dir = t.TempDir()
+		command := exec.Command("sh", "../libdlbridge/"+script, dir)
+		command.Env = append(os.Environ(), environment...)
+		out, err := command.CombinedOutput()
+		return dir, string(out), err
+	}
+	for _, wrong := range []struct{ script, variable, text string }{
+		{"tensor.sh", "CC=no-compiler", "`no-compiler` builds no shared library with CFLAGS='' and LDFLAGS='': install a C compiler"},
+		{"tensor.sh", "CFLAGS=-no-such-flag", "with CFLAGS='-no-such-flag' and"},
+		{"tensor.sh", "LDFLAGS=-lno_such_library", "and LDFLAGS='-lno_such_library': install"},
+		{"tensor.sh", "AR=no-archiver", "`no-archiver` makes no archive: install binutils"},
+		{"build.sh", "GO=no-go", "`no-go` cannot build this module: install Go 1.26 or later"},
+		{"build.sh", "CGO_ENABLED=0", "it needs cgo"},
+	} {
+		dir, text, err := build(wrong.script, wrong.variable)
+		require.Error(t, err, wrong.variable)
+		assert.Contains(t, text, wrong.text)
+		assert.NotContains(t, text, "tensor.c", "the sources were compiled")
+		assert.Empty(t, must.Do(os.ReadDir(dir))(t), wrong.variable)
+	}
+	dir, text, err := build("tensor.sh", "AR=ar -v", "CFLAGS=-g", "LDFLAGS=-Wl,-rpath,/where")
+	require.NoError(t, err, text)
+	f := must.Do(elf.Open(filepath.Join(dir, "libdlbridge_tensor.so")))(t)
+	defer f.Close()
+	assert.NotNil(t, f.Section(".debug_info"))
+	assert.Contains(t, must.Do(f.DynString(elf.DT_RUNPATH))(t), "/where")
+	assert.Contains(t, text, "a - ", "ar is verbose")
+}
+
 // A program with libdlbridge_tensor alone, shared or static, has one thread and no Go. The library needs only libc.
 func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
 	testmode.SkipLong(t)

@@ -59,10 +59,10 @@
 #include <dlfcn.h>
 #include <link.h>
 __attribute__((constructor)) static void stay_loaded(void) {
-  static char here;
+  static char inside;
   Dl_info info;
   struct link_map *map = NULL;
-  if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) && map != NULL && map->l_name[0] != '\0')
+  if (dladdr1(&inside, &info, (void **)&map, RTLD_DL_LINKMAP) && map != NULL && map->l_name[0] != '\0')
     dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 #endif

@@ -20,8 +20,8 @@ trap 'rm -rf "$work"' EXIT
 printf '#include <stdlib.h>\nvoid *try(void) { return malloc(1); }\n' > "$work/try.c"
 # shellcheck disable=SC2086 # these variables are words, here and below
 $cc ${CFLAGS:-} -fPIC -shared "$work/try.c" -o "$work/try.so" ${LDFLAGS:-} || {
-  echo "tensor.sh: \`$cc ${CFLAGS:-} ${LDFLAGS:-}\` builds no shared library: install a C compiler (on Debian: apt install gcc libc6-dev)," \
-    "or name one by CC" >&2
+  echo "tensor.sh: \`$cc\` builds no shared library with CFLAGS='${CFLAGS:-}' and LDFLAGS='${LDFLAGS:-}': install a C compiler (on Debian:" \
+    "apt install gcc libc6-dev), or name one by CC" >&2
   exit 1
 }
 $ar rcs "$work/try.a" "$work/try.c" || {

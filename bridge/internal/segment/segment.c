@@ -453,11 +453,11 @@ static int descriptor_of(const mapping *m, int *out, size_t *size) {
     for (int fd = 0; failed == ENOENT && fd < 1 << 20; fd++) failed = duplicate(fd, m, out, size);
     return failed;
   }
-  for (struct dirent *entry; failed == ENOENT && (entry = readdir(all)) != NULL;) {
+  for (struct dirent *file; failed == ENOENT && (file = readdir(all)) != NULL;) {
     char target[sizeof dlbsegment_name];
-    const ssize_t n = readlinkat(dirfd(all), entry->d_name, target, sizeof target); /* cuts a longer one */
+    const ssize_t n = readlinkat(dirfd(all), file->d_name, target, sizeof target); /* cuts a longer one */
     if (n >= (ssize_t)sizeof dlbsegment_name - 1 && memcmp(target, dlbsegment_name, sizeof dlbsegment_name - 1) == 0)
-      failed = duplicate(atoi(entry->d_name), m, out, size);
+      failed = duplicate(atoi(file->d_name), m, out, size);
   }
   closedir(all);
   return failed;

@@ -98,14 +98,14 @@ struct lasting {
 static lasting *all_lasting;
 
 void *dlbcore_allocate_lasting(size_t size) {
-  enum { LINE = 64 };
-  lasting *made = calloc(1, sizeof *made + LINE + size); /* which does not touch large memory */
+  enum { CACHE_LINE = 64 };
+  lasting *made = calloc(1, sizeof *made + CACHE_LINE + size); /* which does not touch large memory */
   if (made == NULL) return NULL;
   lasting *top = __atomic_load_n(&all_lasting, __ATOMIC_RELAXED);
   do {
     made->next = top;
   } while (!__atomic_compare_exchange_n(&all_lasting, &top, made, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-  return (void *)(((uintptr_t)(made + 1) + LINE - 1) & ~(uintptr_t)(LINE - 1));
+  return (void *)(((uintptr_t)(made + 1) + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
 void *dlbcore_map_pages(size_t size) {
