@@ -218,3 +218,13 @@ def test_writes_outside_of_new_memory_are_reported(offset, report):
         assert (done.returncode, done.stderr) == (0, "")
     else:
         assert done.returncode != 0 and f"AddressSanitizer: {report}" in done.stderr
+
+
+def test_a_failed_assertion_in_a_thread_fails_its_test(tmp_path):
+    test = tmp_path / "test_thread.py"
+    test.write_text("import threading\n\ndef fails():\n    assert 1 == 2\n\ndef test():\n    t = threading.Thread(target=fails)\n    t.start()\n    t.join()\n")
+    config = ["-c", HERE.parent / "pyproject.toml", "--rootdir", tmp_path, "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *config, test]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and "PytestUnhandledThreadExceptionWarning" in done.stdout and "1 failed" in done.stdout, done.stdout

@@ -10,6 +10,10 @@ import tvm_ffi
 HERE = pathlib.Path(__file__).parent
 
 
+def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")  # as bridge/python/pyproject.toml
+
+
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     file = tmp_path_factory.mktemp("served") / "libserved.so"
