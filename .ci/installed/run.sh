@@ -31,11 +31,15 @@ refused() {
     fail "\"$*\" should be refused with \"$words\", and says the above"
   fi
 }
-# works COMMAND...: a build of tensor.c or tensor.cpp prints this.
+# works KIND PROGRAM: a build of tensor.c or tensor.cpp prints this, and needs libdlbridge_tensor.so if the kind is shared.
 works() {
   wanted="$(sed -n 's/^#define DLB_VERSION_[A-Z]* //p' "$root/include/dlbridge.h" | paste -s -d .): int32[3 2] on cpu [[1 4] [2 5] [3 6]], 0 left"
-  printed=$("$@")
-  [ "$printed" = "$wanted" ] || fail "\"$*\" prints \"$printed\", and not \"$wanted\""
+  # shellcheck disable=SC2086
+  printed=$($runner "$2")
+  [ "$printed" = "$wanted" ] || fail "\"$2\" prints \"$printed\", and not \"$wanted\""
+  needs=static
+  readelf -d "$2" | grep -q 'NEEDED.*libdlbridge_tensor' && needs=shared
+  [ "$needs" = "$1" ] || fail "\"$2\" is $needs, and not $1"
 }
 # by_cmake SOURCE BUILD ARGUMENTS...: builds what the CMakeLists.txt of SOURCE says.
 by_cmake() {
@@ -162,19 +166,19 @@ done
 PATH=$work/bin:$PATH
 ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
 export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
+"$python" "$scripts/amalgamate.py" "$work/amalgamation"
 
 # exports LIBRARY: the names that it exports, with their versions.
 exports() { readelf --dyn-syms -W "$1" | awk '$7 ~ /^[0-9]/ { print $8 }' | LC_ALL=C sort; }
-# programs OUT FLAGS...: builds tensor.c and tensor.cpp as OUT-c and OUT-cpp with $cc, $cxx and CFLAGS, and runs them.
+# programs KIND OUT FLAGS...: builds tensor.c and tensor.cpp as OUT-c and OUT-cpp with $cc, $cxx and CFLAGS, and runs them.
 programs() {
-  out=$1
-  shift
+  kind=$1 out=$2
+  shift 2
   # shellcheck disable=SC2086
   $cc -std=c99 ${CFLAGS:-} "$here/tensor.c" -o "$out-c" "$@"
   # shellcheck disable=SC2086
   $cxx -std=c++17 ${CFLAGS:-} "$here/tensor.cpp" -o "$out-cpp" "$@"
-  # shellcheck disable=SC2086
-  for language in c cpp; do works $runner "$out-$language"; done
+  for language in c cpp; do works "$kind" "$out-$language"; done
 }
 
 # try NAME CC CXX AR LIBDIR WAYS [RUNNER]: builds the library, installs it, and builds and runs the programs in these ways.
@@ -188,9 +192,14 @@ try() {
     pkg-config)
       export PKG_CONFIG_PATH="$at/usr/$libdir/pkgconfig"
       # shellcheck disable=SC2046
-      programs "$at/shared" $(pkg-config --cflags --libs dlbridge_tensor) "-Wl,-rpath,$at/usr/$libdir"
+      programs shared "$at/shared" $(pkg-config --cflags --libs dlbridge_tensor) "-Wl,-rpath,$at/usr/$libdir"
       # shellcheck disable=SC2046
-      programs "$at/static" $(pkg-config --static --cflags --libs dlbridge_tensor | sed 's/-ldlbridge_tensor/-l:libdlbridge_tensor.a/')
+      programs static "$at/static" $(pkg-config --static --cflags --libs dlbridge_tensor_static)
+      ;;
+    amalgamation)
+      # shellcheck disable=SC2086
+      $cc ${CFLAGS:-} -c "$work/amalgamation/dlbridge_tensor.c" -o "$at/dlbridge_tensor.o"
+      programs static "$at/amalgamation" -I"$work/amalgamation" "$at/dlbridge_tensor.o" -lpthread -ldl -lm
       ;;
     *)
       by_cmake "$here" "$at/$way" "-DBY=$way" "-DCHECKOUT=$root" "-DCMAKE_PREFIX_PATH=$at/usr" "-DCMAKE_C_COMPILER=$cc" \
@@ -198,21 +207,30 @@ try() {
       [ "$way" = find_package ] ||
         [ "$(exports "$(find "$at/$way" -name libdlbridge_tensor.so)")" = "$(exports "$at/lib/libdlbridge_tensor.so")" ] ||
         fail "libdlbridge_tensor.so of $way exports other names than that of tensor.sh"
-      # shellcheck disable=SC2086
-      for program in tensor-c tensor-cpp tensor_static-c tensor_static-cpp; do works $runner "$at/$way/$program"; done
+      for language in c cpp; do
+        works shared "$at/$way/tensor-$language"
+        works static "$at/$way/tensor_static-$language"
+      done
       ;;
     esac
   done
   echo "$name: $ways: ok"
 }
 
-all="pkg-config find_package add_subdirectory"
+# row NAME …: starts try. The rows run at the same time, because CMake and the linkers use one core for much of theirs.
+rows=
+row() { try "$@" & rows="$rows $!"; }
+
+all="pkg-config find_package add_subdirectory amalgamation"
 debian=lib/$(gcc -dumpmachine)
 #   name      CC                    CXX                   AR                   LIBDIR    ways
-try gcc       gcc                   g++                   ar                   lib       "$all FetchContent"
-try clang     clang                 clang++               ar                   "$debian" "$all"
-try zig       zig-cc                zig-c++               zig-ar               lib       "$all"
-try aarch64   aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ aarch64-linux-gnu-ar lib       "$all" "qemu-aarch64 -L /usr/aarch64-linux-gnu"
-export CFLAGS="-O2 -flto"
-try gcc-lto   gcc                   g++                   gcc-ar               lib       pkg-config
-try clang-lto clang                 clang++               ar                   lib       pkg-config
+row gcc       gcc                   g++                   ar                   lib       "$all FetchContent"
+row clang     clang                 clang++               ar                   "$debian" "$all"
+row zig       zig-cc                zig-c++               zig-ar               lib       "$all"
+row aarch64   aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ aarch64-linux-gnu-ar lib       "$all" "qemu-aarch64 -L /usr/aarch64-linux-gnu"
+export CFLAGS="-O2 -flto=auto"
+row gcc-lto   gcc                   g++                   gcc-ar               lib       "pkg-config amalgamation"
+row clang-lto clang                 clang++               ar                   lib       "pkg-config amalgamation"
+failed=0
+for row in $rows; do wait "$row" || failed=1; done
+exit $failed
