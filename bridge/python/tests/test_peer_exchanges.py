@@ -30,6 +30,7 @@ def test_exchanges_leave_nothing_behind(name):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize(("count", "said"), [(9, "COUNT is 9: fewer than 1000"), (999, "COUNT is 999"), (1000, "")])
 def test_few_exchanges_are_refused(count, said):
     done = exchange("numpy", count)
