@@ -21,6 +21,9 @@
 #endif
 #endif
 
+/* A name that is local in one file may be that of a type in another. */
+#pragma GCC diagnostic ignored "-Wshadow"
+
 #include "../../dlpack/internal/core/assign.c"
 #include "../../dlpack/internal/core/block.c"
 #include "../../dlpack/internal/core/checked.c"
