@@ -603,6 +603,9 @@ static void fill_loses_no_digit(void) {
   numbers[2] = 7; /* the value lies in the tensor */
   CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 64, 1}, numbers + 2, &error));
   check_elements("[7 7 7 7]", t);
+  numbers[0] = 0x0102030405060708, numbers[1] = 9;
+  CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 64, 1}, (char *)numbers + 1, &error));
+  for (int i = 0; i < 4; i++) CHECK(numbers[i] == 0x0901020304050607);
   numbers[0] = 0x0a09;
   CHECK_OK(dlb_tensor_fill(t, (DLDataType){kDLInt, 8, 1}, (char *)numbers + 1, &error));
   check_elements("[10 10 10 10]", t);
@@ -647,8 +650,15 @@ static void equal_compares_values(void) {
   same[999] = 0;
   CHECK_INT(0, are_equal(many, same, int64, 1000, 0));
 
-  DLManagedTensorVersioned *x = counting(2, (int64_t[]){3, 4}), *y, *z;
+  DLManagedTensorVersioned *x = counting(2, (int64_t[]){1, 4}), *y, *z;
   int32_t equal;
+  CHECK_OK(dlb_tensor_reshape(&y, x, 2, (int64_t[]){4, 1}, &error)); /* the same elements in the same order */
+  CHECK_OK(dlb_tensor_equal(&equal, x, y, 0, &error));
+  CHECK_INT(0, equal);
+  dlb_tensor_release(x);
+  dlb_tensor_release(y);
+
+  x = counting(2, (int64_t[]){3, 4});
   CHECK_OK(dlb_tensor_transpose(&y, x, 0, NULL, &error));
   CHECK_OK(dlb_tensor_equal(&equal, x, y, 0, &error));
   CHECK_INT(0, equal);
