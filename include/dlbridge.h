@@ -372,8 +372,8 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
  * shapes do not fit, if elements of `dst` overlap each other, or if `src` has, or may have, memory
  * in common with `dst` (copy it first by dlb_tensor_copy), unless both are the same elements or
- * `src` has one element. Tensors whose elements alternate in memory, and share no byte, are accepted
- * only if they have the same type and strides, or lie in different columns of one matrix.
+ * `src` has one element. Tensors whose elements alternate in memory, and share no byte, are
+ * accepted only if they have the same type and strides, or lie in different columns of one matrix.
  * DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory that the host cannot
  * use. */
 DLB_NODISCARD
