@@ -76,7 +76,7 @@ class Distribute(sdist):
             inside = file.relative_to(ROOT)
             if {"python", "testdata"} & set(inside.parts) or inside.name.endswith("_test.go") or not file.is_file():
                 continue
-            if inside.suffix in (".c", ".go", ".h", ".map", ".mod", ".sh", ".sum"):
+            if inside.suffix in (".c", ".go", ".h", ".in", ".map", ".mod", ".sh", ".sum"):
                 copy = pathlib.Path(base_dir, "checkout", inside)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, copy)
