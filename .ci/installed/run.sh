@@ -69,10 +69,10 @@ for libdir in lib lib64 lib/x86_64-linux-gnu /usr/lib64; do
   mkdir -p "$gone/usr/lib/pkgconfig" "$gone/usr/include" # an empty folder of others stays
   : > "$gone/usr/lib/pkgconfig/others.pc"
   DESTDIR=$gone sh "$scripts/install.sh" "$work/half" /usr
-  DESTDIR=$gone LIBDIR=$libdir sh "$scripts/install.sh" "$lib" /usr
+  make -s -C "$root" -o clib install "BUILD=$(dirname "$lib")" PREFIX=/usr "DESTDIR=$gone" "LIBDIR=$libdir" > "$work/make.log"
   cmp "$root/LICENSE" "$gone/usr/share/doc/dlbridge/LICENSE"
   test -e "$gone/usr/${libdir#/usr/}/libdlbridge_tensor.so"
-  DESTDIR=$gone sh "$scripts/uninstall.sh" /usr
+  make -s -C "$root" uninstall PREFIX=/usr "DESTDIR=$gone" > "$work/make.log"
   left=$(cd "$gone/usr" && find . | LC_ALL=C sort | tr '\n' ' ')
   [ "$left" = ". ./include ./lib ./lib/pkgconfig ./lib/pkgconfig/others.pc " ] || fail "make uninstall after LIBDIR=$libdir leaves $left"
 done
@@ -220,6 +220,10 @@ try() {
 # row NAME …: starts try. The rows run at the same time, because CMake and the linkers use one core for much of theirs.
 rows=
 row() { try "$@" & rows="$rows $!"; }
+
+# By itself the CMakeLists.txt of the library builds both kinds.
+by_cmake "$scripts" "$work/by-itself"
+[ -e "$work/by-itself/libdlbridge_tensor.so" ] && [ -e "$work/by-itself/libdlbridge_tensor.a" ] || fail "CMake builds not both kinds by itself"
 
 all="pkg-config find_package add_subdirectory amalgamation"
 debian=lib/$(gcc -dumpmachine)
