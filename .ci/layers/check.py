@@ -33,6 +33,7 @@ ALLOWED = {
     "dlpack/background": set(),
     "dlpack/internal/extent": set(),
     "dlpack/layout": {"dlpack/internal/extent"},
+    "dlpack/internal/scalar": {"include/dlpack"},
     "dlpack/internal/core": {"include/dlpack", "dlpack/background", "dlpack/internal/extent"},
     "dlpack": {"dlpack/internal/core", "dlpack/internal/extent", "dlpack/layout"},
     "dlpack/dlpacktest": {"dlpack", "dlpack/dlpacktest/repotest", "include/dlpack"},

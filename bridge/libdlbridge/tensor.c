@@ -29,6 +29,7 @@
 #include "../../dlpack/internal/core/checked.c"
 #include "../../dlpack/internal/core/convert.c"
 #include "../../dlpack/internal/core/copy.c"
+#include "../../dlpack/internal/core/dense.c"
 #include "../../dlpack/internal/core/export.c"
 #include "../../dlpack/internal/core/layout.c"
 #include "../../dlpack/internal/core/memory.c"

@@ -5,8 +5,8 @@ package core
 /*
 #cgo noescape dlbcore_copy_part
 #cgo nocallback dlbcore_copy_part
-#cgo noescape dlbcore_convert
-#cgo nocallback dlbcore_convert
+#cgo noescape dlbcore_convert_part
+#cgo nocallback dlbcore_convert_part
 #cgo noescape dlbcore_equal
 #cgo nocallback dlbcore_equal
 #include "copy.h"
@@ -109,21 +109,28 @@ func (n *Numbers) packed() bool { return n.Bits%8 != 0 && !n.Padded }
 // and both data types are types of numbers with the same lanes. size is the number of bytes on the larger side. Large
 // conversions are done in parts, except for packed elements: a part could begin inside a byte, and two goroutines must
 // not write to one byte.
-func Convert(dst, src *Numbers, shape []int64, size int64) {
+func Convert(dst, src *Numbers, shape []int64, size int64) { ConvertWith(false, dst, src, shape, size) }
+
+// ConvertWith is Convert, and does not use AVX2 if plain is set; the result is the same.
+func ConvertWith(plain bool, dst, src *Numbers, shape []int64, size int64) {
+	whole := int64(dst.Bits+7) / 8
+	for _, n := range shape {
+		whole *= n
+	}
 	if size >= 2*partBytes && !dst.packed() && !src.packed() {
 		if parts, at := divide(size, dst.Strides, shape); parts > 1 {
 			to, from := *dst, *src
 			inParts(parts, at, shape, func(first int64, part []int64) {
-				convertPart(to.from(first, at), &to, from.from(first, at), &from, part)
+				convertPart(plain, whole, to.from(first, at), &to, from.from(first, at), &from, part)
 			})
 			return
 		}
 	}
-	convertPart(dst.Data, dst, src.Data, src, shape)
+	convertPart(plain, whole, dst.Data, dst, src.Data, src, shape)
 }
 
 // ConvertOne is Convert for one element; the strides are not used.
-func ConvertOne(dst, src *Numbers) { convertPart(dst.Data, dst, src.Data, src, nil) }
+func ConvertOne(dst, src *Numbers) { convertPart(false, 1, dst.Data, dst, src.Data, src, nil) }
 
 // from returns the address of the element with index first in dimension at and index 0 in all others. The elements must
 // not be packed.
@@ -131,8 +138,8 @@ func (n *Numbers) from(first int64, at int) uintptr {
 	return n.Data + uintptr(first*n.Strides[at]*int64((n.Bits+7)/8))
 }
 
-func convertPart(to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64) {
-	C.dlbcore_convert((*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
+func convertPart(plain bool, whole int64, to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64) {
+	C.dlbcore_convert_part(C.bool(plain), C.size_t(whole), (*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
 		(*C.char)(Pointer(from)), src.DType.inC(), inC(src.Strides), C.bool(src.Padded), inC(shape), C.int32_t(len(shape)))
 }
 

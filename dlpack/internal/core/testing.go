@@ -3,7 +3,31 @@
 package core
 
 /*
-#include "core.h"
+#include "copy.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// Converts n numbers that lie one after another, in a program that has the processor take numbers below the normal ones for 0, and
+// round upwards.
+static void convert_flushing(char *dst, DLDataType to, const char *src, DLDataType from, int64_t n) {
+  const int64_t one = 1;
+#if defined(__x86_64__)
+  enum { DAZ = 0x40, UP = 0x4000, FTZ = 0x8000 };
+  unsigned was = _mm_getcsr();
+  _mm_setcsr(was | DAZ | UP | FTZ);
+#elif defined(__aarch64__)
+  uint64_t was;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(was));
+  __asm__ volatile("msr fpcr, %0" : : "r"(was | 1 << 24 | 1 << 22));
+#endif
+  dlbcore_convert(dst, to, &one, true, src, from, &one, true, &n, 1);
+#if defined(__x86_64__)
+  _mm_setcsr(was);
+#elif defined(__aarch64__)
+  __asm__ volatile("msr fpcr, %0" : : "r"(was));
+#endif
+}
 */
 import "C"
 
@@ -83,6 +107,12 @@ func CheckTensorInC(tensor unsafe.Pointer, flags uint64) (status Status, message
 	status = Status(C.dlbcore_check_tensor((*C.DLTensor)(tensor), C.uint64_t(flags), &c, &text[0], C.size_t(len(text))))
 	e = Extent{Count: int64(c.count), NumBytes: int64(c.nbytes), Low: int64(c.low), High: int64(c.high), RowMajor: c.row_major != 0}
 	return status, C.GoString(&text[0]), e
+}
+
+// ConvertFlushing is Convert for n padded numbers that lie one after another, in a program that has the processor take numbers below the
+// normal ones for 0, and round upwards.
+func ConvertFlushing(dst []byte, to DataType, src []byte, from DataType, n int64) {
+	C.convert_flushing((*C.char)(unsafe.Pointer(unsafe.SliceData(dst))), to.inC(), (*C.char)(unsafe.Pointer(unsafe.SliceData(src))), from.inC(), C.int64_t(n))
 }
 
 // SetRowMajorInC calls the C function dlbcore_set_row_major.
