@@ -325,7 +325,7 @@ INLINE AVX2 void dense_pack_32(char *d, bool natural, __m256i a, __m256i b, __m2
 
 /* Each integer with its type, and how it becomes a float and a double. */
 #define INTEGERS(X)                                                                                              \
-  X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x) X(INT64, int64_t, x, dense_signed(x))    \
+  X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x) X(INT64, int64_t, dense_odd_signed(x), dense_signed(x))    \
   X(UINT8, uint8_t, x, x) X(UINT16, uint16_t, x, x) X(UINT32, uint32_t, x, x)                                    \
   X(UINT64, uint64_t, dense_odd_unsigned(x), dense_unsigned(x))
 
