@@ -128,7 +128,7 @@ static void write_from(const part *dst, const part *src, walk *w, const char *ta
   dlbcore_copy(first, w->to, taken, w->from, w->sizes, w->count, (size_t)item);
 }
 
-/* A source of one element is copied where it may lie in the destination. */
+/* If a source of one element may lie in the destination, it is read first, into memory of its own. */
 dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags, char *message, size_t size) {
   part to = {.tensor = dst}, from = {.tensor = src};
   walk w;

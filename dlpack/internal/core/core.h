@@ -67,8 +67,9 @@ CORE_API void dlbcore_permit(void *start, size_t size);
 
 /* ---- memory.c: memory of our own ------------------------------------------------------------- */
 
-/* Allocates a header of `header` bytes, fewer than CORE_ALIGNMENT, and, somewhere behind it, `size` bytes that are aligned to CORE_ALIGNMENT. Sets *data to
- * the first of these bytes. Returns the address of the header, for dlbcore_free_memory, or NULL if there is no memory. */
+/* Allocates a header of `header` bytes, fewer than CORE_ALIGNMENT, and, somewhere behind it, `size` bytes that are aligned to
+ * CORE_ALIGNMENT. Sets *data to the first of these bytes. Returns the address of the header, for dlbcore_free_memory, or NULL if there
+ * is no memory. */
 CORE_API void *dlbcore_allocate_memory(size_t header, size_t size, int zeroed, void **data);
 CORE_API void dlbcore_free_memory(void *memory);
 /* Like free, but keeps errno, which free does not on every system. */
@@ -357,7 +358,8 @@ CORE_API int dlbcore_can_convert(DLDataType to, DLDataType from);
 /* Writes the elements of src to those of dst. src is repeated to the shape of dst as by dlbcore_view_broadcast_to, and converted to
  * its data type. Checks both descriptions first, and writes nothing after an error. Refuses memory that the host cannot use, a
  * read-only dst, elements of dst that overlap each other, and memory that the two have, or may have, in common, unless both are the same
- * elements or src has one element. Returns CORE_ERR_DTYPE, without a text, for two data types of which dlbcore_can_convert is false. Go: copyInto */
+ * elements or src has one element. Returns CORE_ERR_DTYPE, without a text, for two data types of which dlbcore_can_convert is false.
+ * Go: copyInto */
 CORE_API dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
                                  char *message, size_t size);
 
