@@ -101,7 +101,7 @@ setup(
             ],
             # The linker drops the functions of the core that the extension does not use.
             extra_link_args=["-Wl,--gc-sections"] if LINUX else [],
-            libraries=["pthread", "dl"] if LINUX else [],
+            libraries=["pthread", "dl", "m"] if LINUX else [],
         )
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
 
 import pytest
 from conftest import HERE
+from dlbridge import _core
 
 # Every operation, in a function that keeps no object. `alive` returns the counters of live objects, and of references to the inputs.
 OPERATIONS = """
@@ -228,3 +230,15 @@ def test_a_failed_assertion_in_a_thread_fails_its_test(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 1 and "PytestUnhandledThreadExceptionWarning" in done.stdout and "1 failed" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads an ELF file with nm")
+def test_the_extension_names_the_libraries_of_all_functions_that_it_calls():
+    """The linker gives each such function a version of its library. Those of Python, and of a sanitizer, are the program's."""
+    if shutil.which("nm") is None:
+        pytest.skip("there is no nm")
+    lines = subprocess.run(["nm", "-D", "--undefined-only", _core.__file__], check=True, capture_output=True, text=True).stdout
+    names = [line.split()[-1] for line in lines.splitlines()]
+    if not any("@GLIBC" in name for name in names):
+        pytest.skip("the C library has no versions")
+    assert [name for name in names if "@" not in name and not name.startswith(("Py", "_Py", "_ITM_", "__"))] == []
