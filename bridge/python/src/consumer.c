@@ -562,16 +562,28 @@ COLD static int says_device(PyObject *producer, DLDevice *out) {
   return said_it;
 }
 
-/* Calls __dlpack__ as ask does. For a copy the producer is asked for its own memory, on whatever device, see copy_of. A producer of
- * page-locked memory that refuses to export it as memory of the CPU is asked again without a device. */
+/* Returns the wish for the producer's own memory, on whatever device. The stream of a wish is one of its device, and means nothing on
+ * another. */
+static wish wish_for_own(PyObject *producer, wish asks) {
+  DLDevice is;
+  if (asks.stream != NULL && asks.device != NULL && (!says_device(producer, &is) || is.device_type != asks.device->device_type))
+    asks.stream = NULL;
+  return (wish){NULL, -1, asks.stream};
+}
+
+/* Calls __dlpack__ as ask does. For a copy the producer is asked for its own memory first, see copy_of, and if it refuses, for a copy. A
+ * producer of page-locked memory that refuses to export it as memory of the CPU is asked again without a device. */
 static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks) {
   int asked;
   DLDevice is;
-  if (asks.copy > 0) asks = (wish){NULL, -1, asks.stream};
-  PyObject *capsule = ask(state, producer, lasting, asks, &asked);
-  if (capsule != NULL || asks.device == NULL || !PyErr_ExceptionMatches(PyExc_BufferError) || !says_device(producer, &is) ||
-      is.device_type == asks.device->device_type || !is_on(is, *asks.device))
-    return capsule;
+  PyObject *capsule = ask(state, producer, lasting, asks.copy > 0 ? wish_for_own(producer, asks) : asks, &asked);
+  if (capsule != NULL || !PyErr_ExceptionMatches(PyExc_BufferError)) return capsule;
+  if (asks.copy > 0) {
+    PyErr_Clear();
+    return ask(state, producer, lasting, asks, &asked);
+  }
+  if (asks.device == NULL || !says_device(producer, &is) || is.device_type == asks.device->device_type || !is_on(is, *asks.device))
+    return NULL;
   PyErr_Clear();
   asks.device = NULL;
   return ask(state, producer, lasting, asks, &asked);

@@ -184,7 +184,8 @@ int parse_copy(PyObject *object, int *out);
 /* Reports whether memory on the device `is` is on the device `wanted`, where all ids of the CPU are one device. Page-locked memory of the
  * host is on the CPU too, and not the other way round. */
 int is_on(DLDevice is, DLDevice wanted);
-/* Returns 0 if *is is on the device `wanted`, and makes *is the CPU if that is wanted. Otherwise raises BufferError, and returns -1. */
+/* Returns 0 if *is is on the device `wanted`, and makes page-locked *is the CPU (1, 0) if the CPU is wanted. Otherwise raises BufferError,
+ * and returns -1. */
 int check_device(const char *place, DLDevice *is, DLDevice wanted);
 /* Parses a stream of a device, numbered as the array API standard says: sets *out to DEFAULT_STREAM for None, NULL and the number of the
  * default stream, to -1 for no stream, or to another number. -1 with an exception for a number that the standard does not allow. */

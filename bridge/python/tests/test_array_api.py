@@ -225,6 +225,43 @@ def test_a_copy_on_a_device_is_asked_of_the_producer_once(c, there):
     assert calls == [None, True]
 
 
+@pytest.mark.parametrize(("there", "kind"), [("cpu", 1), ("cpu", 3), ("cuda:0", CUDA), (None, 1)])
+def test_a_producer_that_can_only_copy_is_asked_for_a_copy(c, there, kind):
+    memory, calls = np.arange(4, dtype=np.float32), []
+
+    class OnlyCopies:
+        def __dlpack_device__(self):
+            return (14, 0)
+
+        def __dlpack__(self, *, copy=None, dl_device=None, **keywords):
+            calls.append((copy, dl_device))
+            if not copy:
+                raise BufferError("only copies")
+            return c.new_capsule(device_type=kind, data_at=memory.ctypes.data if kind != CUDA else 0x1000 * len(calls))
+
+    copied = dlbridge.from_dlpack(OnlyCopies(), device=there, copy=True)
+    asked = (True, None if there is None else (CUDA if kind == CUDA else 1, 0))
+    if kind == CUDA:
+        assert (copied.device, calls) == ((CUDA, 0), [(None, None), asked, asked])  # the two copies lie apart
+        return
+    memory += 1  # which is the memory that the producer calls a copy
+    assert (copied.device, copied.tolist(), copied.readonly) == ((1, 0), [0, 1, 2, 3], False)
+    assert calls == [(None, None), asked]
+
+
+@pytest.mark.parametrize("here", [1, CUDA])
+def test_the_stream_of_a_copy_goes_to_memory_of_its_device_only(c, here):
+    p = Producer(None, (here, 0))
+    p.make = lambda: c.new_capsule(device_type=CUDA if "copy" in p.calls[-1] else here, data_at=0x1000 * len(p.calls))
+    with dlbridge.from_dlpack(p, device="cuda:0", copy=True, stream=1) as t:
+        assert t.device == (CUDA, 0)
+    stream = {"stream": 1}
+    assert p.calls == [
+        {"max_version": (1, 3)} | (stream if here == CUDA else {}),
+        {"max_version": (1, 3), "dl_device": (CUDA, 0), "copy": True} | stream,
+    ]
+
+
 @pytest.mark.parametrize("says", [(CUDA, 0), (3, 0), (1, 0)])
 @pytest.mark.parametrize(("kind", "there"), [(1, "cpu"), (3, "cpu"), (3, "cuda_host"), (1, "cuda_host"), (13, "cpu"), (CUDA, "cuda:1")])
 def test_a_copy_is_one_whatever_device_the_producer_claims(c, says, kind, there):
