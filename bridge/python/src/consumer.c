@@ -162,8 +162,7 @@ static int refused_keywords(void) {
   return says;
 }
 
-/* Reports whether a type has an attribute. */
-static int has(PyTypeObject *type, PyObject *name) {
+int has(PyTypeObject *type, PyObject *name) {
   PyObject *value = PyObject_GetAttr((PyObject *)type, name);
   if (value == NULL) PyErr_Clear();
   Py_XDECREF(value);

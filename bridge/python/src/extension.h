@@ -310,6 +310,8 @@ PyObject *from_address(PyObject *module, PyObject *address);
 PyObject *to_address(PyObject *module, PyObject *object);
 /* Raises BufferError and returns -1 if an element of an array is masked: DLPack has no mask. */
 int refuse_masked(module_state *state, PyObject *array, const char *place);
+/* Reports whether a type has an attribute. An exception that is pending may be lost. */
+int has(PyTypeObject *type, PyObject *name);
 /* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
@@ -329,7 +331,9 @@ void release_quietly(DLManagedTensorVersioned *managed);
 Tensor *tensor_of_number(module_state *state, PyObject *object);
 /* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
 PyObject *array_of_scalar(PyObject *object);
-/* Reports whether an object is a scalar of NumPy, which need not be imported; -1 with an exception. */
+/* Reports whether an object is an instance of a type of NumPy, which need not be imported; -1 with an exception. */
+int is_numpy(PyObject *object, const char *type);
+/* Reports whether an object is a scalar of NumPy, as is_numpy does. */
 int is_numpy_scalar(PyObject *object);
 
 /* ---- wrap.c */

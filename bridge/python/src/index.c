@@ -133,10 +133,12 @@ static int raise_unfit(PyObject *error, PyObject *object, DLDataType dtype) {
 
 static int is_integer(DLDataType dtype) { return dtype.code == kDLInt || dtype.code == kDLUInt; }
 
-/* Reports whether an int of 64 bits, with a sign or without one, is a number of an integer type. */
-static int int_fits(int64_t value, int given_signed, DLDataType dtype) {
-  int is_signed = dtype.code == kDLInt, bits = dtype.bits - is_signed;
-  if (!given_signed && value < 0) return bits == 64; /* a uint64 above the range of int64 */
+/* Reports whether an integer of Python or NumPy is a number of an integer type; -1 with an exception. */
+static int int_fits(PyObject *object, DLDataType dtype) {
+  int is_signed = dtype.code == kDLInt, bits = dtype.bits - is_signed, overflow;
+  int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (value == -1 && PyErr_Occurred()) return -1;
+  if (overflow != 0) return overflow > 0 && bits == 64; /* a uint64 above the range of int64 */
   return (is_signed || value >= 0) && (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1));
 }
 
@@ -148,23 +150,19 @@ static int float_fits(double value, DLDataType dtype) {
   return value < end && (value >= first || value > first - 1);
 }
 
-/* Checks that a number of Python can be an element, as NumPy does. Without this check it would lose its high bits, or its imaginary part,
- * as elements of tensors do. `number` is the tensor of it: a scalar of 64 or 128 bits, unless the object is a producer as well. */
+/* Checks that a number can be an element. Without this check it would lose its high bits, or its imaginary part, as elements of tensors do.
+ * `number` is the tensor of a number of Python or a scalar of NumPy. */
 static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
-  const DLTensor *view = &number->view;
-  if (view->ndim != 0 || view->dtype.lanes != 1 || !dlbcore_host_readable(view->device.device_type)) return 0;
-  if (PyComplex_Check(object) && view->dtype.code == kDLComplex)
+  if (PyComplex_Check(object))
     return dtype.code == kDLComplex || dtype.code == kDLBool ? 0 : raise_unfit(PyExc_TypeError, object, dtype);
-  if (!is_integer(dtype) || view->dtype.bits != 64) return 0;
-  const char *at = (const char *)view->data + view->byte_offset;
-  if (PyLong_Check(object) && !PyBool_Check(object) && is_integer(view->dtype)) {
-    int64_t value;
-    memcpy(&value, at, sizeof value);
-    return int_fits(value, view->dtype.code == kDLInt, dtype) ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
+  if (!is_integer(dtype)) return 0;
+  if (is_integer(number->view.dtype)) { /* that of a bool is of another type */
+    int is_int = PyLong_Check(object) ? 1 : is_numpy(object, "integer"), fits = is_int > 0 ? int_fits(object, dtype) : 1;
+    if (is_int < 0 || fits < 0) return -1;
+    return fits ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
   }
-  if (PyFloat_Check(object) && view->dtype.code == kDLFloat) {
-    double value;
-    memcpy(&value, at, sizeof value);
+  if (PyFloat_Check(object)) {
+    double value = PyFloat_AsDouble(object);
     if (isnan(value)) return raise_unfit(PyExc_ValueError, object, dtype);
     return float_fits(value, dtype) ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
   }
@@ -183,7 +181,12 @@ COLD static Tensor *tensor_of_large_int(module_state *state, PyObject *object, D
 /* Returns the tensor of what is assigned to elements of a data type. */
 static Tensor *assigned(module_state *state, PyObject *object, DLDataType dtype) {
   Tensor *from = consume(state, object);
-  if (from == NULL && PyLong_CheckExact(object) && PyErr_ExceptionMatches(PyExc_BufferError)) {
+  if (from != NULL && from->view.ndim != 0) return from;
+  int produces = 0;
+  if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object))
+    KEEPING_EXCEPTION(produces = has(Py_TYPE(object), state->names[NAME_DLPACK]));
+  if (produces) return from;
+  if (from == NULL && PyLong_Check(object) && PyErr_ExceptionMatches(PyExc_BufferError)) {
     PyErr_Clear();
     return tensor_of_large_int(state, object, dtype);
   }

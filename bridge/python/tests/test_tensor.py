@@ -219,6 +219,54 @@ def test_an_int_of_more_than_64_bits_is_assigned_as_a_float(value, dtype):
     np.testing.assert_array_equal(b, a)
 
 
+class Large(enum.IntEnum):
+    ONE = 1
+    LARGE = 2**70
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(np.int64(300), "int8"), (np.uint64(2**63), "int64"), (np.int16(-129), "int8"), (np.uint8(200), "int8"), (np.int8(-1), "uint64"),
+     (np.uint64(2**64 - 1), "int4"), (Large.LARGE, "int8"), (Large.LARGE, "uint64")],
+)  # fmt: skip
+def test_integers_of_numpy_and_subclasses_of_int_must_fit_too(value, dtype):
+    t = dlbridge.empty(2, dtype)
+    t[...] = np.int16(1)
+    with pytest.raises(OverflowError, match=f"is no {dtype}"):
+        t[...] = value
+    assert t.tolist() == [1, 1]
+    t[...] = Large.ONE
+    t[0] = np.uint8(7)
+    assert t.tolist() == [7, 1]
+
+
+@pytest.mark.parametrize("value", [np.int64(-(2**63)), np.uint64(2**64 - 1), np.uint64(2**63), np.int8(-3)])
+def test_integers_of_numpy_that_fit_are_assigned(value):
+    for dtype in ("int64" if value < 0 or value < 2**63 else "uint64", "float32", "bool"):
+        t = dlbridge.empty(1, dtype)
+        t[0] = value
+        assert t.tolist() == [np.array(value).astype(dtype).item()]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64", "bool"])
+def test_a_large_subclass_of_int_is_assigned_as_a_float(dtype):
+    t = dlbridge.empty(1, dtype)
+    t[0] = Large.LARGE
+    assert t.tolist() == [np.array(float(2**70)).astype(dtype).item()]
+
+
+@pytest.mark.parametrize("kind", [int, np.int64])
+def test_an_integer_that_is_a_producer_is_assigned_as_the_tensor_that_it_is(kind):
+    class Producer(kind):
+        def __dlpack__(self, **keywords):
+            return np.array(300, "int16").__dlpack__()
+
+    t = dlbridge.empty(1, "int8")
+    for value in (Producer(1), Producer(300)):
+        t[0] = value
+        assert t.tolist() == [300 - 256]
+
+
 def test_an_int_beyond_the_floats_is_not_assigned():
     for t in (dlbridge.from_dlpack(np.zeros(1)), dlbridge.from_dlpack(np.zeros(1, "complex128"))):
         with pytest.raises(OverflowError, match="int too large to convert to float"):
