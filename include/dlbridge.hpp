@@ -296,7 +296,7 @@ constexpr bool keeps() {
                 "that is never freed; strides and flags come after the owner.");
   static_assert(!std::is_lvalue_reference_v<Argument> || is_inert<Owner> || !(has_begin<Owner> || has_data<Owner>),
                 "dlbridge: lend: the tensor would keep a copy of this container, whose elements lie elsewhere: pass the container by "
-                "std::move(x), or a std::shared_ptr of it.");
+                "std::move(x), or a std::shared_ptr of it, or, if copies share their elements, a copy: Owner(x).");
   return true;
 }
 
