@@ -115,7 +115,7 @@
  * DLB_ERROR_ROOM, *out is NULL or zero. The error is described in `error`, which the caller owns
  * and which may be NULL. After an error the caller still owns all its arguments. The library prints
  * nothing, except the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that
- * calls dlb_ledger_write.
+ * calls dlb_ledger_write, and repeated releases in a program that is checked (see the ledger).
  *
  * Comments. The comment of each function ends with four labels, which may refer to another
  * function. "Ownership" says whom arguments and results belong to: what is borrowed is used during
@@ -460,7 +460,8 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 /* Calls the deleter of the tensor, if it has one. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads:
  * any. On error: a tensor of this library that was released or taken over before is not changed,
- * and the call is counted in double_deletes; a copy of the struct of such a tensor is ignored. */
+ * and the call is counted in double_deletes, and reported on stderr in a program that is checked
+ * (see the ledger); a copy of the struct of such a tensor is ignored. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- views of tensors --------------------------------------------------------------------------
@@ -1247,8 +1248,13 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * gets new memory for its description, the memory of dlb_tensor_alloc ends at its last element, and
  * the bytes before it are forbidden. The library is the usual one; the program is built with -g and
  * -fno-omit-frame-pointer. DLBRIDGE_CHECK=1 in the environment does the same for other tools, and
- * DLBRIDGE_CHECK=0 prevents it. Not found are:
+ * DLBRIDGE_CHECK=0 prevents it. A tensor or frame that is released after it was released or taken
+ * over is ignored there too, but the library writes a line about it to stderr, and the calls that
+ * lead there: "dlbridge: the tensor or frame at 0x55d0c8e3a2c0 is released, but was released
+ * before". The program goes on. Not found are:
  *
+ * - A repeated release of a tensor whose description another tensor has now, at least 65536 tensors
+ *   later (64 tensors without such a tool, where only double_deletes counts repeated releases).
  * - Writes that skip what is forbidden: 200 bytes before the memory, and behind it the red zone of
  *   the tool, which has 16 bytes in valgrind.
  * - Writes outside of a part of a frame, and of other memory that the library has not allocated.

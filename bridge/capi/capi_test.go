@@ -409,6 +409,50 @@ func TestToolsNameTheGuilty(t *testing.T) {
 	}
 }
 
+// In a program that is checked, each release of a tensor that has no owner any more is one line, with the calls that lead to it. The
+// program goes on.
+func TestRepeatedReleasesAreReported(t *testing.T) {
+	t.Parallel()
+	dir := must.Do(tensorLibrary())(t)
+	flags := append(append(slices.Clone(c11), "-fno-omit-frame-pointer"), linked(dir, "dlbridge_tensor")...)
+	plain := compile(t, "cc", "blame.c", flags...)
+	for _, tool := range []struct {
+		name, check string
+		command     []string
+	}{
+		{"AddressSanitizer", "", []string{compile(t, "cc", "blame.c", append(slices.Clone(flags), "-fsanitize=address")...)}},
+		{"valgrind", "", []string{"valgrind", "-q", "--error-exitcode=9", plain}},
+		{"DLBRIDGE_CHECK=1", "1", []string{plain}},
+		{"DLBRIDGE_CHECK=0", "0", []string{plain}},
+	} {
+		for _, fault := range []string{"release", "deleter", "taken"} {
+			t.Run(tool.name+" "+fault, func(t *testing.T) {
+				if _, err := exec.LookPath(tool.command[0]); err != nil {
+					t.Skip("valgrind is not installed")
+				}
+				command := exec.Command(tool.command[0], append(slices.Clone(tool.command[1:]), fault)...)
+				command.Env = append(os.Environ(), "DLBRIDGE_CHECK="+tool.check)
+				var report strings.Builder
+				command.Stderr = &report
+				address, err := command.Output()
+				require.NoError(t, err, report.String())
+				if tool.check == "0" {
+					assert.Empty(t, report.String())
+					return
+				}
+				before := map[string]string{"taken": "taken over"}[fault]
+				if before == "" {
+					before = "released"
+				}
+				assert.Regexp(t, `^dlbridge: the tensor or frame at `+strings.TrimSpace(string(address))+` is released, but was `+before+
+					` before: .*dlb_tensor_share.*\n(    .*\n)*    guilty_of_repeating `, report.String())
+				assert.Equal(t, 1, strings.Count(report.String(), "is released, but"))
+				assert.NotContains(t, report.String(), "innocent")
+			})
+		}
+	}
+}
+
 // The allocator of a program may use memory again that was forbidden while a tensor had it.
 func TestNothingIsForbiddenInMemoryThatWasFreed(t *testing.T) {
 	t.Parallel()

@@ -235,6 +235,14 @@ int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
   return dlbcapi_ok(error);
 }
 
+/* Writes the calls that lead here, the innermost first. */
+static void write_calls(void) {
+  record now = {.depth = 0};
+  now.depth = backtrace(now.stack, DEPTH);
+  int failed = 0;
+  for (int i = entry_of(&now); i < now.depth && failed == 0; i++) failed = write_frame(STDERR_FILENO, now.stack[i]);
+}
+
 /* ---- the environment, forks and the end of the process ---------------------------------------- */
 
 static void lock_ledger(void) { pthread_mutex_lock(&ledger.mutex); }
@@ -246,6 +254,7 @@ __attribute__((constructor(101))) static void start_ledger(void) {
   pthread_atfork(lock_ledger, unlock_ledger, unlock_ledger);
   ledger.at_exit = value != NULL && *value != '\0' && strcmp(value, "0") != 0;
   if (ledger.at_exit) dlb_ledger_set(1);
+  dlbcore_watch_repeats(write_calls);
 }
 
 /* A destructor runs after the functions that the program has passed to atexit, and after the destructors of the

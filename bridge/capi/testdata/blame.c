@@ -1,5 +1,5 @@
 /* For tools that look for leaks and wild writes, each of which must name the function that is to blame: "blame leak", "blame behind"
- * and "blame before" a tensor. */
+ * and "blame before" a tensor. "blame release", "blame deleter" and "blame taken" end a tensor that has no owner any more. */
 #include "check.h"
 
 /* More often than a control block rests, unless a tool looks on. */
@@ -22,6 +22,17 @@ __attribute__((noinline)) static void guilty(int index) {
   elements[index] = 1;
 }
 
+/* Ends a tensor that was released, or that another one has taken over. */
+__attribute__((noinline)) void guilty_of_repeating(const char *fault) {
+  DLManagedTensorVersioned *tensor = make(), *owner = NULL;
+  if (strcmp(fault, "taken") == 0) CHECK_OK(dlb_tensor_import(&owner, tensor, &error));
+  else dlb_tensor_release(tensor);
+  if (strcmp(fault, "deleter") == 0) tensor->deleter(tensor);
+  else dlb_tensor_release(tensor);
+  printf("%#" PRIxPTR "\n", (uintptr_t)tensor);
+  dlb_tensor_release(owner);
+}
+
 /* Overwrites the references that guilty has left on the stack. */
 __attribute__((noinline)) static void forget(void) {
   volatile char room[1 << 14];
@@ -34,6 +45,7 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "leak") == 0) guilty(ELEMENTS - 1);
   if (strcmp(argv[1], "behind") == 0) guilty(ELEMENTS);
   if (strcmp(argv[1], "before") == 0) guilty(-1);
+  if (strcmp(argv[1], "release") == 0 || strcmp(argv[1], "deleter") == 0 || strcmp(argv[1], "taken") == 0) guilty_of_repeating(argv[1]);
   forget();
   return 0;
 }

@@ -3,7 +3,11 @@
 /* block.c: the states of control blocks, the deleters, and the end of managed tensors. */
 #include "core.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(dlbcore_block) == 256, "Go lays a struct over dlbcore_block");
 _Static_assert(offsetof(dlbcore_block, managed) == 0, "a deleter finds its block at the address of the tensor");
@@ -12,6 +16,23 @@ _Static_assert(sizeof(dlbcore_return_queue) == 64, "a return queue is one cache 
 static uint64_t double_deletes;
 
 uint64_t dlbcore_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
+
+static void (*repeat_watcher)(void);
+
+void dlbcore_watch_repeats(void (*watcher)(void)) { __atomic_store_n(&repeat_watcher, watcher, __ATOMIC_RELAXED); }
+
+void dlbcore_report_repeat(const void *block, uint64_t state) {
+  if (!dlbcore_checked()) return;
+  int kept = errno;
+  char line[256];
+  int size = snprintf(line, sizeof line,
+                      "dlbridge: the tensor or frame at %#" PRIxPTR " is released, but was %s before: its owner releases it once; "
+                      "for another owner, make another one (dlb_tensor_share, dlb_message_frame)\n",
+                      (uintptr_t)block, state == CORE_TAKEN ? "taken over" : "released");
+  void (*watcher)(void) = __atomic_load_n(&repeat_watcher, __ATOMIC_RELAXED);
+  if (write(STDERR_FILENO, line, (size_t)size) == size && watcher != NULL) watcher();
+  errno = kept;
+}
 
 /* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. If `taken` is
  * 1, a block that was taken over is ended too. A dead block refers to nothing that is freed now: leak checkers would take that for a
@@ -23,6 +44,7 @@ static inline void delete_block(dlbcore_block *block, int taken) {
   do {
     if (state != CORE_LIVE && !(taken && state == CORE_TAKEN)) {
       __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
+      dlbcore_report_repeat(block, state);
       return;
     }
   } while (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));

@@ -170,6 +170,7 @@ func (b *Block) end(state uint64) bool {
 	}
 	if !atomic.CompareAndSwapUint64(&b.state, state, stateDead) {
 		doubleDeletes.Add(1)
+		reportRepeat(b, atomic.LoadUint64(&b.state))
 		return true
 	}
 	slotAt(share).drop()

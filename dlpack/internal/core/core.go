@@ -281,3 +281,6 @@ func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C
 func blockSize(rank int) uintptr           { return uintptr(C.dlbcore_block_size(C.int32_t(rank))) }
 func exportsOfC() int64                    { return int64(C.dlbcore_live_exports()) }
 func doubleDeletesOfC() uint64             { return uint64(C.dlbcore_double_deletes()) }
+func reportRepeat(b *Block, state uint64) {
+	C.dlbcore_report_repeat(unsafe.Pointer(b), C.uint64_t(state))
+}

@@ -186,6 +186,10 @@ CORE_API void dlbcore_delete_legacy(DLManagedTensor *self);
 
 /* Returns the number of deleter calls since the start of the process that were ignored because the block was not CORE_LIVE. */
 CORE_API uint64_t dlbcore_double_deletes(void);
+/* Says on stderr that a block in this state, which is not CORE_LIVE, is released, if dlbcore_checked. */
+CORE_API void dlbcore_report_repeat(const void *block, uint64_t state);
+/* Sets the function that dlbcore_report_repeat calls after its line, which writes by which calls; NULL for none. */
+CORE_API void dlbcore_watch_repeats(void (*watcher)(void));
 
 /* Returns the block of a managed tensor that this core has exported, and NULL for the tensors of others and for copies of
  * the struct, which have no block behind them. */
