@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,6 +38,10 @@ func TestEqualComparesTypeShapeAndValues(t *testing.T) {
 	packed := must.Own(dlpack.FromBytes([]byte{0x21, 0xf3}, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{3}}))(t)
 	padded := must.Own(dlpack.FromBytes([]byte{1, 2, 3}, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{3}, Padded: true}))(t)
 	column := must.Own(floats([]int64{2, 2}, 1, 7, 2, 7).Narrow(1, 0, 1))(t)
+	twos := slices.Repeat([]int64{2}, 62) // as many dimensions of two as a tensor can have
+	many := func(value byte) *dlpack.Tensor {
+		return must.Own(must.Own(dlpack.FromSlice([]byte{value}))(t).BroadcastTo(twos...))(t)
+	}
 	for _, c := range []struct {
 		name        string
 		a, b        *dlpack.Tensor
@@ -52,6 +57,7 @@ func TestEqualComparesTypeShapeAndValues(t *testing.T) {
 		{"NaN", floats(two, nan, 1), floats(two, nan, 1), false, true},
 		{"NaN and a number", floats(two, nan, 1), floats(two, 1, 1), false, false},
 		{"large integers", must.Own(dlpack.FromSlice([]int64{math.MaxInt64}))(t), must.Own(dlpack.FromSlice([]int64{math.MaxInt64 - 1}))(t), false, false},
+		{"many dimensions", many(1), many(2), false, false},
 		{"no elements", floats([]int64{0, 2}), floats([]int64{0, 2}), true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

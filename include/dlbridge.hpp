@@ -50,6 +50,10 @@
 
 #include "dlbridge.h"
 
+#if __cplusplus < 201703L
+#error "dlbridge.hpp needs C++17; dlbridge.h serves C++11"
+#endif
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -687,8 +691,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return out;
   }
 
-  // Describe the tensor. Strides count elements, and are empty for row-major tensors of libraries that leave them out. A negative axis counts from the last. Throw error (DLB_ERROR_NULL if
-  // this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
+  // Describe the tensor. Strides count elements, and are empty for row-major tensors of libraries that leave them out. A negative
+  // axis counts from the last. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const {
     if (raw_ == nullptr)
       detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
@@ -717,25 +721,23 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   bool is_contiguous() const { return detail::call(dlb_tensor_is_contiguous, get()) != 0; }
 
   // Returns the address of element (0, ..., 0), whatever the strides: the other elements follow it only if is_contiguous(), and
-  // at() finds them in any layout. The tensor keeps the memory, or another one that has it. Throws error unless the elements are of the type
-  // T, in memory that the host can read, aligned, and writable or T const.
+  // at() finds them in any layout. The tensor keeps the memory, or another one that has it. Throws error unless the elements are of
+  // the type T, in memory that the host can read, aligned, and writable or T const.
   template <class T>
   T *data() const {
     const DLTensor &t = dl_tensor();
-    const std::string where = "dlbridge::tensor::data: ";
+    const auto fail = [](int32_t code, const std::string &text) { detail::fail(code, "dlbridge::tensor::data: " + text); };
     if (!same(t.dtype, dlbridge::dtype<T>))
-      detail::fail(DLB_ERROR_DTYPE, where + "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
-                                       "; convert() makes them so");
+      fail(DLB_ERROR_DTYPE, "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
+                               "; convert() makes them so");
     // The rule is that of dlbcore_host_readable, which the library does not export.
     if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost && t.device.device_type != kDLROCMHost)
-      detail::fail(DLB_ERROR_DEVICE, where + "the host cannot read memory of " + to_string(t.device));
+      fail(DLB_ERROR_DEVICE, "the host cannot read memory of " + to_string(t.device));
     if (!std::is_const_v<T> && read_only())
-      detail::fail(DLB_ERROR_READONLY,
-                  where + "the tensor is read-only; data<const T>() reads it, copy() makes a writable one");
+      fail(DLB_ERROR_READONLY, "the tensor is read-only; data<const T>() reads it, copy() makes a writable one");
     const auto address = reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.byte_offset);
     if (address % alignof(T) != 0)
-      detail::fail(DLB_ERROR_UNALIGNED,
-                  where + "the elements are not aligned to " + std::to_string(alignof(T)) + " bytes; copy() aligns them");
+      fail(DLB_ERROR_UNALIGNED, "the elements are not aligned to " + std::to_string(alignof(T)) + " bytes; copy() aligns them");
     return reinterpret_cast<T *>(address);
   }
 
@@ -1210,7 +1212,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // Returns all frames in one block of new memory. Throws error.
+  // Returns all frames in one block of new memory, without gaps: tensors that are decoded from it may not be aligned to their
+  // elements, so that data() and at() refuse them and copy() aligns them. Frames that are stored apart stay aligned. Throws error.
   frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, raw_)); }
 
   // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.

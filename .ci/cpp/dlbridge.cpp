@@ -3,12 +3,14 @@
 #include <dlbridge.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <limits>
 #include <list>
+#include <new>
 #include <sstream>
 #include <thread>
 
@@ -28,6 +30,15 @@ using dlbridge::message;
 using dlbridge::range;
 using dlbridge::sizes;
 using dlbridge::tensor;
+
+static std::atomic<std::size_t> allocations;
+void *operator new(std::size_t size) {
+  allocations++;
+  if (void *p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void *p) noexcept { std::free(p); }
+void operator delete(void *p, std::size_t) noexcept { std::free(p); }
 
 static int failures;
 #define CHECK(...) \
@@ -302,6 +313,9 @@ static void views() {
   THROWS(DLB_ERROR_ARGUMENT, "5", x.index({5}));
   CHECK(&x.at<float>({2, 3}) == at + 11 && &x.transpose().at<const float>({1, 2}) == at + 9 && &x.flip().at<float>({0, 1}) == at + 10);
   CHECK(tensor::zeros<float>({}).at<float>({}) == 0);
+  const std::size_t before = allocations;
+  CHECK(*x.data<float>() == x.at<float>({0, 0}) && x.values<float>().size() == 12);
+  CHECK(allocations == before);
   THROWS(DLB_ERROR_ARGUMENT, "tensor::at: index [0 4] of shape [3 4]", x.at<float>({0, 4}));
   THROWS(DLB_ERROR_ARGUMENT, "index [-1 0] of shape [3 4]", x.at<float>({-1, 0}));
   THROWS(DLB_ERROR_ARGUMENT, "index [1] of shape [3 4]", x.at<float>({1}));

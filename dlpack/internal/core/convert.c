@@ -226,7 +226,8 @@ static void convert_box(const conversion *c, const box *b, uint8_t *result, uint
     int64_t index[BOX_AXES] = {0}, dst = b->dst, src = b->src, line = 0;
     do {
       dlbcore_dense_convert(&c->way, c->to.direct ? c->to.base + dst / 8 : result + line * to,
-                            c->from.direct ? c->from.base + src / 8 : source + line * from, (size_t)b->line, c->stream);
+                            c->from.direct ? c->from.base + src / 8 : source + line * from, (size_t)b->line,
+                            c->stream && c->to.direct);
       line++;
     } while (dlbcore_next(index, b->axes, b->n - 1, &dst, &src));
   }
@@ -274,7 +275,7 @@ __attribute__((noinline)) static bool set_axes(boxes *b, const operand *to, cons
   }
   for (int32_t d = 0; d < ndim; d++) {
     if (shape[d] == 1) continue; /* the stride has no meaning */
-    if (n == CORE_AXES_MAX - 2) return false; /* no tensor has so many elements */
+    if (n == CORE_AXES_MAX - 1 - parts) return false; /* no tensor has so many elements */
     sizes[n] = shape[d], dst[n] = to->strides[d] * width_of(to), src[n++] = from->strides[d] * width_of(from);
   }
   sizes[n] = to->dtype.lanes, dst[n] = to->dtype.bits, src[n++] = from->dtype.bits;

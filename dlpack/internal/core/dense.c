@@ -221,7 +221,7 @@ INLINE AVX2 __m256i dense_join(__m128i low, __m128i high) { return _mm256_insert
 
 INLINE AVX2 __m128i dense_half(__m256 x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
-/* dense_odd_double of eight numbers. */
+/* dense_odd_double of four numbers. */
 INLINE AVX2 __m128 dense_odd_four(__m256d x) {
   __m256i bits = _mm256_castpd_si256(x), low = _mm256_set1_epi64x((1 << 29) - 1);
   bits = _mm256_or_si256(bits, _mm256_add_epi64(_mm256_and_si256(bits, low), low));
@@ -323,7 +323,7 @@ INLINE AVX2 void dense_pack_32(char *d, bool natural, __m256i a, __m256i b, __m2
 
 #endif
 
-/* Each integer with its type, and how it becomes a float and a double. */
+/* Each integer with its type, and how it becomes a float (from 64 bits: a double rounded to odd, which becomes the float) and a double. */
 #define INTEGERS(X)                                                                                              \
   X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x) X(INT64, int64_t, dense_odd_signed(x), dense_signed(x))    \
   X(UINT8, uint8_t, x, x) X(UINT16, uint16_t, x, x) X(UINT32, uint32_t, x, x)                                    \

@@ -135,13 +135,13 @@ VECTOR(DOUBLE_HALF, double, uint16_t, 16, dense_double_half(x),
   dense_pack_32(d, natural, dense_whole_##source(s, 0, low, high), dense_whole_##source(s, 1, low, high),                     \
                 dense_whole_##source(s, 2, low, high), dense_whole_##source(s, 3, low, high));                                \
   continue;
-#define NARROW(K, source, S)                                                                                                  \
+#define NARROW_LOOPS(K, source, S)                                                                                            \
   VECTOR(K##_INT8, S, int8_t, 32, (int32_t)CLAMP(-128, 127), PACK_32(source, -128, 127, false))                               \
   VECTOR(K##_UINT8, S, uint8_t, 32, (int32_t)CLAMP(0, 255), PACK_32(source, 0, 255, true))                                    \
   VECTOR(K##_INT16, S, int16_t, 16, (int32_t)CLAMP(-32768, 32767), PACK_16(source, -32768, 32767, false))                     \
   VECTOR(K##_UINT16, S, uint16_t, 16, (int32_t)CLAMP(0, 65535), PACK_16(source, 0, 65535, true))
-NARROW(SINGLE, single, float)
-NARROW(DOUBLE, double, double)
+NARROW_LOOPS(SINGLE, single, float)
+NARROW_LOOPS(DOUBLE, double, double)
 LOOP(SINGLE_INTEGER, float, uint8_t, (int32_t)(x >= -0x1p31f && x < 0x1p31f ? x : 0)) /* the low bits of an int32_t, or 0 */
 LOOP(DOUBLE_INTEGER, double, uint8_t, (int32_t)(x >= -0x1p31 && x <= 0x1p31 - 1 ? x : 0))
 VECTOR(SINGLE_INT32, float, int32_t, 8, x >= 0x1p31f ? INT32_MAX : (int32_t)CLAMP(-0x1p31f, 0x1.fffffep30f),
