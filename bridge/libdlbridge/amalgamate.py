@@ -1,8 +1,8 @@
 """amalgamate.py DIR: writes libdlbridge_tensor as one C file, dlbridge_tensor.c, into DIR, with the headers of programs and the license
 beside it.
 
-That is tensor.c with the files in place of their includes, each header once. A header must therefore not be included first under a condition
-that does not hold for all who need it.
+That is tensor.c, without the comment on how it is built itself, with the files in place of their includes, each header that has a guard once.
+Such a header must therefore not be included first under a condition that does not hold for all who need it.
 """
 
 import pathlib
@@ -40,7 +40,8 @@ def expanded(file: pathlib.Path, seen: set[pathlib.Path]) -> str:
         elif found is None and not line.startswith("//go:build "):
             text.append(line)
         elif found is not None and found not in seen:
-            seen.add(found)
+            if re.search(r"^#ifndef \w+_H_?$", found.read_text(), re.M):
+                seen.add(found)
             text.append(expanded(found, seen))
     return "".join(text)
 
@@ -49,7 +50,8 @@ def main(out: pathlib.Path) -> None:
     (out / "dlpack").mkdir(parents=True, exist_ok=True)
     numbers = re.findall(r"^#define DLB_VERSION_\w+ (\d+)$", (ROOT / "include/dlbridge.h").read_text(), re.M)
     head = HEAD.format(version=".".join(numbers))
-    (out / "dlbridge_tensor.c").write_text(head + expanded(HERE / "tensor.c", set()))
+    text = re.sub(r"/\* tensor\.c: .*?\*/\n", "", expanded(HERE / "tensor.c", set()), count=1, flags=re.S)
+    (out / "dlbridge_tensor.c").write_text(head + text)
     for header in PUBLIC:
         shutil.copyfile(ROOT / "include" / header, out / header)
     shutil.copyfile(ROOT / "LICENSE", out / "LICENSE")

@@ -8,7 +8,8 @@
  * Internal functions are static, and those of dlbridge.h are hidden in the program or plugin that the object is linked into, which thus
  * has a library of its own. Two builds differ:
  *
- *   -DCORE_API=        libdlbridge_tensor.so: all functions are visible, the internal ones for libdlbridge.so
+ *   -DCORE_API=        libdlbridge_tensor.so, linked with -z nodelete as tensor.sh does: all functions are visible, the internal ones for
+ *                      libdlbridge.so
  *   -DCORE_EXTENSION   the Python extension: its own files call the internal functions. It needs no files but those that they call. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -21,8 +22,12 @@
 #endif
 #endif
 
-/* A name that is local in one file may be that of a type in another. */
+/* Strict projects compile this too. A name that is local in one file may be that of a type in another; numbers of other types and empty
+ * arguments of macros are meant. */
 #pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wpedantic"
 
 #include "../../dlpack/internal/core/assign.c"
 #include "../../dlpack/internal/core/block.c"
@@ -57,16 +62,22 @@
 #include "../internal/segment/transfer.c"
 
 /* A plugin that contains this object stays loaded after dlclose, as the shared libraries do: deleters of its tensors may be called later, and
- * threads of dlb_shm_offer may run its code. It is found by its link map, since its path may be relative, or lead to another file by now.
- * musl unloads nothing. */
-#if defined(STAY_LOADED) && defined(__GLIBC__)
+ * threads of dlb_shm_offer may run its code. With glibc it is found by its link map, since its path may be relative, or lead to another file
+ * by now. musl unloads nothing. */
+#if defined(STAY_LOADED)
 #include <dlfcn.h>
+#if defined(__GLIBC__)
 #include <link.h>
+#endif
 __attribute__((constructor)) static void stay_loaded(void) {
   static char inside;
   Dl_info info;
+#if defined(__GLIBC__)
   struct link_map *map = NULL;
   if (dladdr1(&inside, &info, (void **)&map, RTLD_DL_LINKMAP) && map != NULL && map->l_name[0] != '\0')
     dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#else
+  if (dladdr(&inside, &info) && info.dli_fname != NULL) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
 }
 #endif
