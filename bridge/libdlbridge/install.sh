@@ -1,20 +1,27 @@
 #!/bin/sh
 # install.sh LIB PREFIX: copies the libraries from LIB, the headers and the license to PREFIX, with what pkg-config and CMake
 # need to find them there. If LIB has no libdlbridge, only libdlbridge_tensor is installed. The installed tree can be moved.
-# LIBDIR is the folder of the libraries below PREFIX, by default lib. DESTDIR, if it is set, stands before PREFIX.
+# LIBDIR is the folder of the libraries below PREFIX, by default lib. DESTDIR, if it is set, stands before PREFIX. Both are absolute paths.
 #
 # dlpack.h goes into a folder of our own, never to where an upstream header lies. share/dlbridge/installed.txt lists what was
-# installed, and which folders were made for it; uninstall.sh removes that.
+# installed, and which folders were made for it, those below PREFIX by their paths from there; uninstall.sh removes that.
 set -eu
 lib=${1:?usage: install.sh LIB PREFIX}
 prefix=${2:?usage: install.sh LIB PREFIX}
+case ${DESTDIR:-/}:$prefix in
+/*:/*) ;;
+*)
+  echo "install.sh: PREFIX=$prefix and DESTDIR=${DESTDIR:-} must be absolute paths, such as $PWD/usr, since make may run in another folder" >&2
+  exit 1
+  ;;
+esac
 prefix=${prefix%/}
 to=${DESTDIR:-}$prefix
 libdir=${LIBDIR:-lib}
 libdir=${libdir#"$prefix/"}
 libdir=${libdir%/}
-case $libdir in
-/* | *..* | *[!A-Za-z0-9/._+-]*)
+case /$libdir/ in
+*//* | */./* | *..* | *[!A-Za-z0-9/._+-]*)
   echo "install.sh: LIBDIR=$LIBDIR is not a folder below PREFIX=$prefix, such as lib64 or lib/x86_64-linux-gnu" >&2
   exit 1
   ;;
@@ -28,11 +35,18 @@ version=$major.$(number MINOR).$(number PATCH)
 umask 022
 list=$to/share/dlbridge/installed.txt
 made=
-# folder NAME: makes a folder below PREFIX, and those above it. Those that were not there are noted.
+# note NAME: lists a folder that was made, as soon as there is a list.
+note() {
+  made="$made$1
+"
+  [ ! -d "${list%/*}" ] || { printf '%s' "$made" >> "$list"; made=; }
+}
+# above FOLDER: makes PREFIX, and what is above it.
+above() { [ -d "$1/" ] || { above "${1%/*}"; mkdir "$1"; note "$1"; }; }
+# folder NAME: makes a folder below PREFIX, and those above it.
 folder() {
   case $1 in */*) folder "${1%/*}" ;; esac
-  [ -d "$to/$1" ] || { mkdir "$to/$1"; made="$made$1
-"; }
+  [ -d "$to/$1" ] || { mkdir "$to/$1"; note "$1"; }
 }
 # put MODE NAME: writes standard input to a file below PREFIX.
 put() { echo "$2" >> "$list"; rm -f "$to/$2"; cat > "$to/$2"; chmod "$1" "$to/$2"; }
@@ -44,14 +58,13 @@ fill() {
     -e "s|@UP@|$(echo "$libdir" | sed 's|[^/][^/]*|..|g')|g" "$here/$1.in" | put 644 "$2/$1"
 }
 
-mkdir -p "$to"
+above "$to"
 folder share/dlbridge
+echo share/dlbridge/installed.txt >> "$list"
 folder share/doc/dlbridge
 folder include/dlbridge/dlpack
 folder "$libdir/pkgconfig"
 folder "$libdir/cmake/dlbridge"
-printf '%s' "$made" >> "$list"
-echo share/dlbridge/installed.txt >> "$list"
 
 put 644 share/doc/dlbridge/LICENSE < "$root/LICENSE"
 for header in dlbridge.h dlbridge.hpp dlpack/dlpack.h; do

@@ -9,13 +9,15 @@ if [ ! -f "$to/$list" ]; then
   echo "uninstall.sh: nothing of dlbridge is installed in $to: it has no $list; give the PREFIX and DESTDIR of make install" >&2
   exit 1
 fi
-if grep -E '^/|(^|/)\.\.(/|$)' "$to/$list" >&2; then
+if grep -E '(^|/)\.\.(/|$)' "$to/$list" >&2; then
   echo "uninstall.sh: these lines of $to/$list lead out of the folder; nothing is removed" >&2
   exit 1
 fi
-# What is in a folder comes before it, in this order.
+# What is in a folder comes before it, in this order. Paths from the root are PREFIX and folders above it.
 LC_ALL=C sort -ru "$to/$list" | while IFS= read -r name; do
-  if [ -d "$to/$name" ] && [ ! -L "$to/$name" ]; then
+  if [ "$name" != "${name#/}" ]; then
+    case $to/ in "$name"/*) rmdir "$name" 2> /dev/null || true ;; esac # a tree that was moved is elsewhere
+  elif [ -d "$to/$name" ] && [ ! -L "$to/$name" ]; then
     rmdir "$to/$name" 2> /dev/null || true # something of others is there
   else
     rm -f "$to/$name"
