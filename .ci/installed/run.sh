@@ -8,6 +8,7 @@
 #
 # A tool that is missing is an error; .ci/packages.sh installs them.
 set -eu
+unset LIBDIR DESTDIR # make exports them
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 scripts=$root/bridge/libdlbridge
@@ -51,6 +52,9 @@ by_cmake() {
   }
 }
 
+# exports LIBRARY: the names that it exports, with their versions.
+exports() { readelf --dyn-syms -W "$1" | awk '$4 != "SECTION" && $7 ~ /^[0-9]/ { print $8 }' | LC_ALL=C sort; }
+
 # ---- the installed files
 
 sh "$scripts/install.sh" "$lib" "$work/first"
@@ -78,9 +82,30 @@ for libdir in lib lib64 lib/x86_64-linux-gnu /usr/lib64; do
 done
 refused "nothing of dlbridge is installed in $work/gone by/usr" sh "$scripts/uninstall.sh" "$work/gone by/usr"
 refused "LIBDIR=/opt/lib is not a folder below PREFIX=/usr" env DESTDIR="$work/gone by" LIBDIR=/opt/lib sh "$scripts/install.sh" "$lib" /usr
+for libdir in . ./lib lib/./x lib//x /usr/; do
+  refused "LIBDIR=$libdir is not a folder below PREFIX=/usr" env DESTDIR="$work/gone by" "LIBDIR=$libdir" sh "$scripts/install.sh" "$lib" /usr
+done
+refused "PREFIX=usr and DESTDIR= must be absolute paths" sh "$scripts/install.sh" "$lib" usr
+refused "PREFIX=/usr and DESTDIR=to must be absolute paths" env DESTDIR=to sh "$scripts/install.sh" "$lib" /usr
+
+# PREFIX and the folders above it are removed too, if they were made and are empty; and what an installation that failed has made.
+DESTDIR=$work/new/to sh "$scripts/install.sh" "$work/half" /opt/usr
+DESTDIR=$work/new/to sh "$scripts/uninstall.sh" /opt/usr
+[ ! -e "$work/new" ] || fail "make uninstall leaves $(find "$work/new")"
+mkdir "$work/failed"
+: > "$work/failed/lib"
+refused "mkdir" sh "$scripts/install.sh" "$work/half" "$work/failed"
+sh "$scripts/uninstall.sh" "$work/failed"
+left=$(cd "$work/failed" && find . | LC_ALL=C sort | tr '\n' ' ')
+[ "$left" = ". ./lib " ] || fail "make uninstall after an installation that failed leaves $left"
+
 mkdir -p "$work/outside/share/dlbridge"
 echo ../moved/lib/libdlbridge.so > "$work/outside/share/dlbridge/installed.txt"
 refused "lead out of the folder" sh "$scripts/uninstall.sh" "$work/outside"
+mkdir "$work/others"
+printf '%s\n' "$work/others" "$work/failed/lib" > "$work/outside/share/dlbridge/installed.txt"
+sh "$scripts/uninstall.sh" "$work/outside"
+[ -d "$work/others" ] && [ -e "$work/failed/lib" ] || fail "make uninstall removes what is outside of PREFIX"
 
 [ ! -e "$usr/include/dlpack" ] || fail "dlpack.h was installed where upstream's lies"
 for library in libdlbridge libdlbridge_tensor; do
@@ -90,6 +115,16 @@ for library in libdlbridge libdlbridge_tensor; do
   *) fail "SONAME is \"$soname\"" ;;
   esac
 done
+# Paths may have commas and blanks, two builds may go on at the same time, and another libdlbridge_tensor.so in LDFLAGS is not linked.
+mkdir "$work/stale"
+echo 'int stale;' | gcc -shared -x c - -o "$work/stale/libdlbridge_tensor.so" -Wl,-soname,stale.so
+sh "$scripts/tensor.sh" "$work/a, b" &
+LDFLAGS="-L$work/stale" sh "$scripts/build.sh" "$work/a, b"
+wait $! || fail "tensor.sh fails beside another one"
+for library in libdlbridge libdlbridge_tensor; do
+  [ "$(exports "$work/a, b/$library.so")" = "$(exports "$lib/$library.so")" ] || fail "$library.so in \"$work/a, b\" exports other names"
+done
+readelf -d "$work/a, b/libdlbridge.so" | grep -q 'NEEDED.*libdlbridge_tensor' || fail "libdlbridge.so is linked to a library of LDFLAGS"
 # The headers find each other by -IPREFIX/include alone.
 printf '#include <dlbridge/dlbridge.h>\nint main(void) { return DLB_OK; }\n' |
   gcc -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only -I"$usr/include" -x c -
@@ -125,6 +160,14 @@ find_package(dlbridge 0.1 REQUIRED)
 find_package(dlbridge 1000 QUIET)
 if(dlbridge_FOUND)
   message(FATAL_ERROR "of another major version")
+endif()
+if(NOT CMAKE_VERSION VERSION_LESS 3.19)
+  find_package(dlbridge 0.0.1...<\${dlbridge_VERSION} QUIET)
+  if(dlbridge_FOUND)
+    message(FATAL_ERROR "of a version above the range")
+  endif()
+  find_package(dlbridge 0.0.1...1000 REQUIRED)
+  find_package(dlbridge 0.0.1...\${dlbridge_VERSION} REQUIRED)
 endif()
 add_executable(by-cmake $program)
 target_link_libraries(by-cmake dlbridge::dlbridge)
@@ -167,9 +210,8 @@ PATH=$work/bin:$PATH
 ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
 export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
 "$python" "$scripts/amalgamate.py" "$work/amalgamation"
+if grep -e -Iinclude "$work/amalgamation/dlbridge_tensor.c"; then fail "dlbridge_tensor.c says how tensor.c is built"; fi
 
-# exports LIBRARY: the names that it exports, with their versions.
-exports() { readelf --dyn-syms -W "$1" | awk '$7 ~ /^[0-9]/ { print $8 }' | LC_ALL=C sort; }
 # programs KIND OUT FLAGS...: builds tensor.c and tensor.cpp as OUT-c and OUT-cpp with $cc, $cxx and CFLAGS, and runs them.
 programs() {
   kind=$1 out=$2
@@ -186,6 +228,8 @@ try() {
   name=$1 cc=$2 cxx=$3 ar=$4 libdir=$5 ways=$6 runner=${7:-}
   at=$work/$name
   CC=$cc AR=$ar sh "$scripts/tensor.sh" "$at/lib"
+  [ "$(exports "$at/lib/libdlbridge_tensor.so")" = "$(exports "$lib/libdlbridge_tensor.so")" ] ||
+    fail "libdlbridge_tensor.so of $name exports other names than that of $lib"
   LIBDIR=$libdir sh "$scripts/install.sh" "$at/lib" "$at/usr"
   for way in $ways; do
     case $way in
@@ -198,7 +242,7 @@ try() {
       ;;
     amalgamation)
       # shellcheck disable=SC2086
-      $cc ${CFLAGS:-} -c "$work/amalgamation/dlbridge_tensor.c" -o "$at/dlbridge_tensor.o"
+      $cc -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror ${CFLAGS:-} -c "$work/amalgamation/dlbridge_tensor.c" -o "$at/dlbridge_tensor.o"
       programs static "$at/amalgamation" -I"$work/amalgamation" "$at/dlbridge_tensor.o" -lpthread -ldl -lm
       ;;
     *)
@@ -222,8 +266,10 @@ rows=
 row() { try "$@" & rows="$rows $!"; }
 
 # By itself the CMakeLists.txt of the library builds both kinds.
-by_cmake "$scripts" "$work/by-itself"
-[ -e "$work/by-itself/libdlbridge_tensor.so" ] && [ -e "$work/by-itself/libdlbridge_tensor.a" ] || fail "CMake builds not both kinds by itself"
+by_cmake "$scripts" "$work/by itself, with a comma"
+[ -e "$work/by itself, with a comma/libdlbridge_tensor.so" ] && [ -e "$work/by itself, with a comma/libdlbridge_tensor.a" ] ||
+  fail "CMake builds not both kinds by itself"
+grep -qF include/dlbridge.h "$work/by itself, with a comma/CMakeFiles/Makefile.cmake" || fail "a new version in dlbridge.h is not seen by CMake"
 
 all="pkg-config find_package add_subdirectory amalgamation"
 debian=lib/$(gcc -dumpmachine)
@@ -235,6 +281,10 @@ row aarch64   aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ aarch64-linux-gnu-ar l
 export CFLAGS="-O2 -flto=auto"
 row gcc-lto   gcc                   g++                   gcc-ar               lib       "pkg-config amalgamation"
 row clang-lto clang                 clang++               ar                   lib       "pkg-config amalgamation"
+export CFLAGS="-fvisibility=hidden"
+row hidden    gcc                   g++                   ar                   lib       pkg-config
+export CFLAGS="-fsanitize=undefined" CXXFLAGS="-fsanitize=undefined"
+row ubsan     clang                 clang++               ar                   lib       "pkg-config find_package add_subdirectory"
 failed=0
 for row in $rows; do wait "$row" || failed=1; done
 exit $failed

@@ -27,7 +27,7 @@ esac
 sh "$here/tensor.sh" "$dir"
 dir=$(cd "$dir" && pwd)
 cd "$here"
-CGO_CFLAGS="${CGO_CFLAGS--g -O2} ${CFLAGS:-} -DCORE_API=" CGO_LDFLAGS="${CGO_LDFLAGS:-} ${LDFLAGS:-} '-L$dir' -ldlbridge_tensor" \
+CGO_CFLAGS="${CGO_CFLAGS--g -O2} ${CFLAGS:-} -DCORE_API=" CGO_LDFLAGS="'-L$dir' ${CGO_LDFLAGS:-} ${LDFLAGS:-} -ldlbridge_tensor" \
   ${GO:-go} build -buildmode=c-shared -trimpath -tags dlbridge_shared \
   -ldflags "-extldflags '-Wl,-soname,$soname -Wl,-rpath,\$ORIGIN -Xlinker \"--version-script=$here/libdlbridge.map\"'" \
   -o "$dir/$file" .

@@ -11,9 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
 cc=${CC:-cc} ar=${AR:-ar}
 mkdir -p "$dir"
-work=$(cd "$dir" && pwd)/tensor.work
-rm -rf "$work"
-mkdir "$work"
+work=$(mktemp -d "$(cd "$dir" && pwd)/tensor.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 # What is missing is said before the compiler says it of every line.
@@ -36,17 +34,21 @@ soname=libdlbridge_tensor.so.$major
 file=libdlbridge_tensor.so.$version
 
 # Without sibling calls, a backtrace contains the function of dlbridge.h that the program has called (ledger.c). Tools walk stacks by
-# their frame pointers.
+# their frame pointers. CFLAGS may hide functions, but the shared library exports those that its map names.
 compile() {
-  $cc -std=gnu11 -O2 -fPIC -fno-optimize-sibling-calls -Wall -Wextra ${CFLAGS:-} -fno-omit-frame-pointer -I"$root/include" \
+  $cc -std=gnu11 -O2 -fPIC -fno-optimize-sibling-calls -Wall -Wextra ${CFLAGS:-} -fno-omit-frame-pointer -fvisibility=default -I"$root/include" \
     -I"$root/dlpack/internal/core" -I"$here/../capi" -I"$here/../internal/segment" "$@"
 }
 compile -c "$here/tensor.c" -o "$work/dlbridge_tensor.o"
 $ar rcs "$work/libdlbridge_tensor.a" "$work/dlbridge_tensor.o"
 
 sed "s/@MAJOR@/$major/; s/@VERSION@/$version/" "$here/libdlbridge_tensor.map.in" > "$work/map"
+# With clang, the functions of a sanitizer are in the program alone, so they are missing here.
+defs=-Wl,-z,defs
+case "$cc ${CFLAGS:-} ${LDFLAGS:-}" in *-fsanitize*) defs= ;; esac
+# shellcheck disable=SC2086
 compile -shared -DCORE_API= -fno-semantic-interposition "$here/tensor.c" -o "$work/$file" ${LDFLAGS:-} -Wl,-soname,"$soname" \
-  -Wl,--version-script="$work/map" -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete -lpthread -ldl -lm
+  -Xlinker --version-script="$work/map" -Wl,-Bsymbolic $defs -Wl,-z,nodelete -lpthread -ldl -lm
 
 mv -f "$work/libdlbridge_tensor.a" "$work/$file" "$dir"
 ln -sf "$file" "$dir/$soname"
