@@ -26,7 +26,7 @@ var tensorLibrary = sync.OnceValues(func() (string, error) {
 	}
 	for _, tool := range []string{
 		"cc", "as", "ld", "ar", // of the compiler and binutils
-		"sh", "dirname", "ln", "mkdir", "mv", "rm", "sed",
+		"sh", "dirname", "ln", "mkdir", "mktemp", "mv", "rm", "sed",
 	} {
 		found, err := exec.LookPath(tool)
 		if err == nil {
