@@ -147,7 +147,12 @@ func (t *Tensor) Fill(value any) error {
 	if err := s.set(op, t.dtype, reflect.ValueOf(value)); err != nil {
 		return err
 	}
-	one, err := FromBytes(s.bytes[:], Spec{DType: t.dtype, Padded: t.dtype.IsSubByte()})
+	return t.fill(op, s.bytes[:], t.dtype, checkSameType)
+}
+
+// fill copies one element of a data type, which takes whole bytes, to every element.
+func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(op string, to, from DataType) error) error {
+	one, err := FromBytes(element, Spec{DType: from, Padded: from.IsSubByte()})
 	if err != nil {
 		return err
 	}
@@ -157,7 +162,7 @@ func (t *Tensor) Fill(value any) error {
 		return err
 	}
 	defer all.Close()
-	return all.copyInto(op, t, checkSameType)
+	return all.copyInto(op, t, checkTypes)
 }
 
 // MayShareMemory reports whether two tensors have a byte in common, judging by devices and addresses. It may also return true for

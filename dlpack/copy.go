@@ -116,7 +116,8 @@ func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to,
 	switch {
 	case t.data == 0 || same(t, dst):
 	case t.repeatsOne() && !disjoint(t, dst):
-		return t.copyOneInto(op, dst, checkTypes)
+		element := unsafe.Slice((*byte)(core.Pointer(t.data)), t.dtype.ItemSize()) // in dst, so it is read first
+		return dst.fill(op, bytes.Clone(element), t.dtype, checkTypes)
 	case t.dtype != dst.dtype || t.packed() != dst.packed():
 		convert(dst, t) // elements that can be packed are numbers
 	case t.packed():
@@ -125,22 +126,6 @@ func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to,
 		t.move(core.Pointer(dst.data), dst.stridesOrNil())
 	}
 	return nil
-}
-
-// copyOneInto copies the one element of t to all of dst, in which it may lie.
-func (t *Tensor) copyOneInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error) error {
-	element := bytes.Clone(unsafe.Slice((*byte)(core.Pointer(t.data)), t.dtype.ItemSize()))
-	one, err := FromBytes(element, Spec{DType: t.dtype, Padded: t.dtype.IsSubByte()})
-	if err != nil {
-		return err
-	}
-	defer one.Close()
-	all, err := one.BroadcastTo(dst.shape()...)
-	if err != nil {
-		return err
-	}
-	defer all.Close()
-	return all.copyInto(op, dst, checkTypes)
 }
 
 func checkSameType(op string, to, from DataType) error {
