@@ -39,9 +39,9 @@
 // dlbridge.h: dlb_dtype_parse(&type, text, &e). Files with and without exceptions can be linked into one program.
 //
 // Lists and views. Shapes, strides and indexes are lists in braces or any container of integers. `sizes`, which shape() returns,
-// has its own numbers; `std::span<const std::int64_t> s = shape` is a view of them in C++20. values() returns a view, which must not be
-// used longer than its tensor. Neither view is made of a temporary: that does not compile. The functions std::begin, std::end and
-// std::data take one all the same, and what they return for `x.shape()` must not be used after the statement.
+// has its own numbers; in C++20 `std::span<const std::int64_t> s = shape` is a view of them. values() returns a view, which must not
+// be used longer than its tensor. Neither view can be made of a temporary: that does not compile. std::begin, std::end and std::data
+// do take a temporary such as `x.shape()`; what they return must not be used after the statement.
 //
 // Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
 // use tensors only can be linked with libdlbridge_tensor.
@@ -237,8 +237,8 @@ template <class... Call>
 inline constexpr bool is_void_call<std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
 
 // Whether T is meant as a function that frees memory: a function, a std::function, a lambda, or an object that is called with nothing or
-// with the pointer and returns nothing. Other objects with calls, such as matrices, can be owners. Of those with one operator(), only
-// lambdas cannot be assigned to.
+// with the pointer and returns nothing. Other objects with calls, such as matrices, can be owners. A lambda is known by having one
+// operator() and no assignment.
 template <class T, class Pointer, class = void>
 inline constexpr bool is_deleter = std::is_function_v<std::remove_pointer_t<T>> ||
                                    is_void_call<void, T &> || is_void_call<void, T &, Pointer>;
@@ -474,10 +474,6 @@ template <class T>
 inline constexpr bool is_view<std::initializer_list<T>> = true;
 template <class T>
 inline constexpr bool is_view<std::weak_ptr<T>> = true;
-#ifdef __cpp_lib_span
-template <class T, std::size_t Size>
-inline constexpr bool is_view<std::span<T, Size>> = true;
-#endif
 
 // Returns the size of a list as a number of dimensions. A size that is too large becomes INT32_MAX, which the library refuses.
 template <class List>
@@ -674,9 +670,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Returns a tensor on the memory at `data`, which `owner`, such as a smart pointer or a matrix, keeps alive, or nullptr for memory
   // that is never freed. The owner is moved or copied into the tensor, and destroyed when nothing refers to the memory any more,
-  // on any thread. `lend(p.get(), {4}, std::move(p))` is right: the owner is moved after all arguments are known. What keeps nothing does
-  // not compile, such as a number, a pointer, a view or a copy of a container. Empty strides mean row-major. A pointer to const makes a
-  // READ_ONLY tensor. Throws error (DLB_ERROR_ARGUMENT if the elements lie in the owner itself); the owner is then unchanged.
+  // on any thread. `lend(p.get(), {4}, std::move(p))` is right: the owner is moved after all arguments are known. An owner that keeps
+  // nothing, such as a number, a pointer, a view or a copy of a container, does not compile. Empty strides mean row-major. A pointer to
+  // const makes a READ_ONLY tensor. Throws error (DLB_ERROR_ARGUMENT if the elements lie in the owner itself); the owner is then unchanged.
   template <class T, class Owner>
   static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
     using Kept = std::optional<std::decay_t<Owner>>;
@@ -726,7 +722,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   template <class T>
   T *data() const {
     const DLTensor &t = dl_tensor();
-    const auto fail = [](int32_t code, const std::string &text) { detail::fail(code, "dlbridge::tensor::data: " + text); };
+    const auto fail = [](std::int32_t code, const std::string &text) { detail::fail(code, "dlbridge::tensor::data: " + text); };
     if (!same(t.dtype, dlbridge::dtype<T>))
       fail(DLB_ERROR_DTYPE, "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
                                "; convert() makes them so");

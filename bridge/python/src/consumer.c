@@ -162,20 +162,24 @@ static int refused_keywords(void) {
   return says;
 }
 
-int has(PyTypeObject *type, PyObject *name) {
+/* Reports whether a type has an attribute. An exception that is pending may be lost. */
+static int has(PyTypeObject *type, PyObject *name) {
   PyObject *value = PyObject_GetAttr((PyObject *)type, name);
   if (value == NULL) PyErr_Clear();
   Py_XDECREF(value);
   return value != NULL;
 }
 
+int is_producer(module_state *state, PyObject *object) {
+  int found;
+  KEEPING_EXCEPTION(found = has(Py_TYPE(object), state->names[NAME_DLPACK]));
+  return found;
+}
+
 /* Reports whether the pending exception says that a producer has no __dlpack__. If the type has the attribute, the exception
  * comes from the attribute itself, a property or a method. */
 COLD static int has_no_method(module_state *state, PyObject *producer) {
-  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
-  int failed;
-  KEEPING_EXCEPTION(failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]));
-  return !failed;
+  return PyErr_ExceptionMatches(PyExc_AttributeError) && !is_producer(state, producer);
 }
 
 /* Returns the Tensor of a number. For any other object, replaces the AttributeError for its missing __dlpack__ by an
@@ -507,7 +511,8 @@ static int has_handles(DLDeviceType type) {
 
 /* Reports whether two Tensors have a byte of memory in common: by their addresses, or by their handles and the offsets within. */
 static int overlap(const Tensor *a, const Tensor *b) {
-  if ((has_handles(a->view.device.device_type) || has_handles(b->view.device.device_type)) && a->view.data != b->view.data) return 0;
+  int handles = has_handles(a->view.device.device_type) || has_handles(b->view.device.device_type);
+  if (handles && a->view.data != b->view.data) return 0;
   uint64_t at = (uint64_t)(uintptr_t)a->view.data + a->view.byte_offset, bt = (uint64_t)(uintptr_t)b->view.data + b->view.byte_offset;
   if (a->extent.count == 0 || b->extent.count == 0) return 0;
   return at + (uint64_t)a->extent.low < bt + (uint64_t)b->extent.high && bt + (uint64_t)b->extent.low < at + (uint64_t)a->extent.high;
@@ -561,8 +566,8 @@ COLD static int says_device(PyObject *producer, DLDevice *out) {
   return said_it;
 }
 
-/* Returns the wish for the producer's own memory, on whatever device. The stream of a wish is one of its device, and means nothing on
- * another. */
+/* Returns the wish for the producer's own memory, on whatever device. A stream belongs to the device that is wished for, and is left
+ * out if the memory is on another one. */
 static wish wish_for_own(PyObject *producer, wish asks) {
   DLDevice is;
   if (asks.stream != NULL && asks.device != NULL && (!says_device(producer, &is) || is.device_type != asks.device->device_type))
@@ -570,8 +575,8 @@ static wish wish_for_own(PyObject *producer, wish asks) {
   return (wish){NULL, -1, asks.stream};
 }
 
-/* Calls __dlpack__ as ask does. For a copy the producer is asked for its own memory first, see copy_of, and if it refuses, for a copy. A
- * producer of page-locked memory that refuses to export it as memory of the CPU is asked again without a device. */
+/* Calls __dlpack__ as ask does. If a copy is wished for, the producer is asked for its own memory first (see copy_of), and for a copy if
+ * it refuses. A producer of page-locked memory that refuses to export it as memory of the CPU is asked again without a device. */
 static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks) {
   int asked;
   DLDevice is;
@@ -581,8 +586,8 @@ static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_m
     PyErr_Clear();
     return ask(state, producer, lasting, asks, &asked);
   }
-  if (asks.device == NULL || !says_device(producer, &is) || is.device_type == asks.device->device_type || !is_on(is, *asks.device))
-    return NULL;
+  if (asks.device == NULL || !says_device(producer, &is)) return NULL;
+  if (is.device_type == asks.device->device_type || !is_on(is, *asks.device)) return NULL;
   PyErr_Clear();
   asks.device = NULL;
   return ask(state, producer, lasting, asks, &asked);

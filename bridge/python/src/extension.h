@@ -181,11 +181,11 @@ int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t narg
                     Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values);
 /* Parses the argument `copy`, NULL if it was not passed. Sets *out to -1 for None, else to 0 or 1. -1 with an exception. */
 int parse_copy(PyObject *object, int *out);
-/* Reports whether memory on the device `is` is on the device `wanted`, where all ids of the CPU are one device. Page-locked memory of the
- * host is on the CPU too, and not the other way round. */
+/* Reports whether memory on the device `is` counts as memory on the device `wanted`. All ids of the CPU are one device. Page-locked
+ * memory of the host counts as memory of the CPU; memory of the CPU does not count as page-locked. */
 int is_on(DLDevice is, DLDevice wanted);
-/* Returns 0 if *is is on the device `wanted`, and makes page-locked *is the CPU (1, 0) if the CPU is wanted. Otherwise raises BufferError,
- * and returns -1. */
+/* Returns 0 if *is counts as `wanted`; a page-locked *is becomes (1, 0) where the CPU is wanted. Otherwise raises BufferError, and
+ * returns -1. */
 int check_device(const char *place, DLDevice *is, DLDevice wanted);
 /* Parses a stream of a device, numbered as the array API standard says: sets *out to DEFAULT_STREAM for None, NULL and the number of the
  * default stream, to -1 for no stream, or to another number. -1 with an exception for a number that the standard does not allow. */
@@ -310,8 +310,8 @@ PyObject *from_address(PyObject *module, PyObject *address);
 PyObject *to_address(PyObject *module, PyObject *object);
 /* Raises BufferError and returns -1 if an element of an array is masked: DLPack has no mask. */
 int refuse_masked(module_state *state, PyObject *array, const char *place);
-/* Reports whether a type has an attribute. An exception that is pending may be lost. */
-int has(PyTypeObject *type, PyObject *name);
+/* Reports whether the type of an object has __dlpack__. A pending exception stays as it is. */
+int is_producer(module_state *state, PyObject *object);
 /* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is

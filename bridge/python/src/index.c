@@ -1,4 +1,4 @@
-/* Tensors as sequences: length, basic indexing as in NumPy, iteration. The rules of indexing are those of dlbcore_view_slice. */
+/* Tensors as sequences: their length, iteration, and basic indexing as in NumPy. dlbcore_view_slice has the rules of slices. */
 #include "extension.h"
 
 #include <math.h>
@@ -142,21 +142,21 @@ static int int_fits(PyObject *object, DLDataType dtype) {
   return (is_signed || value >= 0) && (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1));
 }
 
-/* Reports whether a float without its fraction is a number of an integer type. The limits are powers of two, and so exact; one less may
- * not be. */
+/* Reports whether a float without its fraction is a number of an integer type. The limits are powers of two, which a double holds
+ * exactly; the largest integer itself may not be exact. */
 static int float_fits(double value, DLDataType dtype) {
   int is_signed = dtype.code == kDLInt;
   double end = 2.0 * (double)(UINT64_C(1) << (dtype.bits - is_signed - 1)), first = is_signed ? -end : 0;
   return value < end && (value >= first || value > first - 1);
 }
 
-/* Checks that a number can be an element. Without this check it would lose its high bits, or its imaginary part, as elements of tensors do.
- * `number` is the tensor of a number of Python or a scalar of NumPy. */
+/* Checks that a number can be an element. Without this check it would lose its high bits or its imaginary part, as elements of
+ * tensors do. `number` is the tensor of `object`, a number of Python or a scalar of NumPy. */
 static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
   if (PyComplex_Check(object))
     return dtype.code == kDLComplex || dtype.code == kDLBool ? 0 : raise_unfit(PyExc_TypeError, object, dtype);
   if (!is_integer(dtype)) return 0;
-  if (is_integer(number->view.dtype)) { /* that of a bool is of another type */
+  if (is_integer(number->view.dtype)) { /* not so for a bool, whose tensor has the type bool */
     int is_int = PyLong_Check(object) ? 1 : is_numpy(object, "integer"), fits = is_int > 0 ? int_fits(object, dtype) : 1;
     if (is_int < 0 || fits < 0) return -1;
     return fits ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
@@ -169,7 +169,8 @@ static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) 
   return 0;
 }
 
-/* Returns the tensor of an int of more than 64 bits, which DLPack lacks, for elements of a data type: that of a float, or of True. */
+/* Returns the tensor of an int of more than 64 bits, which DLPack lacks. For elements that are floats or complex it is that of the
+ * nearest float, and for bools that of True; integers cannot have it. */
 COLD static Tensor *tensor_of_large_int(module_state *state, PyObject *object, DLDataType dtype) {
   if (is_integer(dtype)) return raise_unfit(PyExc_OverflowError, object, dtype), NULL;
   PyObject *nearest = dtype.code == kDLBool ? Py_NewRef(Py_True) : PyNumber_Float(object);
@@ -182,10 +183,7 @@ COLD static Tensor *tensor_of_large_int(module_state *state, PyObject *object, D
 static Tensor *assigned(module_state *state, PyObject *object, DLDataType dtype) {
   Tensor *from = consume(state, object);
   if (from != NULL && from->view.ndim != 0) return from;
-  int produces = 0;
-  if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object))
-    KEEPING_EXCEPTION(produces = has(Py_TYPE(object), state->names[NAME_DLPACK]));
-  if (produces) return from;
+  if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object) && is_producer(state, object)) return from;
   if (from == NULL && PyLong_Check(object) && PyErr_ExceptionMatches(PyExc_BufferError)) {
     PyErr_Clear();
     return tensor_of_large_int(state, object, dtype);
