@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 FUZZTIME ?= 30s
 # The Python with which the heavy peers are installed. Some of them need 3.12 or later.
 PEERS_PYTHON ?= python3.13
-# `make wheel-test` installs the wheel with each of these Pythons. .ci/versions/run.py lists those of `make test-versions`.
+# The Pythons of `make wheel-test`. Those of `make test-versions` are in .ci/versions/run.py.
 WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
 # The processor that `make wheel` builds for: x86_64, or aarch64, for which another machine needs binutils-aarch64-linux-gnu.
 WHEEL_ARCH ?= $(shell uname -m)
@@ -88,7 +88,7 @@ test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchang
 exchanges: $(PEERS)/dlbridge.done ## a million exchanges with each of the peers, both ways, without a leak; takes minutes
 	DLBRIDGE_PEERS=1 DLBRIDGE_EXCHANGES=1000000 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/python/tests/test_peer_exchanges.py
 
-tables: $(PEERS)/dlbridge.done ## measure what the peers accept, and write it into the tables of bridge/README.md and bridge/python/README.md
+tables: $(PEERS)/dlbridge.done ## measure which tensors the peers accept, and write the tables of bridge/README.md and bridge/python/README.md
 	$(PEERS)/bin/python -m dlbridge --json --timeout 300 > $(BUILD)/report.json
 	$(PEERS)/bin/python bridge/python/tests/tables.py < $(BUILD)/report.json
 

@@ -1,6 +1,6 @@
-"""refused.py HEADERS WORK CXX...: each statement of refused.txt is refused by each C++ compiler, with the words that it must say.
+"""refused.py HEADERS WORK CXX...: each C++ compiler says of each statement of refused.txt what its row says.
 
-The words are a text of dlbridge.hpp, or name something in quotes: others would pass on an error that has nothing to do with it.
+The words of a row are in a text of dlbridge.hpp, or name something in quotes. Vaguer words would also match unrelated errors.
 """
 
 import concurrent.futures
@@ -43,12 +43,12 @@ def cases(text):
 
 
 def generic(table, header):
-    """The rows whose words say nothing of their own."""
+    """The rows whose words are too vague to show which error it is."""
     texts = ["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', run)) for run in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*)+', header)]
     for _, statement, words in table:
         for word in words.values():
             if word != "-" and not re.search(r"'[^']", word) and not any(word in text for text in texts):
-                yield f"the words {word!r} say nothing of their own: {statement}"
+                yield f"the words {word!r} are too vague: {statement}"
 
 
 def compiled(compiler, kind, standard, headers, work):

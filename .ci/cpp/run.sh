@@ -2,7 +2,7 @@
 # run.sh LIB WORK PYTHON [short]: builds the tests of dlbridge.hpp against the libraries in LIB, and runs them: with g++ as C++17 and
 # C++20, and, because g++ 12 has no std::mdspan, with the clang of the Python package ziglang as C++23. g++ adds the sanitizers.
 # g++ and clang++ refuse the wrong uses of refused.txt. A compiler that is missing is an error. `short` is C++17 with $CXX alone, without
-# sanitizers, and those of g++ and clang++ that are installed refuse the wrong uses.
+# sanitizers; of g++ and clang++, those that are installed compile the wrong uses.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=$(cd "${1:?usage: run.sh LIB WORK PYTHON [short]}" && pwd)

@@ -32,7 +32,7 @@ refused() {
     fail "\"$*\" should be refused with \"$words\", and says the above"
   fi
 }
-# works KIND PROGRAM: a build of tensor.c or tensor.cpp prints this, and needs libdlbridge_tensor.so if the kind is shared.
+# works KIND PROGRAM: a build of tensor.c or tensor.cpp prints what it should, and needs libdlbridge_tensor.so only if KIND is shared.
 works() {
   wanted="$(sed -n 's/^#define DLB_VERSION_[A-Z]* //p' "$root/include/dlbridge.h" | paste -s -d .): int32[3 2] on cpu [[1 4] [2 5] [3 6]], 0 left"
   # shellcheck disable=SC2086
@@ -42,7 +42,7 @@ works() {
   readelf -d "$2" | grep -q 'NEEDED.*libdlbridge_tensor' && needs=shared
   [ "$needs" = "$1" ] || fail "\"$2\" is $needs, and not $1"
 }
-# by_cmake SOURCE BUILD ARGUMENTS...: builds what the CMakeLists.txt of SOURCE says.
+# by_cmake SOURCE BUILD ARGUMENTS...: configures the CMake project in the folder SOURCE, and builds it in the folder BUILD.
 by_cmake() {
   source=$1 build=$2
   shift 2

@@ -4,7 +4,8 @@
 
 A cell is a version of Python and one of NumPy, such as 3.11-1.26; without any, all of CELLS are run. Each has an environment of its
 own, WORK/CELL, which later runs use again: the last release of that NumPy, the light peers, and the wheel, which is installed anew.
-The tests in TESTS are run, in a folder outside of the checkout. DESELECTED lists those that a cell cannot pass, with the reason. A cell that fails does not keep the others from running.
+The tests in TESTS are run, in a folder outside of the checkout. DESELECTED lists those that a cell cannot pass, with the reason. A
+cell that fails does not keep the others from running.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ typedef struct dlbcapi_frame {
 typedef struct dlbcapi_tensor {
   DLTensor view;
   uint64_t flags; /* of DLManagedTensorVersioned */
-  dlbcapi_frame *frame; /* whose share is that of the tensor; NULL if the elements cannot be read because of their packing */
+  dlbcapi_frame *frame; /* keeps the memory of the tensor; NULL if the elements cannot be read because of their packing */
   size_t part, parts; /* the index of its first payload part, and the number of its parts */
   dlb_bytes metadata;
   int32_t copied;

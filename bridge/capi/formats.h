@@ -1,5 +1,6 @@
-/* formats.h: the formats in which each message holds one dlb_value, which is a tensor or elements. These lists generate the
- * functions of dlbridge.h, those of the Python extension, and the C programs of the tests. formats.go has a row for each format. */
+/* formats.h: the formats in which each message holds one dlb_value, which is a tensor or elements. From these lists come the
+ * functions of the formats in dlbridge.h and in the Python extension, and calls in the tests' C programs.
+ * formats.go has a row for each format. */
 #ifndef DLB_FORMATS_H_
 #define DLB_FORMATS_H_
 

@@ -5,8 +5,8 @@
  *
  *   cc -O2 -Iinclude -Idlpack/internal/core -Ibridge/capi -Ibridge/internal/segment -c bridge/libdlbridge/tensor.c
  *
- * Internal functions are static, and those of dlbridge.h are hidden in the program or plugin that the object is linked into, which thus
- * has a library of its own. Two builds differ:
+ * Internal functions are static. Those of dlbridge.h are hidden: a program or plugin that this object is linked into does not export
+ * them, and has a library of its own. Two builds differ:
  *
  *   -DCORE_API=        libdlbridge_tensor.so, linked with -z nodelete as tensor.sh does: all functions are visible, the internal ones for
  *                      libdlbridge.so
@@ -22,8 +22,8 @@
 #endif
 #endif
 
-/* Strict projects compile this too. A name that is local in one file may be that of a type in another; numbers of other types and empty
- * arguments of macros are meant. */
+/* A project with strict warnings can compile this file. A local name in one file may be the name of a type in another, numbers are
+ * converted on purpose, and macros have empty arguments. */
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"

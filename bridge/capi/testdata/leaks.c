@@ -130,7 +130,7 @@ static void lose_all(void) {
 static void lose_after(const char *what) {
   enum { STEP = 16, LARGEST = 512, EACH = 16 }; /* the test expects 512 */
   things t;
-  make_all(&kept[0]); /* so that what the library makes once is there */
+  make_all(&kept[0]); /* the library allocates some memory once, at its first call */
   if (strcmp(what, "tensor") == 0) {
     make_tensor(&t.made);
     dlb_tensor_release(t.made);

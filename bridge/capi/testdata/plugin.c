@@ -1,5 +1,5 @@
-/* A program with libdlbridge_tensor.so that opens a plugin which contains libdlbridge_tensor.a, and closes it. Arguments: the plugin, which
- * is this file with the macro PLUGIN; and what the plugin does before, a function below. */
+/* A program with libdlbridge_tensor.so, and a plugin with libdlbridge_tensor.a: this file, compiled with the macro PLUGIN. The program
+ * opens the plugin, uses it, and closes it. Arguments: the plugin, and its use, by the name of a function below. */
 #include "check.h"
 
 #include <dlfcn.h>
