@@ -94,5 +94,7 @@ static void unlock_waiting_in_child(void) {
   waiting.threads = 0;
   unlock_waiting();
 }
-__attribute__((constructor(1000))) static void watch_fork_of_waiting(void) { pthread_atfork(lock_waiting, unlock_waiting, unlock_waiting_in_child); }
+__attribute__((constructor(1000))) static void watch_fork_of_waiting(void) {
+  pthread_atfork(lock_waiting, unlock_waiting, unlock_waiting_in_child);
+}
 #endif

@@ -434,7 +434,9 @@ static void close_in_child(void) {
   here.joinable = 0;
   unlock_offers();
 }
-__attribute__((constructor)) static void watch_fork_of_offers(void) { pthread_atfork(lock_offers, unlock_offers, close_in_child); }
+__attribute__((constructor)) static void watch_fork_of_offers(void) {
+  pthread_atfork(lock_offers, unlock_offers, close_in_child);
+}
 
 /* ---- fetching ---------------------------------------------------------------------------------- */
 

@@ -79,7 +79,9 @@ static void unlock_known_in_child(void) {
   known.maps.fd = -1;
   unlock_known();
 }
-__attribute__((constructor(1000))) static void watch_fork_of_known(void) { pthread_atfork(lock_known, unlock_known, unlock_known_in_child); }
+__attribute__((constructor(1000))) static void watch_fork_of_known(void) {
+  pthread_atfork(lock_known, unlock_known, unlock_known_in_child);
+}
 
 int dlbsegment_duplicate(int fd) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);

@@ -3,7 +3,6 @@
 /* assign.c: the elements of one tensor written to another, as NumPy's `x[...] = y` does. */
 #include "copy.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* A side of an assignment. */
@@ -14,6 +13,7 @@ typedef struct {
 } part;
 
 static int64_t element_bits(const part *p) { return (int64_t)p->tensor->dtype.bits * p->tensor->dtype.lanes; }
+static int64_t element_bytes(const part *p) { return (element_bits(p) + 7) / 8; }
 static bool is_packed(const part *p) { return element_bits(p) % 8 != 0 && !p->padded; }
 static uint64_t address_of(const part *p) { return (uint64_t)(uintptr_t)p->tensor->data + p->tensor->byte_offset; }
 
@@ -82,7 +82,7 @@ __attribute__((noinline)) static int overlaps(const walk *w, int64_t between) {
 /* Returns the greatest common divisor of `step` and all steps of a side, in bytes. That of 0 and 0 is 0. */
 static uint64_t common_step(uint64_t step, const int64_t *steps, int32_t count, int64_t item) {
   for (int32_t d = 0; d < count; d++) {
-    uint64_t rest = (uint64_t)(steps[d] < 0 ? -steps[d] : steps[d]) * (uint64_t)item;
+    uint64_t rest = (uint64_t)dlbcore_magnitude(steps[d]) * (uint64_t)item;
     while (rest != 0) {
       uint64_t next = step % rest;
       step = rest;
@@ -94,7 +94,7 @@ static uint64_t common_step(uint64_t step, const int64_t *steps, int32_t count, 
 
 /* Reports whether the elements of two sides lie in different columns of one matrix, whose rows are as far apart as all steps allow. */
 static bool in_columns(const part *dst, const part *src, const walk *w) {
-  int64_t item = (element_bits(dst) + 7) / 8, taken = (element_bits(src) + 7) / 8;
+  int64_t item = element_bytes(dst), taken = element_bytes(src);
   uint64_t row = common_step(common_step(0, w->to, w->count, item), w->from, w->count, taken);
   if (row == 0) return false;
   uint64_t between = (address_of(src) % row + row - address_of(dst) % row) % row;
@@ -110,7 +110,7 @@ static bool disjoint(const part *dst, const part *src, const walk *w) {
     return true;
   if (is_packed(dst) || is_packed(src)) return false;
   if (in_columns(dst, src, w)) return true;
-  int64_t item = (element_bits(dst) + 7) / 8, between = (int64_t)(s - d);
+  int64_t item = element_bytes(dst), between = (int64_t)(s - d);
   if (!same_dtype(dst, src) || !same_steps(w) || between % item != 0) return false;
   return !overlaps(w, between / item); /* the two are the halves of a tensor with one more dimension */
 }
@@ -123,7 +123,7 @@ static void write_from(const part *dst, const part *src, walk *w, const char *ta
     dlbcore_convert(first, t->dtype, w->to, dst->padded, taken, src->tensor->dtype, w->from, src->padded, w->sizes, w->count);
     return;
   }
-  int64_t item = (element_bits(dst) + 7) / 8;
+  int64_t item = element_bytes(dst);
   for (int32_t d = 0; d < w->count; d++) w->to[d] *= item, w->from[d] *= item;
   dlbcore_copy(first, w->to, taken, w->from, w->sizes, w->count, (size_t)item);
 }
@@ -137,14 +137,13 @@ dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLT
   if (status != CORE_OK) return status;
   if (dst_flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return dlbcore_fail(CORE_ERR_READONLY, message, size, "the destination is read-only; a copy of it is writable");
-  bool same = same_dtype(&to, &from), bytes = same && is_packed(&to) == is_packed(&from) && !is_packed(&to);
+  bool same = same_dtype(&to, &from) && is_packed(&to) == is_packed(&from), bytes = same && !is_packed(&to);
   if (!bytes && !dlbcore_can_convert(dst->dtype, src->dtype)) return CORE_ERR_DTYPE;
   status = list_walk(&w, dst, *src, message, size);
   if (status != CORE_OK || to.extent.count == 0) return status;
   if (!to.extent.row_major && overlaps(&w, 0))
     return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "elements of the destination overlap each other; a copy of it has none that do");
-  if (address_of(&to) == address_of(&from) && same && is_packed(&to) == is_packed(&from) && same_steps(&w))
-    return CORE_OK; /* the same elements */
+  if (same && address_of(&to) == address_of(&from) && same_steps(&w)) return CORE_OK; /* the same elements */
   const char *taken = (const char *)src->data + src->byte_offset;
   if (disjoint(&to, &from, &w)) {
     write_from(&to, &from, &w, taken, bytes);
@@ -152,7 +151,7 @@ dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLT
   }
   if (from.extent.count > 1)
     return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "source and destination may have memory in common; assign a copy of the source");
-  size_t item = (size_t)(element_bits(&from) + 7) / 8;
+  size_t item = (size_t)element_bytes(&from);
   char *one = malloc(item);
   if (one == NULL) return dlbcore_fail(CORE_ERR_MEMORY, message, size, "no memory for %zu bytes", item);
   write_from(&to, &from, &w, memcpy(one, taken, item), bytes);

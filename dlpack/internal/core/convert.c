@@ -175,12 +175,14 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, bool padded, uint32_t 
   if (from + bits > 8) byte[1] = (uint8_t)((byte[1] & ~(mask >> 8)) | code << from >> 8);
 }
 
+static int64_t step_of(const dlbcore_axis *a, bool source) { return source ? a->src : a->dst; }
+
 /* Moves a box of numbers of whole bytes to a buffer, or back from it, whose lines begin `pitch` bytes apart. */
 __attribute__((noinline)) static void move_bytes(const side *s, const box *b, bool back, uint8_t *buffer, int64_t pitch) {
   int64_t sizes[BOX_AXES], theirs[BOX_AXES], ours[BOX_AXES], step = pitch, item = s->bits / 8;
   for (int32_t d = b->n - 1; d >= 0; d--) {
     sizes[d] = b->axes[d].size;
-    theirs[d] = (s->source ? b->axes[d].src : b->axes[d].dst) / 8;
+    theirs[d] = step_of(&b->axes[d], s->source) / 8;
     ours[d] = d == b->n - 1 ? item : step;
     if (d < b->n - 1) step *= sizes[d];
   }
@@ -191,7 +193,7 @@ __attribute__((noinline)) static void move_bytes(const side *s, const box *b, bo
 
 /* Like move_bytes, for numbers of fewer than 8 bits, which take a byte each in the buffer. */
 __attribute__((noinline)) static void move_bits(const side *s, const box *b, bool back, uint8_t *buffer, int64_t pitch) {
-  int64_t index[BOX_AXES] = {0}, dst = b->dst, src = b->src, step = s->source ? b->axes[b->n - 1].src : b->axes[b->n - 1].dst, first;
+  int64_t index[BOX_AXES] = {0}, dst = b->dst, src = b->src, step = step_of(&b->axes[b->n - 1], s->source), first;
   uint32_t sign = s->kind == KIND_INTEGER ? 1u << (s->bits - 1) : 0, all = (1u << s->bits) - 1;
   do {
     first = s->source ? src : dst;
@@ -294,14 +296,12 @@ __attribute__((noinline)) static void copy_numbers(const side *to, int64_t offse
   dlbcore_copy(to->base + b->dst / 8 + offset, dst_steps, src, src_steps, sizes, b->n, (size_t)to->bits / 8);
 }
 
-static int64_t magnitude_of(int64_t x) { return x < 0 ? -x : x; }
-
 /* Returns the axis of the smallest step in the source, or in the destination. */
 static int32_t nearest_axis(const boxes *b, bool source) {
   int32_t nearest = b->n - 1;
   for (int32_t d = b->n - 1; d >= 0; d--) {
-    int64_t step = magnitude_of(source ? b->axes[d].src : b->axes[d].dst);
-    if (step != 0 && step < magnitude_of(source ? b->axes[nearest].src : b->axes[nearest].dst)) nearest = d;
+    int64_t step = dlbcore_magnitude(step_of(&b->axes[d], source));
+    if (step != 0 && step < dlbcore_magnitude(step_of(&b->axes[nearest], source))) nearest = d;
   }
   return nearest;
 }
@@ -311,7 +311,7 @@ static void order_by_source(boxes *b) {
   for (int32_t d = 1; d < b->n; d++) {
     dlbcore_axis a = b->axes[d];
     int32_t at = d;
-    for (; at > 0 && magnitude_of(b->axes[at - 1].src) < magnitude_of(a.src); at--) b->axes[at] = b->axes[at - 1];
+    for (; at > 0 && dlbcore_magnitude(b->axes[at - 1].src) < dlbcore_magnitude(a.src); at--) b->axes[at] = b->axes[at - 1];
     b->axes[at] = a;
   }
 }
@@ -392,10 +392,7 @@ dlbcore_status dlbcore_convert_part(bool plain, size_t whole, char *dst, DLDataT
 
 dlbcore_status dlbcore_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded, const char *src,
                                DLDataType src_dtype, const int64_t *src_strides, bool src_padded, const int64_t *shape, int32_t ndim) {
-  size_t whole = ((size_t)dst_dtype.bits * dst_dtype.lanes + 7) / 8;
-  for (int32_t d = 0; d < ndim; d++) {
-    if (__builtin_mul_overflow(whole, (size_t)shape[d], &whole)) whole = SIZE_MAX;
-  }
+  size_t whole = dlbcore_whole(((size_t)dst_dtype.bits * dst_dtype.lanes + 7) / 8, shape, ndim);
   return dlbcore_convert_part(false, whole, dst, dst_dtype, dst_strides, dst_padded, src, src_dtype, src_strides, src_padded, shape, ndim);
 }
 
@@ -435,7 +432,7 @@ __attribute__((noinline)) static bool equal_numbers(dlbcore_number kind, int32_t
 /* Returns the numbers of a box, which are moved to the buffer unless they lie one after another. */
 static const uint8_t *dense_box(const side *s, const box *b, uint8_t *buffer) {
   const dlbcore_axis *line = &b->axes[b->n - 1];
-  if (b->lines == 1 && lies_dense(s, s->source ? line->src : line->dst)) return s->base + (s->source ? b->src : b->dst) / 8;
+  if (b->lines == 1 && lies_dense(s, step_of(line, s->source))) return s->base + (s->source ? b->src : b->dst) / 8;
   move_box(s, b, false, buffer, b->line * buffer_bytes(s));
   return buffer;
 }

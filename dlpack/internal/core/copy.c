@@ -453,7 +453,6 @@ AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t r
 
 /* ---- planes and lines ------------------------------------------------------------------------ */
 
-static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
 /* A copy in its simplest form. */
 typedef struct plan plan;
@@ -557,7 +556,7 @@ static void choose_avx2(plan *p) {
   if (p->fast.dst != item || !(shuffled || item == 16)) return;
   int64_t step = p->fast.src / item;
   int even = p->fast.src % item == 0 && shuffled;
-  if (item == 8 && magnitude(step) == CHANNELS) return; /* two items in a cache line: the plain loops are faster */
+  if (item == 8 && dlbcore_magnitude(step) == CHANNELS) return; /* two items in a cache line: the plain loops are faster */
   if (p->copy == copy_line) {
     if (even && step != 0 && -CHANNELS <= step && step <= CHANNELS) {
       make_gather(&p->shuffles, (int)(step < 0 ? -step : step), step < 0, p->item);
@@ -581,8 +580,8 @@ static void choose_avx2(plan *p) {
 
 /* Reports whether axis a is slower than axis b. */
 static int slower(axis a, axis b) {
-  int64_t da = magnitude(a.dst), db = magnitude(b.dst);
-  return da != db ? da > db : magnitude(a.src) > magnitude(b.src);
+  int64_t da = dlbcore_magnitude(a.dst), db = dlbcore_magnitude(b.dst);
+  return da != db ? da > db : dlbcore_magnitude(a.src) > dlbcore_magnitude(b.src);
 }
 
 int32_t dlbcore_axes(dlbcore_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
@@ -629,9 +628,9 @@ static void choose(plan *p) {
   p->copy = p->ndim == 0 || p->item >= LARGE_ITEM ? copy_runs : copy_line;
   p->fast = p->ndim == 0 ? ONCE : p->outer[--p->ndim];
   int32_t other = -1;
-  int64_t least = magnitude(p->fast.src);
+  int64_t least = dlbcore_magnitude(p->fast.src);
   for (int32_t d = p->ndim - 1; d >= 0; d--) {
-    int64_t step = magnitude(p->outer[d].src);
+    int64_t step = dlbcore_magnitude(p->outer[d].src);
     if (step != 0 && step < least) {
       least = step;
       other = d;
@@ -672,11 +671,7 @@ void dlbcore_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_s
 
 void dlbcore_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
                const int64_t *shape, int32_t ndim, size_t itemsize) {
-  size_t nbytes = itemsize;
-  for (int32_t d = 0; d < ndim; d++) {
-    if (__builtin_mul_overflow(nbytes, (size_t)shape[d], &nbytes)) nbytes = SIZE_MAX;
-  }
-  dlbcore_copy_part(false, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
+  dlbcore_copy_part(false, dlbcore_whole(itemsize, shape, ndim), dst, dst_strides, src, src_strides, shape, ndim, itemsize);
 }
 
 void dlbcore_copy_into(void *dst, const DLTensor *t, const dlbcore_extent *extent) {

@@ -24,6 +24,16 @@ CORE_API void dlbcore_copy_part(bool plain, size_t whole, char *dst, const int64
                              const char *src, const int64_t *src_strides, const int64_t *shape,
                              int32_t ndim, size_t itemsize);
 
+/* Returns the bytes of all elements of a shape, of `item` bytes each, or SIZE_MAX if that is too large. */
+INLINE size_t dlbcore_whole(size_t item, const int64_t *shape, int32_t ndim) {
+  for (int32_t d = 0; d < ndim; d++) {
+    if (__builtin_mul_overflow(item, (size_t)shape[d], &item)) item = SIZE_MAX;
+  }
+  return item;
+}
+
+INLINE int64_t dlbcore_magnitude(int64_t n) { return n < 0 ? -n : n; }
+
 /* A dimension that a copy walks along. */
 typedef struct dlbcore_axis {
   int64_t size, dst, src; /* number of elements; steps in the destination and in the source, in bytes or bits */

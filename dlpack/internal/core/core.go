@@ -39,7 +39,7 @@ static uintptr_t map_pages(size_t size) { return (uintptr_t)dlbcore_map_pages(si
 
 static void clear_pages(uintptr_t pages, size_t size) { dlbcore_clear_pages((void *)pages, size); }
 
-// The functions below return the addresses of symbols.
+// Go reads the addresses of C functions by the functions below.
 
 static uintptr_t delete_versioned(void) { return (uintptr_t)dlbcore_delete_versioned; }
 

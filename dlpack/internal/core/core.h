@@ -51,8 +51,8 @@ enum {
   CORE_QUARANTINE_CHECKED = 1 << 16, /* the same if dlbcore_checked, for exports without Go */
 };
 
-/* An address that leak checkers do not take for one, and the address of such a number. A visible pointer to an object would keep them
- * from reporting that its holder has lost it. */
+/* Turns an address into a number that leak checkers do not take for an address, and back. A visible pointer to an object would keep
+ * them from reporting that its holder has lost it. */
 #define CORE_HIDDEN(object) (~(uintptr_t)(object))
 
 /* ---- checked.c: programs under AddressSanitizer or valgrind -------------------------------------- */
@@ -142,9 +142,9 @@ static inline void dlbcore_return(dlbcore_return_queue *stack, void *thing, void
 
 /* ---- block.c: control blocks ----------------------------------------------------------------- */
 
-/*         export         dlbcore_block_claim                dlbcore_block_end
+/*         export         dlbcore_block_claim             dlbcore_block_end
  *   FREE ----------> LIVE <-----------------> TAKEN -------------------> DEAD
- *    ^                |    dlbcore_block_return                              | ^
+ *    ^                |    dlbcore_block_return                           | ^
  *    |                +---------------------------------------------------|-+
  *    +--------------------------------------------------------------------+
  *      its cache finds it       the deleter, or dlbcore_block_end
@@ -170,7 +170,7 @@ struct dlbcore_block {
   void *next;        /* link of the list that it is in */
   uint64_t since;    /* number of exports that its cache had made when the block was found dead. Before that, in C: when
                       * the block was exported; in Go: 0 */
-  void **data;       /* the place of the tensor's address of elements; only of exports without Go */
+  void **data;       /* where `managed` has the address of the elements; only of exports without Go */
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };
 

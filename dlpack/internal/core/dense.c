@@ -166,8 +166,8 @@ INLINE double dense_odd_signed(int64_t x) {
   return dense_signed(shifted >> 53 != 0 ? DENSE_ODD(x, 11) : x);
 }
 
-/* Exact in a float, unless the float is below its normal numbers: these are half way between no numbers of the formats for which this
- * is called. */
+/* Rounds to odd. The float is exact unless it is below the normal floats: the formats for which this is called round those to 0.
+ * (For bfloat16, which does not, dense_double_brain and dense_any_small look after them.) */
 INLINE float dense_odd_double(double x) {
   uint64_t bits = dense_wide_bits(x);
   return (float)dense_double(DENSE_ODD(bits, 29));
@@ -234,8 +234,8 @@ INLINE AVX2 __m256 dense_odd_floats(__m256d low, __m256d high) {
 
 INLINE AVX2 bool dense_all_numbers(__m256 a, __m256 b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) == 0; }
 
-/* Numbers within limits that an int32_t holds. What is below a limit other than 0 is left, because INT32_MIN, which the instruction
- * makes of it, is narrowed to the limit. */
+/* Keeps numbers within limits; NaN becomes 0. What is below a low limit other than 0 stays: the next instruction makes INT32_MIN of
+ * it, which is the limit, or which packing narrows to the limit. */
 INLINE AVX2 __m256d dense_clamp_double(__m256d x, double low, double high) {
   x = low == 0 ? _mm256_max_pd(x, _mm256_setzero_pd()) : _mm256_and_pd(x, _mm256_cmp_pd(x, x, _CMP_ORD_Q)); /* NaN becomes 0 */
   return _mm256_min_pd(x, _mm256_set1_pd(high));
@@ -293,7 +293,7 @@ INLINE AVX2 bool dense_large_double(const char *s, bool negative) {
   return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(a, limit, _CMP_GE_OQ), _mm256_cmp_pd(b, limit, _CMP_GE_OQ))) != 0;
 }
 
-/* Reports whether a float is below the normal ones, but not 0. */
+/* Reports whether one of 16 floats is below the normal ones, and not 0. */
 INLINE AVX2 bool dense_any_small(__m256 a, __m256 b) {
   __m256i all = _mm256_set1_epi32(0x7fffffff), one = _mm256_set1_epi32(1), most = _mm256_set1_epi32(0x7ffffe);
   __m256i x = _mm256_sub_epi32(_mm256_and_si256(_mm256_castps_si256(a), all), one); /* of 0 it is the largest of all */
@@ -323,9 +323,10 @@ INLINE AVX2 void dense_pack_32(char *d, bool natural, __m256i a, __m256i b, __m2
 
 #endif
 
-/* Each integer with its type, and how it becomes a float (from 64 bits: a double rounded to odd, which becomes the float) and a double. */
+/* Each integer with its type, and how it becomes a float (from 64 bits by a double that is rounded to odd) and a double. */
 #define INTEGERS(X)                                                                                              \
-  X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x) X(INT64, int64_t, dense_odd_signed(x), dense_signed(x))    \
+  X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x)                                          \
+  X(INT64, int64_t, dense_odd_signed(x), dense_signed(x))                                                        \
   X(UINT8, uint8_t, x, x) X(UINT16, uint16_t, x, x) X(UINT32, uint32_t, x, x)                                    \
   X(UINT64, uint64_t, dense_odd_unsigned(x), dense_unsigned(x))
 

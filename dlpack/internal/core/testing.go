@@ -112,7 +112,8 @@ func CheckTensorInC(tensor unsafe.Pointer, flags uint64) (status Status, message
 // ConvertFlushing is Convert for n padded numbers that lie one after another, in a program that has the processor take numbers below the
 // normal ones for 0, and round upwards.
 func ConvertFlushing(dst []byte, to DataType, src []byte, from DataType, n int64) {
-	C.convert_flushing((*C.char)(unsafe.Pointer(unsafe.SliceData(dst))), to.inC(), (*C.char)(unsafe.Pointer(unsafe.SliceData(src))), from.inC(), C.int64_t(n))
+	C.convert_flushing((*C.char)(unsafe.Pointer(unsafe.SliceData(dst))), to.inC(),
+		(*C.char)(unsafe.Pointer(unsafe.SliceData(src))), from.inC(), C.int64_t(n))
 }
 
 // SetRowMajorInC calls the C function dlbcore_set_row_major.

@@ -1,7 +1,6 @@
 /* scalar.c: conversions of one number at a time, as plainly as they can be said. */
 #include "scalar.h"
 
-#include <dlpack/dlpack.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -103,7 +102,6 @@ static uint32_t encode_power(double value) {
   int64_t code = (int64_t)((bits + ((uint64_t)1 << (MANTISSA - 1))) >> MANTISSA) - BIAS + 127;
   return code < 0 ? 0 : code > 0xff ? 0xff : (uint32_t)code;
 }
-
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
