@@ -142,7 +142,8 @@
  * foreign ones. Its functions are hidden there, so that a plugin calls its own; a program and its
  * plugins that are to share one library use libdlbridge_tensor.so. A plugin that contains
  * libdlbridge_tensor.a stays loaded after dlclose, as the shared libraries do, because deleters of
- * its tensors may be called later. So the file, when it is opened again, is the old code.
+ * its tensors may be called later. If its file has changed when it is opened again, the old code
+ * still runs.
  *
  * Structures. A program initialises the structures that end with reserved words with
  * `= {0}` (`= {}` in C++).
@@ -230,7 +231,7 @@ enum {
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides, or an overlap */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* memory is read-only, which forbids the call or the form lacks */
+  DLB_ERROR_READONLY = 7,  /* memory is read-only, or was shared so; or the form cannot say it */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */

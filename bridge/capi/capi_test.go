@@ -237,9 +237,7 @@ func TestTensorFunctionsWorkWithoutGo(t *testing.T) {
 	}
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			half := filepath.Join(t.TempDir(), "half.o")
-			options := slices.Concat([]string{"-std=gnu11", "-g", "-O1", "-DCORE_API="}, folders, strict, positional, v.flags)
-			run(t, nil, nil, "cc", append(options, "-c", "../libdlbridge/tensor.c", "-o", half)...)
+			half := withoutGo(t, slices.Concat(strict, positional, v.flags)...)
 			flags := slices.Concat(c11, v.flags, folders, []string{half, "-lpthread", "-ldl", "-lm"})
 			program, views := compile(t, "cc", "tensor.c", flags...), compile(t, "cc", "views.c", flags...)
 			if v.name == "valgrind" {
@@ -253,6 +251,14 @@ func TestTensorFunctionsWorkWithoutGo(t *testing.T) {
 			run(t, append([]string{"DLBRIDGE_CHECK=0"}, sanitized...), nil, compile(t, "cc", "out_of_memory.c", flags...))
 		})
 	}
+}
+
+// withoutGo compiles the library without Go into an object.
+func withoutGo(t *testing.T, flags ...string) string {
+	object := filepath.Join(t.TempDir(), "half.o")
+	options := slices.Concat([]string{"-std=gnu11", "-g", "-O1", "-DCORE_API="}, folders, flags)
+	run(t, nil, nil, "cc", append(options, "-c", "../libdlbridge/tensor.c", "-o", object)...)
+	return object
 }
 
 // definite has the flags with which valgrind reports each block without a reference as an error.
@@ -456,9 +462,7 @@ func TestRepeatedReleasesAreReported(t *testing.T) {
 // The allocator of a program may use memory again that was forbidden while a tensor had it.
 func TestNothingIsForbiddenInMemoryThatWasFreed(t *testing.T) {
 	t.Parallel()
-	half := filepath.Join(t.TempDir(), "half.o")
-	run(t, nil, nil, "cc", slices.Concat([]string{"-std=gnu11", "-O1", "-DCORE_API="}, folders, []string{"-c", "../libdlbridge/tensor.c", "-o", half})...)
-	flags := append(slices.Clone(c11), half, "-Wl,--wrap=posix_memalign,--wrap=free", "-lpthread", "-ldl", "-lm")
+	flags := append(slices.Clone(c11), withoutGo(t), "-Wl,--wrap=posix_memalign,--wrap=free", "-lpthread", "-ldl", "-lm")
 	run(t, sanitized, nil, compile(t, "cc", "pool.c", append(slices.Clone(flags), "-fsanitize=address")...))
 	valgrind(t, nil, compile(t, "cc", "pool.c", flags...))
 }

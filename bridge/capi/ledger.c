@@ -197,13 +197,18 @@ static int write_frame(int fd, void *address) {
   return write_text(fd, line);
 }
 
+static int write_stack(int fd, const record *r) {
+  int failed = 0;
+  for (int i = entry_of(r); i < r->depth && failed == 0; i++) failed = write_frame(fd, r->stack[i]);
+  return failed;
+}
+
 static int write_record(int fd, const record *r) {
   char line[128];
   snprintf(line, sizeof line, "dlbridge: %s at %#" PRIxPTR ", %" PRIu64 " bytes, made by\n", r->kind->name,
            CORE_HIDDEN(r->hidden), r->bytes);
   int failed = write_text(fd, line);
-  for (int i = entry_of(r); i < r->depth && failed == 0; i++) failed = write_frame(fd, r->stack[i]);
-  return failed;
+  return failed != 0 ? failed : write_stack(fd, r);
 }
 
 static int write_all(int fd, const record *list, int64_t count, uint64_t without) {
@@ -239,8 +244,7 @@ int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
 static void write_calls(void) {
   record now = {.depth = 0};
   now.depth = backtrace(now.stack, DEPTH);
-  int failed = 0;
-  for (int i = entry_of(&now); i < now.depth && failed == 0; i++) failed = write_frame(STDERR_FILENO, now.stack[i]);
+  write_stack(STDERR_FILENO, &now);
 }
 
 /* ---- the environment, forks and the end of the process ---------------------------------------- */

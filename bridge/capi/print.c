@@ -255,7 +255,7 @@ static int write_values(dlbcapi_text *t, const notation *how, const DLTensor *te
       .tensor = tensor,
       .strides = tensor->strides == NULL ? row_major : tensor->strides,
       .shown = shown,
-      .padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0,
+      .padded = (flags & PADDED) != 0,
       .is_short = count > whole,
       .left = MOST,
   };

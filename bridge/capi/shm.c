@@ -71,7 +71,7 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
   int failed = dlbsegment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
   if (failed) return fail_errno(__func__, "a new segment", failed, error);
   dlbcore_copy_into(made->base, &view, &extent);
-  uint64_t flags = (tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) | DLPACK_FLAG_BITMASK_IS_COPIED;
+  uint64_t flags = (tensor->flags & PADDED) | DLPACK_FLAG_BITMASK_IS_COPIED;
   return tensor_on(__func__, out, made, &view, flags, error);
 }
 
@@ -264,7 +264,7 @@ static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, 
   if (view == NULL) return dlbcapi_null(op, "view", error);
   if (view->device.device_type != kDLCPU)
     return dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: view: the device type is %d; it must be kDLCPU", op, (int)view->device.device_type);
-  return dlbcapi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
+  return dlbcapi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | PADDED, error);
 }
 
 /* Sets *out to the tensor of a file, whose descriptor it takes over; `view` says where it begins. */
