@@ -54,7 +54,7 @@ needs:
 	@GO="$(GO)" PYTHON="$(PYTHON)" CC="$(if $(filter default,$(origin CC)),,$(CC))" sh .ci/needs.sh
 
 # The Go tests leave a core idle for much of their time, so the Python tests run beside them.
-test: needs ## the tests of all three languages, and the demo
+test: needs ## the tests of all languages, and the demo
 	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python test-cpp
 	@$(MAKE) --no-print-directory demo
 
@@ -162,19 +162,16 @@ arm64: ## the tests of the core under emulation of arm64
 	else echo 'SKIP: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed'; fi
 
 # Needs the Debian packages libzmq3-dev and libczmq-dev.
-zeromq: ## the sockets of bridge/zeromq, under the race detector, AddressSanitizer and a garbage collector that always runs
+zeromq: ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector
 	@if pkg-config --exists libzmq libczmq; then \
-	  $(GO) vet -tags zmq ./bridge/zeromq && \
-	  $(GO) test -tags zmq -race $(GOTESTFLAGS) ./bridge/zeromq && \
-	  ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -tags zmq -asan -short $(GOTESTFLAGS) ./bridge/zeromq && \
-	  $(GO) test -tags zmq -exec '$(GOGC1)' -short $(GOTESTFLAGS) ./bridge/zeromq && \
-	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet -tags zmq ./... && $(GO) test -tags zmq -race $(GOTESTFLAGS) ./...; \
+	  (cd examples/bench/zeromq && $(GO) mod tidy -diff && $(GO) vet ./...) && \
+	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -race $(GOTESTFLAGS) ./...; \
 	else echo 'SKIP: libzmq or libczmq is not installed'; fi
 
 SOAK ?= 10m
 soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with random sizes, while workers are killed, and a million broken messages; needs libzmq
-	$(GO) build -tags zmq -o $(BUILD)/pipeline ./examples/pipeline
-	$(GO) test -tags zmq -count=1 -timeout 60m -run HostileMessages ./bridge/zeromq -args -hostile 1000000
+	$(GO) build -o $(BUILD)/pipeline ./examples/pipeline
+	$(GO) test -count=1 -timeout 60m -run HostileMessages ./bridge/zeromq -args -hostile 1000000
 	$(BUILD)/pipeline run -for $(SOAK) -random -kill 2s -python $(VENV)/bin/python
 
 # The environment is set for the tests and not for the compiler. The tests of capi run the compiler, so they set it themselves.

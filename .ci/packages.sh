@@ -3,7 +3,7 @@
 # root, or a sudo that asks for no password. Without them, the tests that need a package are skipped, which .ci/run does not accept.
 set -eu
 missing=
-for package in clang cmake g++ g++-aarch64-linux-gnu gcc-aarch64-linux-gnu libc6-dev-arm64-cross libclang-rt-dev libczmq-dev libzmq3-dev pkg-config qemu-user valgrind; do
+for package in clang cmake g++ g++-aarch64-linux-gnu gcc-aarch64-linux-gnu gcc-mingw-w64-x86-64-win32 libc6-dev-arm64-cross libclang-rt-dev libczmq-dev libzmq3-dev pkg-config qemu-user valgrind; do
   dpkg-query --show --showformat='${db:Status-Status}\n' "$package" 2> /dev/null | grep -q '^installed$' || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0

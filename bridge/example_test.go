@@ -41,8 +41,13 @@ func Example() {
 	// Output:
 	// {"TENS":{"metadata":{},"tensors":[{"dtype":"u","part":0,"shape":[2,3],"word":1},{"dtype":"u","order":[0,1],"part":1,"shape":[3,2],"word":1}]}}
 	// copied: ["" ""]
-	// uint8[2 3] on cpu, read-only [[1 2 3] [4 5 6]] true
-	// uint8[3 2] strides [1 3] on cpu, read-only [[1 4] [2 5] [3 6]] true
+	// uint8[2 3] on cpu, read-only
+	// [[1 2 3]
+	//  [4 5 6]] true
+	// uint8[3 2] strides [1 3] on cpu, read-only
+	// [[1 4]
+	//  [2 5]
+	//  [3 6]] true
 }
 
 func ExampleAlign() {
@@ -110,6 +115,37 @@ func ExampleTensorMetadata() {
 	// u [2] {"unit":"%"}
 }
 
+func ExampleNames() {
+	w, _ := dlpack.FromSlice([]float32{0.5, 2}, 1, 2)
+	defer w.Close()
+	b, _ := dlpack.FromSlice([]float32{1})
+	defer b.Close()
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{w, b}, bridge.Names("w", "b"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", msg.Label)
+
+	ts, err := bridge.Decode(msg) // as a reader does
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ts[0].Close()
+	defer ts[1].Close()
+	label, err := msg.DecodeLabel()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	i, err := label.Find("b")
+	fmt.Println(label.Tensors[i].Name(), ts[i], err)
+	// Output:
+	// {"TENS":{"metadata":{},"tensors":[{"dtype":"f","metadata":{"name":"w"},"part":0,"shape":[1,2],"word":4},{"dtype":"f","metadata":{"name":"b"},"part":1,"shape":[1],"word":4}]}}
+	// b float32[1] on cpu, read-only [1] <nil>
+}
+
 func ExampleLabelAttributes() {
 	t, _ := dlpack.FromSlice([]float32{20.5, 21})
 	defer t.Close()
@@ -151,7 +187,10 @@ func ExampleDecode() {
 	defer ts[0].Close()
 	err = dlpack.SetAt[uint8](ts[0], 42, 0, 1) // in the frame
 	fmt.Println(ts[0], frames[2], err)
-	// Output: uint8[2 2] strides [1 2] on cpu [[1 42] [2 4]] [1 2 42 4] <nil>
+	// Output:
+	// uint8[2 2] strides [1 2] on cpu
+	// [[ 1 42]
+	//  [ 2  4]] [1 2 42 4] <nil>
 }
 
 func ExampleEncode() {

@@ -31,15 +31,57 @@ func Metadata(object []byte) EncodeOption {
 	return func(l *tens.Label) error { l.Metadata = object; return nil }
 }
 
-// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata].
+// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata]. A name that
+// [Names] has given the tensor stays.
 func TensorMetadata(i int, object []byte) EncodeOption {
 	return func(l *tens.Label) error {
 		if i < 0 || i >= len(l.Tensors) {
 			return fmt.Errorf("metadata for tensor %d of %d: %w", i, len(l.Tensors), tens.ErrInvalid)
 		}
+		name := l.Tensors[i].Name()
 		l.Tensors[i].Metadata = object
+		if name == "" {
+			return nil
+		}
+		return named(l, i, name)
+	}
+}
+
+// Names names the tensors: names[i] is the name of tensor i, and "" leaves it as it is. A name is the text "name" in the metadata of its
+// tensor. [tens.Label.Find] finds the tensor of a name, [tens.Tensor.Name] the name of a tensor.
+//
+// Errors: [tens.ErrInvalid] for names of fewer or more tensors than there are; for a name that is not UTF-8, that another tensor has, or
+// that differs from the name in the metadata of its tensor.
+func Names(names ...string) EncodeOption {
+	return func(l *tens.Label) error {
+		if len(names) != len(l.Tensors) {
+			return fmt.Errorf("names of %d tensors for %d: %w", len(names), len(l.Tensors), tens.ErrInvalid)
+		}
+		first := make(map[string]int)
+		for i, name := range names {
+			if name != "" {
+				if err := named(l, i, name); err != nil {
+					return err
+				}
+			}
+			if name = l.Tensors[i].Name(); name == "" {
+				continue
+			}
+			if k, ok := first[name]; ok {
+				return fmt.Errorf("tensors %d and %d are both named %.40q: %w", k, i, name, tens.ErrInvalid)
+			}
+			first[name] = i
+		}
 		return nil
 	}
+}
+
+// named names tensor i of a label.
+func named(l *tens.Label, i int, name string) error {
+	if err := l.Tensors[i].SetName(name); err != nil {
+		return fmt.Errorf("tensor %d: %w", i, err)
+	}
+	return nil
 }
 
 // LabelAttributes sets the attributes of the label beside TENS.
@@ -56,7 +98,7 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 func Spread(bytes int64) EncodeOption {
 	return func(l *tens.Label) error {
 		if bytes < 1 {
-			return fmt.Errorf("Spread(%d): a piece has at least one byte: %w", bytes, tens.ErrInvalid)
+			return fmt.Errorf("spread: a piece has at least one byte, not %d: %w", bytes, tens.ErrInvalid)
 		}
 		for i := range l.Tensors {
 			t := &l.Tensors[i]

@@ -269,6 +269,7 @@ func TestPiecesOfPackedElementsAreWholeBytes(t *testing.T) {
 func TestPiecesAndJoinedCopiesAreBounded(t *testing.T) {
 	testmode.SkipLong(t)
 	dlpacktest.CheckLeaks(t)
+	defer dlpack.SetLedger(dlpack.SetLedger(false)) // its records are allocated
 	decode := func(n int, tensor string, parts [][]byte, options ...bridge.DecodeOption) error {
 		label := `{"TENS":{"tensors":[` + strings.TrimSuffix(strings.Repeat(tensor+",", n), ",") + `]}}`
 		msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Label: []byte(label), Parts: parts}

@@ -353,6 +353,36 @@ func TestMetadataTravels(t *testing.T) {
 	assert.ErrorIs(t, err, tens.ErrInvalid)
 }
 
+func TestNamesTravel(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := must.Own(dlpack.FromSlice([]uint8{1, 2}))(t)
+	ts := []*dlpack.Tensor{tensor, tensor, tensor}
+	unit := bridge.TensorMetadata(2, []byte(`{"unit":"m"}`))
+	for _, options := range [][]bridge.EncodeOption{{bridge.Names("w", "", "b"), unit}, {unit, bridge.Names("w", "", "b")}} {
+		msg, _, err := bridge.Encode(ts, options...)
+		require.NoError(t, err)
+		label := must.Do(msg.DecodeLabel())(t)
+		assert.Equal(t, `{"name":"w"}`, string(label.Tensors[0].Metadata))
+		assert.Nil(t, label.Tensors[1].Metadata)
+		assert.Equal(t, `{"name":"b","unit":"m"}`, string(label.Tensors[2].Metadata))
+		assert.Equal(t, 2, must.Do(label.Find("b"))(t))
+	}
+	for text, options := range map[string][]bridge.EncodeOption{
+		`bridge: names of 2 tensors for 3: invalid`:                       {bridge.Names("w", "b")},
+		`bridge: tensors 0 and 2 are both named "w": invalid`:             {bridge.Names("w", "", "w")},
+		`bridge: tensors 0 and 1 are both named "w": invalid`:             {bridge.TensorMetadata(0, []byte(`{"name":"w"}`)), bridge.Names("", "w", "b")},
+		`bridge: tensor 1: tens: name "a\xff" is not UTF-8: name invalid`: {bridge.Names("w", "a\xff", "")},
+		`bridge: tensor 0: tens: name "w" where the metadata have "\"x\"": name invalid`: {
+			bridge.TensorMetadata(0, []byte(`{"name":"x"}`)), bridge.Names("w", "", "")},
+		`bridge: tensor 2: tens: name "b" where the metadata have "\"x\"": name invalid`: {
+			bridge.Names("w", "", "b"), bridge.TensorMetadata(2, []byte(`{"name":"x"}`))},
+	} {
+		_, _, err := bridge.Encode(ts, options...)
+		assert.ErrorIs(t, err, tens.ErrInvalid)
+		assert.EqualError(t, err, text)
+	}
+}
+
 func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	sparse, dense := `{"shape":[9],"word":4,"dtype":"f","part":5,"packing":"sparse"}`, `{"shape":[2],"word":1,"dtype":"u","part":0}`

@@ -3,8 +3,11 @@
 package dlpack
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // Concat joins tensors along an axis that they have, in new memory, as NumPy's concatenate does. All must have the same data
@@ -36,13 +39,13 @@ func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
 	}()
 	for i, t := range tensors {
 		if t.isClosed() {
-			return nil, t.errClosed(op)
+			return nil, t.errClosedAs(op, fmt.Sprintf("tensor %d", i))
 		}
 		if !slices.Equal(t.shape(), tensors[0].shape()) {
 			return nil, newError(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v", i, t.shape(), tensors[0].shape())
 		}
 		if at < 0 || at > t.Rank() {
-			return nil, newError(op, ErrLayout, "axis %d of a result with %d dimensions", axis, t.Rank()+1)
+			return nil, newError(op, ErrLayout, "axis %d of a result with %s", axis, extent.Dimensions(t.Rank()+1))
 		}
 		v, err := t.Expand(at)
 		if err != nil {
@@ -66,7 +69,7 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 	var shape []int64
 	for i, t := range tensors {
 		if t.isClosed() {
-			return nil, t.errClosed(op)
+			return nil, t.errClosedAs(op, fmt.Sprintf("tensor %d", i))
 		}
 		if t.dtype != first.dtype {
 			return nil, newError(op, ErrDType, "tensor %d has %v, tensor 0 has %v; Convert makes them alike", i, t.dtype, first.dtype)
@@ -122,7 +125,7 @@ func (t *Tensor) fillWith(op string, axis int, tensors []*Tensor) error {
 		if err != nil {
 			return err
 		}
-		err = from.copyInto(op, part, checkSameType)
+		err = from.copyInto(op, part, checkSameType, nil)
 		part.Close()
 		if err != nil {
 			return err
@@ -147,11 +150,11 @@ func (t *Tensor) Fill(value any) error {
 	if err := s.set(op, t.dtype, reflect.ValueOf(value)); err != nil {
 		return err
 	}
-	return t.fill(op, s.bytes[:], t.dtype, checkSameType)
+	return t.fill(op, s.bytes[:], t.dtype, checkSameType, nil)
 }
 
-// fill copies one element of a data type, which takes whole bytes, to every element.
-func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(op string, to, from DataType) error) error {
+// fill copies one element of a data type, which takes whole bytes, to every element, as copyInto does.
+func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(op string, to, from DataType) error, s *Scaling) error {
 	one, err := FromBytes(element, Spec{DType: from, Padded: from.IsSubByte()})
 	if err != nil {
 		return err
@@ -162,7 +165,7 @@ func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(
 		return err
 	}
 	defer all.Close()
-	return all.copyInto(op, t, checkTypes)
+	return all.copyInto(op, t, checkTypes, s)
 }
 
 // MayShareMemory reports whether two tensors have a byte in common, judging by devices and addresses. It may also return true for

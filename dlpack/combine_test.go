@@ -149,7 +149,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{dlpack.Concat, 2, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis 2 of shape [2 3]"},
 		{dlpack.Concat, -3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis -3 of shape [2 3]"},
 		{dlpack.Concat, 0, []*dlpack.Tensor{zero}, dlpack.ErrLayout, "dlpack: concat: axis 0 of shape []"},
-		{dlpack.Concat, 0, []*dlpack.Tensor{a, none}, dlpack.ErrClosed, "dlpack: concat: the tensor is nil"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{a, none}, dlpack.ErrClosed, "dlpack: concat: tensor 1 is nil"},
 		{dlpack.Concat, 0, []*dlpack.Tensor{half, half}, dlpack.ErrOverflow, "dlpack: concat: 2305843009213693952 elements of 4 bytes overflow"},
 		{dlpack.Stack, 0, []*dlpack.Tensor{half, half}, dlpack.ErrOverflow, "dlpack: stack: 2305843009213693952 elements of 4 bytes overflow"},
 		{dlpack.Stack, 0, nil, dlpack.ErrLayout, "dlpack: stack: there are no tensors"},
@@ -157,7 +157,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{dlpack.Stack, -4, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis -4 of a result with 3 dimensions"},
 		{dlpack.Stack, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: stack: tensor 1 has shape [3 2], tensor 0 has [2 3]"},
 		{dlpack.Stack, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: stack: tensor 1 has int32, tensor 0 has float32; Convert makes them alike"},
-		{dlpack.Stack, 0, []*dlpack.Tensor{none}, dlpack.ErrClosed, "dlpack: stack: the tensor is nil"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{none}, dlpack.ErrClosed, "dlpack: stack: tensor 0 is nil"},
 	} {
 		_, err := s.make(s.axis, s.in...)
 		assert.ErrorIs(t, err, s.cause)
@@ -270,7 +270,10 @@ func ExampleConcat() {
 	c, _ := dlpack.Concat(1, a, b)
 	defer c.Close()
 	fmt.Println(c)
-	// Output: float32[2 3] on cpu [[1 2 5] [3 4 6]]
+	// Output:
+	// float32[2 3] on cpu
+	// [[1 2 5]
+	//  [3 4 6]]
 }
 
 func ExampleStack() {
@@ -281,7 +284,11 @@ func ExampleStack() {
 	c, _ := dlpack.Stack(-1, a, b)
 	defer c.Close()
 	fmt.Println(c)
-	// Output: int32[3 2] on cpu [[1 4] [2 5] [3 6]]
+	// Output:
+	// int32[3 2] on cpu
+	// [[1 4]
+	//  [2 5]
+	//  [3 6]]
 }
 
 func ExampleTensor_Fill() {
@@ -289,7 +296,10 @@ func ExampleTensor_Fill() {
 	defer t.Close()
 	err := t.Fill(0.5)
 	fmt.Println(t, err)
-	// Output: bfloat16[2 2] on cpu [[0.5 0.5] [0.5 0.5]] <nil>
+	// Output:
+	// bfloat16[2 2] on cpu
+	// [[0.5 0.5]
+	//  [0.5 0.5]] <nil>
 }
 
 func ExampleMayShareMemory() {

@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -72,10 +73,10 @@ var hostile = []struct {
 	{"shape below all memory", dlpacktest.Config{Shape: []int64{2}, ShapeAt: 8}, dlpack.ErrNull, "shape at 0x8 or strides at 0x0 lies below address 4096"},
 	{"strides below all memory", dlpacktest.Config{Shape: []int64{2}, StridesAt: 4088}, dlpack.ErrNull, "or strides at 0xff8 lies below address 4096"},
 	{"no shape at rank 0, as Rust has it", dlpacktest.Config{NDim: rank(0), ShapeAt: 8, StridesAt: 8}, nil, ""},
-	{"NULL data, rank 0", dlpacktest.Config{NullData: true}, dlpack.ErrNull, "data is NULL with 1 elements"},
-	{"negative size", dlpacktest.Config{Shape: []int64{2, -3}}, dlpack.ErrLayout, "shape[1] = -3"},
-	{"negative size behind a zero", dlpacktest.Config{Shape: []int64{0, -1}}, dlpack.ErrLayout, "shape[1] = -1"},
-	{"two negative sizes", dlpacktest.Config{Shape: []int64{-2, -3}}, dlpack.ErrLayout, "shape[0] = -2"},
+	{"NULL data, rank 0", dlpacktest.Config{NullData: true}, dlpack.ErrNull, "data is NULL with 1 element"},
+	{"negative size", dlpacktest.Config{Shape: []int64{2, -3}}, dlpack.ErrLayout, "shape[1] is -3, must not be negative"},
+	{"negative size behind a zero", dlpacktest.Config{Shape: []int64{0, -1}}, dlpack.ErrLayout, "shape[1] is -1, must not be negative"},
+	{"two negative sizes", dlpacktest.Config{Shape: []int64{-2, -3}}, dlpack.ErrLayout, "shape[0] is -2, must not be negative"},
 	{"product wraps to 0", dlpacktest.Config{Shape: []int64{1 << 32, 1 << 32}}, dlpack.ErrOverflow, "shape has more than 2^63-1 elements from axis 1 on"},
 	{"bytes wrap", dlpacktest.Config{Shape: []int64{1 << 62}}, dlpack.ErrOverflow, "4611686018427387904 elements of 4 bytes overflow"},
 	{"packed bits wrap", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{1 << 62}}, dlpack.ErrOverflow, "4611686018427387904 elements of 4 bits overflow"},
@@ -87,12 +88,12 @@ var hostile = []struct {
 	{"they do on a device", dlpacktest.Config{DeviceType: 2, Shape: []int64{2, 2}, Strides: []int64{-1 << 60, 1 << 60}}, dlpack.ErrOverflow, "strides reach over more than 2^63-1 bytes"},
 	{"byte_offset wraps", dlpacktest.Config{Shape: []int64{2}, ByteOffset: math.MaxUint64}, dlpack.ErrOverflow, " with byte_offset = 18446744073709551615 leads outside the address space"},
 	{"below address 0", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{-1 << 60}}, dlpack.ErrOverflow, "byte_offset = 0 leads outside the address space"},
-	{"code 99", dlpacktest.Config{Code: 99, Bits: 8, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 99, bits 8, lanes 1) is not one that can be carried"},
-	{"bool of 1 bit", dlpacktest.Config{Code: 6, Bits: 1, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 6, bits 1, lanes 1) is not one that can be carried"},
-	{"uint of 1 bit", dlpacktest.Config{Code: 1, Bits: 1, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 1, bits 1, lanes 1) is not one that can be carried"},
-	{"float of 128 bits", dlpacktest.Config{Code: 2, Bits: 128, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 2, bits 128, lanes 1) is not one that can be carried"},
-	{"no lanes", dlpacktest.Config{Code: 2, Bits: 32, Lanes: 0, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 2, bits 32, lanes 0) is not one that can be carried"},
-	{"no bits", dlpacktest.Config{Code: 0, Bits: 0, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 0, bits 0, lanes 1) is not one that can be carried"},
+	{"code 99", dlpacktest.Config{Code: 99, Bits: 8, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 99, bits 8, lanes 1): code 99 is unknown, codes are 0 to 17"},
+	{"bool of 1 bit", dlpacktest.Config{Code: 6, Bits: 1, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 6, bits 1, lanes 1): bool has 8 bits, not 1"},
+	{"uint of 1 bit", dlpacktest.Config{Code: 1, Bits: 1, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 1, bits 1, lanes 1): uint has 2, 4, 8, 16, 32, 64 bits, not 1"},
+	{"float of 128 bits", dlpacktest.Config{Code: 2, Bits: 128, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 2, bits 128, lanes 1): float has 16, 32, 64 bits, not 128"},
+	{"no lanes", dlpacktest.Config{Code: 2, Bits: 32, Lanes: 0, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 2, bits 32, lanes 0): lanes must be at least 1"},
+	{"no bits", dlpacktest.Config{Code: 0, Bits: 0, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 0, bits 0, lanes 1): int has 2, 4, 8, 16, 32, 64 bits, not 0"},
 	{"packed with gaps", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{3, 5}, Strides: []int64{1, 3}}, dlpack.ErrLayout, "packed elements of 4 bits must be row-major without gaps"},
 }
 
@@ -307,7 +308,7 @@ func TestBytesThatAreNoBoolAreRefused(t *testing.T) {
 	p.Data()[2] = 2
 	_, err = dlpack.Values[bool](tensor)
 	require.ErrorIs(t, err, dlpack.ErrValue)
-	assert.ErrorContains(t, err, "element 2 of a bool tensor is 2")
+	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2; Bitcast to uint8 and Convert to bool make it true")
 	p.Data()[2] = 1
 	values := must.Do(dlpack.Values[bool](tensor))(t)
 	assert.Equal(t, []bool{false, false, true, false}, values)
@@ -539,6 +540,7 @@ func TestBorrowedTensorIsNotExported(t *testing.T) {
 
 // The cleanup guard releases forgotten memory, but not if a slice of it may still be in use.
 func TestForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
+	repotest.Forgets(t)
 	forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	sliced := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	var values []float32
@@ -559,8 +561,13 @@ func TestForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 
 // Functions that read elements only while they run leave no slice behind.
 func TestForgottenImportIsReleasedAfterItsElementsWereRead(t *testing.T) {
+	repotest.Forgets(t)
 	reads := map[string]func(x *dlpack.Tensor) error{
-		"Use":         func(x *dlpack.Tensor) error { return dlpack.Use(x, func(v []float32) error { v[0]++; return nil }) },
+		"Use":  func(x *dlpack.Tensor) error { return dlpack.Use(x, func(v []float32) error { v[0]++; return nil }) },
+		"Read": func(x *dlpack.Tensor) error { return dlpack.Read(x, func(v []float32) error { return nil }) },
+		"UseStrided": func(x *dlpack.Tensor) error {
+			return dlpack.UseStrided(x, func(v dlpack.Strided[float32]) error { v.Data[0]++; return nil })
+		},
 		"SetAt":       func(x *dlpack.Tensor) error { return dlpack.SetAt(x, float32(1), 0) },
 		"AppendBytes": func(x *dlpack.Tensor) error { _, err := x.AppendBytes(nil); return err },
 		"Format":      func(x *dlpack.Tensor) error { _ = fmt.Sprintf("%v %+v", x, x); return nil },
@@ -591,6 +598,7 @@ func TestForgottenImportIsReleasedAfterItsElementsWereRead(t *testing.T) {
 
 // The slice of Use is valid until Use returns, even if nothing refers to the tensor any more.
 func TestNothingIsReleasedWhileUseRuns(t *testing.T) {
+	repotest.Forgets(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	before := dlpack.ReadStats().Forgotten
 	func() {
@@ -628,6 +636,7 @@ func TestClosedImportsAreNotCollected(t *testing.T) {
 
 // Forgotten imports cause garbage collections, although the collector does not see their bytes.
 func TestForeignBytesAreAccountedFor(t *testing.T) {
+	repotest.Forgets(t)
 	const size = 16 << 20
 	before := dlpack.ReadStats().Forgotten
 	for range 40 {

@@ -16,7 +16,7 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, t.errDevice(op)
 	}
 	if err := checkNumbers(op, dtype, t.dtype); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 	}
 	c.flags |= IsCopied
 	if t.data != 0 {
-		convert(c, t)
+		convert(c, t, nil)
 	}
 	return c, nil
 }
@@ -57,10 +57,76 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType] for types that are not numbers or have
 // different lanes, [ErrReadOnly], [ErrLayout], and nothing is written.
 func (t *Tensor) ConvertTo(dst *Tensor) error {
+	checkTypes := checkNumbers
 	if t.DType() == dst.DType() {
-		return t.CopyTo(dst)
+		checkTypes = checkSameType // which allows types that are not numbers
 	}
-	return t.copyInto("convert to", dst, checkNumbers)
+	return t.copyInto("convert to", dst, checkTypes, nil)
+}
+
+// A Scaling says what [Tensor.ConvertScaled] does to each number x: it becomes x*Scale + Shift. Each of the two has one number for all
+// elements, or one for each index of dimension Dim, or none: nothing is multiplied, or nothing added. A negative Dim counts from the end.
+type Scaling struct {
+	Scale, Shift []float64
+	Dim          int
+}
+
+// ConvertScaled is [Tensor.ConvertTo] for numbers that are scaled and shifted on their way, in one pass. For images of shape
+// [n, height, width, 3], a mean and a standard deviation for each channel:
+//
+//	images.ConvertScaled(floats, dlpack.Scaling{
+//		Scale: []float64{1 / (255 * std[0]), 1 / (255 * std[1]), 1 / (255 * std[2])},
+//		Shift: []float64{-mean[0] / std[0], -mean[1] / std[1], -mean[2] / std[2]},
+//		Dim:   -1,
+//	})
+//
+// To change the order of dimensions too, pass a destination or a source that is transposed ([Tensor.Transpose]).
+//
+// The result has the same bits on every machine. It is computed in float32 if the type of the source is a bool, an integer of at most 16
+// bits, or a float of at most 32 bits, and otherwise in float64: x, scale and shift are rounded to this type, the product is rounded,
+// then the sum, and the sum is converted by the rules of ConvertTo. If the sum is NaN, its sign and payload are lost.
+//
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
+// the destination. On error: as ConvertTo, and [ErrDType] for complex numbers, [ErrLayout] for a wrong number of scales or shifts, for a
+// dimension that the tensor lacks, and for a destination that is the source; and nothing is written.
+func (t *Tensor) ConvertScaled(dst *Tensor, s Scaling) error {
+	return t.copyInto("convert scaled", dst, checkReal, &s)
+}
+
+// checkReal checks that numbers of one type can be scaled and converted to another.
+func checkReal(op string, to, from DataType) error {
+	if err := checkNumbers(op, to, from); err != nil {
+		return err
+	}
+	for _, dt := range []DataType{from, to} {
+		if dt.Code() == CodeComplex {
+			return newError(op, ErrDType, "%v is complex, and only real numbers are scaled; Convert or Bitcast makes them so", dt)
+		}
+	}
+	return nil
+}
+
+// check checks that there are as many scales and shifts as a tensor of a shape can have, and makes Dim count from the beginning.
+func (s *Scaling) check(op string, shape []int64) error {
+	dim := s.Dim
+	if dim < 0 {
+		dim += len(shape)
+	}
+	for i, n := range []int{len(s.Scale), len(s.Shift)} {
+		name := []string{"scales", "shifts"}[i]
+		if n > 1 && (dim < 0 || dim >= len(shape)) {
+			return newError(op, ErrLayout, "%d %s for dimension %d of %d", n, name, s.Dim, len(shape))
+		}
+		if n > 1 && int64(n) != shape[dim] {
+			return newError(op, ErrLayout, "%d %s for dimension %d of size %d, which takes one for each index, or one for all", n, name, s.Dim,
+				shape[dim])
+		}
+	}
+	if max(len(s.Scale), len(s.Shift)) <= 1 {
+		dim = 0 // whatever it was: each counts for all elements
+	}
+	s.Dim = dim
+	return nil
 }
 
 // checkNumbers checks that numbers of one type can be converted to another.
@@ -79,11 +145,11 @@ func checkNumbers(op string, to, from DataType) error {
 	return nil
 }
 
-// convert writes the elements of src to dst, converted to the data type of dst. Both types are numbers, and src has at least
-// one element.
-func convert(dst, src *Tensor) {
+// convert writes the elements of src to dst, converted to the data type of dst, and scaled unless s is nil. Both types are numbers, and
+// src has at least one element.
+func convert(dst, src *Tensor, s *Scaling) {
 	to, from := dst.numbers(), src.numbers()
-	core.Convert(&to, &from, dst.shape(), max(dst.NumBytes(), src.NumBytes()))
+	core.Convert(false, &to, &from, dst.shape(), max(dst.NumBytes(), src.NumBytes()), (*core.Scaling)(s))
 }
 
 func (t *Tensor) numbers() core.Numbers {

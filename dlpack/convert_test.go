@@ -596,6 +596,71 @@ func TestConvertToRefuses(t *testing.T) {
 	must.Fail(open.Convert(dlpack.MakeDataType(dlpack.CodeFloat, 128, 1)))(t, dlpack.ErrDType)
 }
 
+func TestConvertScaledRefuses(t *testing.T) {
+	memory := counted(64)
+	src := dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2, 3}}
+	dst := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, ByteOffset: 16}
+	tests := []struct {
+		name     string
+		src, dst dlpack.Spec
+		scaling  dlpack.Scaling
+		err      error
+	}{
+		{"too few scales", src, dst, dlpack.Scaling{Scale: []float64{1, 2}, Dim: 1}, dlpack.ErrLayout},
+		{"too many shifts", src, dst, dlpack.Scaling{Scale: []float64{1, 2}, Shift: []float64{1, 2, 3}}, dlpack.ErrLayout},
+		{"no such dimension", src, dst, dlpack.Scaling{Scale: []float64{1, 2}, Dim: 2}, dlpack.ErrLayout},
+		{"no such dimension from the end", src, dst, dlpack.Scaling{Scale: []float64{1, 2}, Dim: -3}, dlpack.ErrLayout},
+		{"several for no dimension", dlpack.Spec{DType: dlpack.Uint8}, dlpack.Spec{DType: dlpack.Float32, ByteOffset: 16}, dlpack.Scaling{Shift: []float64{1, 2}}, dlpack.ErrLayout},
+		{"a complex source", dlpack.Spec{DType: dlpack.Complex64, Shape: []int64{2}}, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, ByteOffset: 16}, dlpack.Scaling{}, dlpack.ErrDType},
+		{"a complex destination", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}}, dlpack.Spec{DType: dlpack.Complex64, Shape: []int64{2}, ByteOffset: 16}, dlpack.Scaling{}, dlpack.ErrDType},
+		{"handles", dlpack.Spec{DType: dlpack.OpaqueHandle64, Shape: []int64{2}}, dlpack.Spec{DType: dlpack.Int64, Shape: []int64{2}, ByteOffset: 16}, dlpack.Scaling{}, dlpack.ErrDType},
+		{"another shape", src, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, ByteOffset: 16}, dlpack.Scaling{}, dlpack.ErrLayout},
+		{"overlapping memory", src, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, ByteOffset: 4}, dlpack.Scaling{}, dlpack.ErrLayout},
+		{"itself", src, src, dlpack.Scaling{}, dlpack.ErrLayout},
+		{"a read-only destination", src, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, ByteOffset: 16, ReadOnly: true}, dlpack.Scaling{}, dlpack.ErrReadOnly},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			src, dst := fromBytes(t, memory, test.src), fromBytes(t, memory, test.dst)
+			assert.ErrorIs(t, src.ConvertScaled(dst, test.scaling), test.err)
+			assert.Equal(t, counted(64), memory)
+		})
+	}
+}
+
+func TestConvertScaledTakesWhatThereIs(t *testing.T) {
+	src := must.Own(dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6}, 2, 3))(t)
+	got := make([]float32, 6)
+	dst := must.Own(dlpack.FromSlice(got, 2, 3))(t)
+	for _, test := range []struct {
+		scaling dlpack.Scaling
+		want    []float32
+	}{
+		{dlpack.Scaling{Dim: 9}, []float32{1, 2, 3, 4, 5, 6}},
+		{dlpack.Scaling{Scale: []float64{2}, Dim: 9}, []float32{2, 4, 6, 8, 10, 12}},
+		{dlpack.Scaling{Scale: []float64{2, 3}, Shift: []float64{1}}, []float32{3, 5, 7, 13, 16, 19}},
+		{dlpack.Scaling{Shift: []float64{1, 2, 3}, Dim: -1}, []float32{2, 4, 6, 5, 7, 9}},
+		{dlpack.Scaling{Scale: []float64{math.NaN()}, Shift: []float64{1, 2}, Dim: -2}, slices.Repeat([]float32{float32(math.NaN())}, 6)},
+	} {
+		require.NoError(t, src.ConvertScaled(dst, test.scaling))
+		for i, want := range test.want {
+			require.Equal(t, math.Float32bits(want), math.Float32bits(got[i]), "%+v, element %d", test.scaling, i)
+		}
+	}
+	negative, zero := must.Own(dlpack.FromSlice([]float32{float32(math.Copysign(0, -1))}))(t), must.Own(dlpack.FromSlice(got[:1]))(t)
+	require.NoError(t, negative.ConvertScaled(zero, dlpack.Scaling{}))
+	assert.Equal(t, uint32(1)<<31, math.Float32bits(got[0]), "a shift that is missing is not 0")
+}
+
+// A source of one element that lies in the destination is read first.
+func TestConvertScaledRepeatsAnElementOfTheDestination(t *testing.T) {
+	numbers := []int16{1, 20, 3, 4}
+	dst := must.Own(dlpack.FromSlice(numbers, 4))(t)
+	one := must.Own(must.Own(dst.Narrow(0, 1, 1))(t).BroadcastTo(4))(t)
+	require.NoError(t, one.ConvertScaled(dst, dlpack.Scaling{Scale: []float64{2}, Shift: []float64{0, 1, 2, 3}}))
+	assert.Equal(t, []int16{40, 41, 42, 43}, numbers)
+}
+
 func TestLargeConversionsKeepEveryElement(t *testing.T) {
 	const rows, columns = 2100, 2050
 	src := make([]float32, rows*columns)
@@ -668,4 +733,18 @@ func ExampleTensor_ConvertTo() {
 
 	fmt.Printf("%v % x\n", t.ConvertTo(half), memory)
 	// Output: <nil> 00 3c 55 35 00 7c
+}
+
+func ExampleTensor_ConvertScaled() {
+	pixels, _ := dlpack.FromSlice([]uint8{0, 51, 255, 255, 0, 0}, 2, 3) // two pixels of three channels
+	defer pixels.Close()
+	channels, _ := pixels.Transpose()
+	defer channels.Close()
+	numbers := make([]float32, 6)
+	floats, _ := dlpack.FromSlice(numbers, 3, 2)
+	defer floats.Close()
+
+	err := channels.ConvertScaled(floats, dlpack.Scaling{Scale: []float64{1. / 255}, Shift: []float64{0, 1, -1}, Dim: 0})
+	fmt.Println(numbers, err)
+	// Output: [0 1 1.2 1 0 -1] <nil>
 }

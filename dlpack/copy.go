@@ -45,7 +45,7 @@ func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err e
 		return contiguous, false, err
 	}
 	if t.packed() {
-		return nil, false, newError(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo a padded tensor has other orders",
+		return nil, false, t.newError(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo a padded tensor has other orders",
 			t.dtype.BitSize())
 	}
 	contiguous, err = t.copied(op, order)
@@ -62,7 +62,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, t.errDevice(op)
 	}
 	n := t.NumBytes()
 	c := newRoot(t.Rank())
@@ -93,33 +93,31 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
 // nothing is written.
 func (t *Tensor) CopyTo(dst *Tensor) error {
-	return t.copyInto("copy to", dst, checkSameType)
+	return t.copyInto("copy to", dst, checkSameType, nil)
 }
 
-// copyInto copies the elements into dst, and converts them if the data types differ. checkTypes refuses the pairs of types that
-// the caller does not allow.
-func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error) error {
-	if err := t.acquire(op); err != nil {
+// copyInto copies the elements into dst, converts them if the data types differ, and scales them unless s is nil. checkTypes refuses the
+// pairs of types that the caller does not allow.
+func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error, s *Scaling) error {
+	if err := t.acquireInto(op, dst, checkTypes); err != nil {
 		return err
 	}
 	defer t.done()
-	if err := dst.acquire(op); err != nil {
-		return dst.errClosedAs(op, "the destination")
-	}
 	defer dst.done()
-	if err := checkTypes(op, dst.dtype, t.dtype); err != nil {
-		return err
-	}
-	if err := t.checkInto(op, dst); err != nil {
-		return err
+	if s != nil {
+		if err := s.check(op, t.shape()); err != nil {
+			return err
+		}
 	}
 	switch {
-	case t.data == 0 || same(t, dst):
+	case t.data == 0 || s == nil && same(t, dst):
 	case t.repeatsOne() && !disjoint(t, dst):
 		element := unsafe.Slice((*byte)(core.Pointer(t.data)), t.dtype.ItemSize()) // in dst, so it is read first
-		return dst.fill(op, bytes.Clone(element), t.dtype, checkTypes)
-	case t.dtype != dst.dtype || t.packed() != dst.packed():
-		convert(dst, t) // elements that can be packed are numbers
+		return dst.fill(op, bytes.Clone(element), t.dtype, checkTypes, s)
+	case s != nil && same(t, dst):
+		return newError(op, ErrLayout, "the destination is the source; scale a Copy of it")
+	case s != nil || t.dtype != dst.dtype || t.packed() != dst.packed():
+		convert(dst, t, s) // elements that can be packed are numbers
 	case t.packed():
 		t.moveBits(dst)
 	default:
@@ -135,11 +133,32 @@ func checkSameType(op string, to, from DataType) error {
 	return nil
 }
 
-// checkInto checks that the elements of t can be written to those of dst.
+// acquireInto acquires a tensor and the destination of its elements, and checks that they can be written there. checkTypes refuses the
+// pairs of types that the caller does not allow. After an error neither is acquired.
+func (t *Tensor) acquireInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error) error {
+	if err := t.acquireAs(op, "the source"); err != nil {
+		return err
+	}
+	if err := dst.acquireAs(op, "the destination"); err != nil {
+		t.done()
+		return err
+	}
+	err := checkTypes(op, dst.dtype, t.dtype)
+	if err == nil {
+		err = t.checkInto(op, dst)
+	}
+	if err != nil {
+		dst.done()
+		t.done()
+	}
+	return err
+}
+
+// checkInto checks that the elements of t can be written to those of dst, which are both acquired.
 func (t *Tensor) checkInto(op string, dst *Tensor) error {
-	for _, device := range []Device{t.device, dst.device} {
-		if !device.HostReadable() {
-			return newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", device)
+	for _, side := range []*Tensor{t, dst} {
+		if !side.device.HostReadable() {
+			return side.errDevice(op)
 		}
 	}
 	if dst.ReadOnly() {
@@ -152,7 +171,7 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 		return nil
 	}
 	if !dst.rowMajor && layout.Overlaps(dst.shape(), dst.strides()) {
-		return newError(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
+		return dst.newError(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
 	}
 	if !same(t, dst) && !disjoint(t, dst) && !t.repeatsOne() {
 		return newError(op, ErrLayout, "source and destination may have memory in common; copy from Copy of the source")
@@ -325,7 +344,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return dst, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return dst, t.errDevice(op)
 	}
 	n, more, old := len(dst), t.NumBytes(), dst
 	if room := min(cap(dst)-n, int(more)); t.data != 0 && t.reaches(dst[n:n+room]) { // the tensor must not be overwritten while it is read
@@ -353,9 +372,14 @@ func (t *Tensor) RequireAlign(n int) error {
 		return newError(op, ErrUnaligned, "%d is not a power of two", n)
 	}
 	if at := t.first(); at&uintptr(n-1) != 0 {
-		return newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy", at, n, n)
+		return t.errUnaligned(op, at, n)
 	}
 	return nil
+}
+
+// errUnaligned returns an error for elements at an address that is no multiple of n bytes.
+func (t *Tensor) errUnaligned(op string, at uintptr, n int) error {
+	return t.newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy, zeromq.Aligned() receives one", at, n)
 }
 
 // Align returns a tensor that is aligned to n bytes, a power of two up to [AllocAlignment]. If t is aligned, it is another

@@ -358,5 +358,8 @@ func ExampleTensor_Contiguous() {
 	defer columns.Close()
 
 	fmt.Println(columns, copied)
-	// Output: float32[2 3] strides [1 2] on cpu [[1 2 3] [4 5 6]] true
+	// Output:
+	// float32[2 3] strides [1 2] on cpu
+	// [[1 2 3]
+	//  [4 5 6]] true
 }

@@ -2,6 +2,7 @@ package dlpack
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 )
@@ -87,6 +88,24 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
+// LogValue implements [slog.LogValuer]: in a log line the device is what [Device.String] returns.
+func (d Device) LogValue() slog.Value { return slog.StringValue(d.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], so that a device is "cuda:0" in JSON. It never fails.
+func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It reads what [ParseDevice] reads.
+//
+// Errors: as ParseDevice; d is unchanged then.
+func (d *Device) UnmarshalText(text []byte) error {
+	parsed, err := ParseDevice(string(text))
+	if err != nil {
+		return err
+	}
+	*d = parsed
+	return nil
+}
+
 // HostReadable reports whether the host may read the memory: that of the CPU, including memory that CUDA or ROCm has
 // page-locked. [CUDAManaged] does not count: the host may use such memory only while no kernel does, which a description
 // does not state. [TPUHost] does not count either, because the DLPack that this package has ([Current]) does not say what it is.
@@ -108,7 +127,7 @@ func ParseDevice(text string) (Device, error) {
 		d.ID, ok = parseInt32(id)
 	}
 	if !ok {
-		return Device{}, fmt.Errorf(`dlpack: device %.40q is not like "cpu" or "cuda:0": %w`, text, ErrDevice)
+		return Device{}, &Error{Op: "parse device", Where: fmt.Sprintf(`%.40q is not like "cpu" or "cuda:0"`, text), Err: ErrDevice}
 	}
 	return d, nil
 }

@@ -1,6 +1,7 @@
 package dlpack_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -33,6 +34,11 @@ func TestDevicesPrintAndParseWithAnyNumbers(t *testing.T) {
 			d := dlpack.Device{Type: kind, ID: id}
 			got := must.Do(dlpack.ParseDevice(d.String()))(t)
 			require.Equal(t, d, got)
+			text := must.Do(json.Marshal(d))(t)
+			require.Equal(t, fmt.Sprintf("%q", d), string(text))
+			got = dlpack.Device{}
+			require.NoError(t, json.Unmarshal(text, &got))
+			require.Equal(t, d, got)
 		}
 	}
 	assert.Equal(t, "cpu", dlpack.Device{Type: dlpack.CPU}.String())
@@ -60,8 +66,12 @@ func TestParseDeviceRejects(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			d, err := dlpack.ParseDevice(text)
 			require.ErrorIs(t, err, dlpack.ErrDevice)
-			assert.EqualError(t, err, fmt.Sprintf(`dlpack: device %q is not like "cpu" or "cuda:0": unsupported device`, text))
+			assert.EqualError(t, err, fmt.Sprintf(`dlpack: parse device: %q is not like "cpu" or "cuda:0"`, text))
+			assert.ErrorAs(t, err, new(*dlpack.Error))
 			assert.Zero(t, d)
+			d = dlpack.Device{Type: dlpack.CUDA, ID: 3}
+			assert.Equal(t, err, d.UnmarshalText([]byte(text)))
+			assert.Equal(t, dlpack.Device{Type: dlpack.CUDA, ID: 3}, d)
 		})
 	}
 }

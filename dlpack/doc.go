@@ -6,9 +6,9 @@
 // Go's reference to such memory: several tensors can share one memory, and the last [Tensor.Close] gives
 // it back.
 //
-// Start with four functions: [FromSlice] makes a Tensor of a Go slice, [Tensor.Export] gives it to another library,
-// [Import] takes one from there, and [Use] reads or writes its elements as a Go slice. Package bridge/capi is for Go
-// functions that C and Python call.
+// [Read] shows the elements of a Tensor as a Go slice, [ReadStrided] those of any layout, [Use] for writing; [Tensor.Require] says before
+// what type and shape they have. [FromSlice] makes a Tensor of a Go slice, [Tensor.Export] gives it to another library, and [Import]
+// takes one from there. Package bridge/capi is for Go functions that C and Python call.
 //
 //	verb                     result                     owner and lifetime
 //	FromSlice, FromBytes     a Tensor of Go memory      the collector; pinned while exports are alive
@@ -22,7 +22,9 @@
 //	Share                    another Tensor             shares the memory; closed by itself
 //	Export, ExportLegacy     a managed tensor           the consumer, until it calls the deleter
 //	ExportSlice              a managed tensor           the same, without a Tensor in between
-//	Values, UnsafeBytes      a Go slice                 nobody: the Tensor must stay open
+//	Read, Use                a Go slice                 valid during the call of a function
+//	ReadStrided, UseStrided  the same for any layout    valid during the call of a function
+//	Values, Unsafe...        a Go slice                 nobody: the Tensor must stay open
 //
 // If a function returns an error, ownership has not moved: the caller still owns its inputs. The one exception
 // is the standard's own: a managed tensor with an unknown major version has been released.
@@ -41,16 +43,19 @@
 // garbage collection, once all tensors of its memory are unreachable. The guard frees nothing once a slice of the memory is out,
 // because the slice may outlive the Tensor: as soon as [Values], [UnsafeValues] or [Tensor.UnsafeBytes] has returned one, or a function
 // of this module has returned a value that refers to the elements (the parts of a message that bridge or bridge/zeromq has made or
-// received, elements.Elements of foreign memory, a tensor of gorgonia). A slice that lives only during a call, such as that of [Use], is
-// not out when the call has returned.
+// received, elements.Elements of foreign memory, a tensor of gorgonia). A slice that lives only during a call, such as those of [Read] and
+// [Use], is not out when the call has returned.
 //
 // DESIGN.md beside this file has the rest: control blocks, pins, guards, the goroutines of this library, the limits, and why.
 //
 // # Finding leaks
 //
+// In a test, CheckLeaks of package dlpacktest fails if the test leaves something behind, and prints the stacks of what is left.
+//
 // [ReadStats] returns the numbers of live objects, which are always counted. The ledger also records the stack of each
 // export, import and allocation while it is switched on, by [SetLedger] or by any value other than 0 of the environment
-// variable DLBRIDGE_LEDGER. [Live] lists the live objects, [Forgotten] lists those that cleanup guards have caught, and
+// variable DLBRIDGE_LEDGER. For an import or allocation whose first tensor is closed, it has the stack of the view or share that is not.
+// [Live] lists the live objects, [Forgotten] lists those that cleanup guards have caught, and
 // pprof shows the profile [ProfileName]. The objects that C programs make by the functions of dlbridge.h are in a separate
 // ledger, which DLBRIDGE_LEDGER switches on, too: see dlb_ledger_set in dlbridge.h.
 //

@@ -2,7 +2,9 @@ package dlpack
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,7 +180,19 @@ func (dt DataType) Validate() error {
 			}
 		}
 	}
-	return fmt.Errorf("dtype = %s: %w", dt.numbers(), ErrDType)
+	return fmt.Errorf("%s: %w", dt.refusal(), ErrDType)
+}
+
+// refusal says which of the three numbers makes the type invalid, and what is valid. C: refuse_dtype
+func (dt DataType) refusal() string {
+	why := "lanes must be at least 1"
+	if int(dt.Code()) >= len(kinds) {
+		why = fmt.Sprintf("code %d is unknown, codes are 0 to %d", dt.Code(), len(kinds)-1)
+	} else if kind := kinds[dt.Code()]; !slices.Contains(kind.widths, dt.Bits()) {
+		widths := strings.ReplaceAll(strings.Trim(fmt.Sprint(kind.widths), "[]"), " ", ", ")
+		why = fmt.Sprintf("%s has %s bits, not %d", kind.name, widths, dt.Bits())
+	}
+	return fmt.Sprintf("dtype = %s: %s", dt.numbers(), why)
 }
 
 func (dt DataType) numbers() string {
@@ -202,6 +216,32 @@ func (dt DataType) String() string {
 	return name
 }
 
+// LogValue implements [slog.LogValuer]: in a log line the type is what [DataType.String] returns.
+func (dt DataType) LogValue() slog.Value { return slog.StringValue(dt.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], so that a type is "float32" in JSON. The zero DataType, as in a field that is not set,
+// has no text; omitzero leaves it out.
+//
+// Errors: [ErrDType] for an invalid type.
+func (dt DataType) MarshalText() ([]byte, error) {
+	if dt.Validate() != nil {
+		return nil, &Error{Op: "marshal text", Where: dt.refusal(), Err: ErrDType}
+	}
+	return []byte(dt.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It reads what [ParseDataType] reads.
+//
+// Errors: as ParseDataType; dt is unchanged then.
+func (dt *DataType) UnmarshalText(text []byte) error {
+	parsed, err := ParseDataType(string(text))
+	if err != nil {
+		return err
+	}
+	*dt = parsed
+	return nil
+}
+
 // ParseDataType parses the text that [DataType.String] returns for valid types, which uses the names of the array API
 // standard. It also accepts "handle" for handle64, an underscore before the lanes, as in PyTorch's "float4_e2m1fn_x2", and
 // the names that NumPy has for numbers and bools: type strings ("<f4", "|b1", "i8"), letters ("f", "?"), and names of C types
@@ -209,6 +249,9 @@ func (dt DataType) String() string {
 //
 // Errors: [ErrDType], also for a NumPy type string in the byte order that is not this machine's.
 func ParseDataType(text string) (DataType, error) {
+	refuse := func(format string, args ...any) error {
+		return &Error{Op: "parse data type", Where: fmt.Sprintf(format, args...), Err: ErrDType}
+	}
 	if dt, ok := typesByName()[text]; ok {
 		return dt, nil
 	}
@@ -221,8 +264,7 @@ func ParseDataType(text string) (DataType, error) {
 	}
 	if dt, ok := numpyTypes[unordered]; ok {
 		if dt.ItemSize() > 1 && text[0] == '>' {
-			return 0, fmt.Errorf("dlpack: data type %q: DLPack has elements in the byte order of this machine only, swap the bytes first: %w",
-				text, ErrDType)
+			return 0, refuse("%q: DLPack has elements in the byte order of this machine only, swap the bytes first", text)
 		}
 		return dt, nil
 	}
@@ -233,7 +275,7 @@ func ParseDataType(text string) (DataType, error) {
 			return dt - lane + DataType(lanes)*lane, nil
 		}
 	}
-	return 0, fmt.Errorf(`dlpack: data type %.40q is not like "float32" or "<f4": %w`, text, ErrDType)
+	return 0, refuse(`%.40q is not like "float32" or "<f4"`, text)
 }
 
 // numpyTypes has NumPy's type strings and letters, without the character for the byte order, which may stand before them.

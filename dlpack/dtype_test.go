@@ -1,6 +1,7 @@
 package dlpack_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -105,6 +106,33 @@ func TestParseReadsWhatStringPrints(t *testing.T) {
 	assert.Equal(t, (12+3+5+1+3+1+8+2+1)*8, valid)
 }
 
+func TestDataTypesAreTextInJSON(t *testing.T) {
+	type config struct {
+		DType dlpack.DataType `json:",omitzero"`
+		Sizes map[dlpack.DataType]int
+	}
+	for _, c := range named {
+		x := config{DType: c.dtype, Sizes: map[dlpack.DataType]int{c.dtype: c.size}}
+		text := must.Do(json.Marshal(x))(t)
+		assert.Equal(t, fmt.Sprintf(`{"DType":%q,"Sizes":{%q:%d}}`, c.name, c.name, c.size), string(text))
+		var back config
+		require.NoError(t, json.Unmarshal(text, &back))
+		assert.Equal(t, x, back)
+	}
+	assert.Equal(t, `{"Sizes":null}`, string(must.Do(json.Marshal(config{}))(t)))
+	_, err := dlpack.DataType(0).MarshalText()
+	require.ErrorIs(t, err, dlpack.ErrDType)
+	assert.EqualError(t, err, "dlpack: marshal text: dtype = (code 0, bits 0, lanes 0): int has 2, 4, 8, 16, 32, 64 bits, not 0")
+	dt := dlpack.Int4
+	for _, text := range []string{`""`, `"float33"`, `7`, `"(code 2, bits 32, lanes 1)"`} {
+		assert.Error(t, json.Unmarshal([]byte(text), &dt), text)
+		assert.Equal(t, dlpack.Int4, dt, text)
+	}
+	assert.ErrorIs(t, dt.UnmarshalText([]byte("float33")), dlpack.ErrDType)
+	require.NoError(t, dt.UnmarshalText([]byte("<f4")))
+	assert.Equal(t, dlpack.Float32, dt)
+}
+
 func TestParseDataTypeReadsOtherSpellings(t *testing.T) {
 	for text, want := range map[string]dlpack.DataType{
 		"float4_e2m1fn_x2": dlpack.Float4E2M1FNx2,
@@ -128,7 +156,8 @@ func TestParseDataTypeRejects(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			dt, err := dlpack.ParseDataType(text)
 			require.ErrorIs(t, err, dlpack.ErrDType)
-			assert.EqualError(t, err, fmt.Sprintf(`dlpack: data type %q is not like "float32" or "<f4": unsupported data type`, text))
+			assert.EqualError(t, err, fmt.Sprintf(`dlpack: parse data type: %q is not like "float32" or "<f4"`, text))
+			assert.ErrorAs(t, err, new(*dlpack.Error))
 			assert.Zero(t, dt)
 		})
 	}
@@ -140,27 +169,28 @@ func TestValidateRefusesWhatNobodyMeans(t *testing.T) {
 		code  dlpack.TypeCode
 		bits  uint8
 		lanes uint16
+		why   string
 	}{
-		{"a bit as bool", dlpack.CodeBool, 1, 1},
-		{"a bit as uint", dlpack.CodeUInt, 1, 1},
-		{"wide bool", dlpack.CodeBool, 32, 1},
-		{"wide bfloat", dlpack.CodeBFloat, 32, 1},
-		{"padded fp6", dlpack.CodeFloat6E2M3FN, 8, 1},
-		{"fp8 of 16 bits", dlpack.CodeFloat8E5M2, 16, 1},
-		{"fp4 pair as one", dlpack.CodeFloat4E2M1FN, 8, 1},
-		{"no lanes", dlpack.CodeFloat, 32, 0},
-		{"odd complex", dlpack.CodeComplex, 96, 1},
-		{"long double", dlpack.CodeFloat, 128, 1},
-		{"x87", dlpack.CodeFloat, 80, 1},
-		{"no bits", dlpack.CodeInt, 0, 1},
-		{"odd integer", dlpack.CodeInt, 24, 1},
-		{"newer code", dlpack.CodeFloat4E2M1FN + 1, 8, 1},
-		{"last code", 255, 8, 1},
+		{"a bit as bool", dlpack.CodeBool, 1, 1, "bool has 8 bits, not 1"},
+		{"a bit as uint", dlpack.CodeUInt, 1, 1, "uint has 2, 4, 8, 16, 32, 64 bits, not 1"},
+		{"wide bool", dlpack.CodeBool, 32, 1, "bool has 8 bits, not 32"},
+		{"wide bfloat", dlpack.CodeBFloat, 32, 1, "bfloat has 16 bits, not 32"},
+		{"padded fp6", dlpack.CodeFloat6E2M3FN, 8, 1, "float6_e2m3fn has 6 bits, not 8"},
+		{"fp8 of 16 bits", dlpack.CodeFloat8E5M2, 16, 1, "float8_e5m2 has 8 bits, not 16"},
+		{"fp4 pair as one", dlpack.CodeFloat4E2M1FN, 8, 1, "float4_e2m1fn has 4 bits, not 8"},
+		{"no lanes", dlpack.CodeFloat, 32, 0, "lanes must be at least 1"},
+		{"odd complex", dlpack.CodeComplex, 96, 1, "complex has 32, 64, 128 bits, not 96"},
+		{"long double", dlpack.CodeFloat, 128, 1, "float has 16, 32, 64 bits, not 128"},
+		{"x87", dlpack.CodeFloat, 80, 1, "float has 16, 32, 64 bits, not 80"},
+		{"no bits", dlpack.CodeInt, 0, 1, "int has 2, 4, 8, 16, 32, 64 bits, not 0"},
+		{"odd integer", dlpack.CodeInt, 24, 1, "int has 2, 4, 8, 16, 32, 64 bits, not 24"},
+		{"newer code", dlpack.CodeFloat4E2M1FN + 1, 8, 1, "code 18 is unknown, codes are 0 to 17"},
+		{"last code", 255, 8, 1, "code 255 is unknown, codes are 0 to 17"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := dlpack.MakeDataType(c.code, c.bits, c.lanes).Validate()
 			require.ErrorIs(t, err, dlpack.ErrDType)
-			assert.EqualError(t, err, fmt.Sprintf("dtype = (code %d, bits %d, lanes %d): unsupported data type", c.code, c.bits, c.lanes))
+			assert.EqualError(t, err, fmt.Sprintf("dtype = (code %d, bits %d, lanes %d): %s: unsupported data type", c.code, c.bits, c.lanes, c.why))
 		})
 	}
 }

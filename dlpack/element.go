@@ -66,7 +66,7 @@ func copyElement(to, from unsafe.Pointer, size uintptr) {
 // locate returns the address of an element of a tensor whose data type must be that of T. The caller must have acquired t.
 func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, error) {
 	if dt := DataTypeOf[T](); t.dtype != dt {
-		return nil, newError(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
+		return nil, t.errDType(op, dt)
 	}
 	at, _, err := t.locate(op, index)
 	return at, err
@@ -75,7 +75,7 @@ func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, err
 // locate returns the address of the byte in which an element begins, and the number of its first bit in that byte.
 func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, err error) {
 	if !t.device.HostReadable() {
-		return nil, 0, newError(op, ErrDevice, "memory on %v cannot be addressed; its producer can copy it to the CPU", t.device)
+		return nil, 0, t.newError(op, ErrDevice, "memory on %v cannot be addressed; its producer can copy it to the CPU", t.device)
 	}
 	var signs int64
 	for _, i := range index {
@@ -86,7 +86,7 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	}
 	offset, err := layout.Layout{Shape: t.shape(), Strides: t.strides()}.OffsetOf(index...)
 	if err != nil {
-		return nil, 0, newLayoutError(op, err)
+		return nil, 0, t.newLayoutError(op, err)
 	}
 	// The distance in bits may exceed 63 bits, so whole bytes and remaining bits are multiplied separately.
 	width := t.width(t.dtype)
@@ -126,13 +126,13 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	}
 	holder, goType := holderOf(t.dtype)
 	if goType == nil {
-		return nil, newError(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", t.dtype)
+		return nil, t.newError(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", t.dtype)
 	}
 	s := scalars.Get().(*scalar)
 	defer scalars.Put(s)
 	s.read(from, bit, uint(t.width(t.dtype)))
 	if t.dtype == Bool && s.bytes[0] > 1 {
-		return nil, newError(op, ErrValue, "the byte of a bool is %d", s.bytes[0])
+		return nil, t.newError(op, ErrValue, "the byte of a bool is %d", s.bytes[0])
 	}
 	s.convert(holder, t.dtype)
 	return reflect.NewAt(goType, unsafe.Pointer(&s.bytes)).Elem().Interface(), nil

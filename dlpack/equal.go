@@ -23,12 +23,12 @@ func EqualNaN(a, b *Tensor) (bool, error) { return equal("equal NaN", a, b, true
 
 func equal(op string, a, b *Tensor, nanEqual bool) (bool, error) {
 	for i, t := range []*Tensor{a, b} {
-		if err := t.acquire(op); err != nil {
-			return false, t.errClosedAs(op, [...]string{"the first tensor", "the second tensor"}[i])
+		if err := t.acquireAs(op, [...]string{"the first tensor", "the second tensor"}[i]); err != nil {
+			return false, err
 		}
 		defer t.done()
 		if !t.device.HostReadable() {
-			return false, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+			return false, t.errDevice(op)
 		}
 		if err := checkNumbers(op, t.dtype, t.dtype); err != nil {
 			return false, err

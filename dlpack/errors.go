@@ -35,11 +35,14 @@ var (
 )
 
 // An Error reports the operation that failed and the offending field. errors.Is finds its cause, such as [ErrLayout] or
-// [ErrDType].
+// [ErrDType]. All functions and methods of this package that fail return an *Error, but for [DataType.NumBytes] and
+// [DataType.Validate]; those that call a function of the user return its error as it is. The text often ends with a way out that names functions of Go;
+// WithoutRemedy of package elements leaves it out, for people who use the program.
 type Error struct {
 	Op    string // "import", "export", ...
 	Where string // the offending field and its value
 	Err   error  // the cause
+	about any    // the *Tensor of IsAbout, or nil
 }
 
 func (e *Error) Error() string { return "dlpack: " + e.Op + ": " + e.Where }

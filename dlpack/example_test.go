@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // consume stands for C code that was handed a DLManagedTensorVersioned: it owns it, reads it, and calls
@@ -44,14 +45,15 @@ func Example() {
 		return
 	}
 	defer u.Close()
-	x, err := dlpack.Values[float32](u) // the same memory
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	x[5] = 60
-	fmt.Println(u, data)
-	// Output: float32[2 3] on cpu [[1 2 3] [4 5 60]] [1 2 3 4 5 60]
+	err = dlpack.Use(u, func(x []float32) error { // the same memory
+		x[5] = 60
+		return nil
+	})
+	fmt.Println(u, data, err)
+	// Output:
+	// float32[2 3] on cpu
+	// [[ 1  2  3]
+	//  [ 4  5 60]] [1 2 3 4 5 60] <nil>
 }
 
 func ExampleNew() {
@@ -62,7 +64,11 @@ func ExampleNew() {
 	}
 	defer t.Close()
 	fmt.Println(t, t.NumBytes(), t.Alignment() >= dlpack.AllocAlignment)
-	// Output: bfloat16[3 4] on cpu [[0 0 0 0] [0 0 0 0] [0 0 0 0]] 24 true
+	// Output:
+	// bfloat16[3 4] on cpu
+	// [[0 0 0 0]
+	//  [0 0 0 0]
+	//  [0 0 0 0]] 24 true
 }
 
 func ExampleFromReadOnly() {
@@ -81,7 +87,10 @@ func ExampleFromBytes() {
 	defer t.Close()
 	elements, _ := t.AppendBytes(nil)
 	fmt.Println(t, elements)
-	// Output: uint8[2 3] strides [3 -1] on cpu [[1 2 3] [4 5 6]] [1 2 3 4 5 6]
+	// Output:
+	// uint8[2 3] strides [3 -1] on cpu
+	// [[1 2 3]
+	//  [4 5 6]] [1 2 3 4 5 6]
 }
 
 func ExampleImport() {
@@ -98,9 +107,8 @@ func ExampleImportLegacy() {
 	m, _ := t.ExportLegacy()
 	u, _ := dlpack.ImportLegacy(m, dlpack.AssumeWritable)
 	defer u.Close()
-	values, _ := dlpack.Values[int64](u)
-	fmt.Println(values)
-	// Output: [7 8]
+	fmt.Println(u)
+	// Output: int64[2] on cpu [7 8]
 }
 
 func ExampleBorrow() {
@@ -112,8 +120,7 @@ func ExampleBorrow() {
 
 	b, _ := dlpack.Borrow(argument, dlpack.AssumeWritable)
 	defer b.Close()
-	values, _ := dlpack.Values[float32](b)
-	values[0] = 10
+	dlpack.SetAt[float32](b, 10, 0)
 	x, _ := t.At(0)
 	_, err := b.Export()
 	fmt.Println(x, errors.Is(err, dlpack.ErrBorrowed))
@@ -158,12 +165,15 @@ func ExampleTensor_View() {
 	defer t.Close()
 	v, _ := t.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
 	defer v.Close()
-	_, err := dlpack.Values[float32](v)
+	err := dlpack.Read(v, func(values []float32) error { return nil })
 	fmt.Println(v)
 	fmt.Println(err)
 	// Output:
-	// float32[3 2] strides [1 3] on cpu [[1 4] [2 5] [3 6]]
-	// dlpack: values: strides [1 3] of shape [3 2] are not row-major without gaps; Contiguous(RowMajor) makes them so
+	// float32[3 2] strides [1 3] on cpu
+	// [[1 4]
+	//  [2 5]
+	//  [3 6]]
+	// dlpack: read: strides [1 3] of shape [3 2] are not row-major without gaps; Contiguous(RowMajor) makes them so
 }
 
 func ExampleTensor_Copy() {
@@ -173,9 +183,12 @@ func ExampleTensor_Copy() {
 	defer v.Close()
 	c, _ := v.Copy()
 	defer c.Close()
-	values, _ := dlpack.Values[float32](c)
-	fmt.Println(values)
-	// Output: [1 4 2 5 3 6]
+	fmt.Println(c)
+	// Output:
+	// float32[3 2] on cpu
+	// [[1 4]
+	//  [2 5]
+	//  [3 6]]
 }
 
 func ExampleTensor_Align() {
@@ -185,6 +198,98 @@ func ExampleTensor_Align() {
 	defer a.Close()
 	fmt.Println(copied, a.RequireAlign(64))
 	// Output: true <nil>
+}
+
+func ExampleRead() {
+	t, _ := dlpack.FromReadOnly([]float32{1, 2, 3, 4}, 2, 2)
+	defer t.Close()
+	sum := float32(0)
+	err := dlpack.Read(t, func(values []float32) error {
+		for _, v := range values {
+			sum += v
+		}
+		return nil
+	})
+	fmt.Println(sum, err)
+	// Output: 10 <nil>
+}
+
+func ExampleReadStrided() {
+	t, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer t.Close()
+	columns, _ := t.Transpose()
+	defer columns.Close()
+	err := dlpack.ReadStrided(columns, func(x dlpack.Strided[float32]) error {
+		for i := range x.Shape[0] {
+			sum := float32(0)
+			for j := range x.Shape[1] {
+				sum += x.Data[x.Start+i*x.Strides[0]+j*x.Strides[1]]
+			}
+			fmt.Println("column", i, "has the sum", sum)
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// column 0 has the sum 5
+	// column 1 has the sum 7
+	// column 2 has the sum 9
+	// <nil>
+}
+
+func ExampleStrided_Rows() {
+	t, _ := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 3)
+	defer t.Close()
+	part, _ := t.Slice(layout.All(), layout.Until(2))
+	defer part.Close()
+	err := dlpack.ReadStrided(part, func(x dlpack.Strided[uint8]) error {
+		rows, err := x.Rows()
+		if err != nil {
+			return err
+		}
+		for index, row := range rows {
+			fmt.Println(index, row)
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// [0] [1 2]
+	// [1] [4 5]
+	// [2] [7 8]
+	// <nil>
+}
+
+func ExampleStrided_All() {
+	t, _ := dlpack.FromSlice([]int32{1, 2, 3, 4}, 2, 2)
+	defer t.Close()
+	columns, _ := t.Transpose()
+	defer columns.Close()
+	err := dlpack.ReadStrided(columns, func(x dlpack.Strided[int32]) error {
+		for index, value := range x.All() {
+			fmt.Println(index, value)
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// [0 0] 1
+	// [0 1] 3
+	// [1 0] 2
+	// [1 1] 4
+	// <nil>
+}
+
+func ExampleTensor_Require() {
+	t, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer t.Close()
+	fmt.Println(t.Require(dlpack.Float32, -1, 3))
+	fmt.Println(t.Require(dlpack.Float32, -1, 4))
+	fmt.Println(t.Require(dlpack.Int64, -1, 3))
+	// Output:
+	// <nil>
+	// dlpack: require: dimension 1 of the shape [2 3] has size 3, asked for 4
+	// dlpack: require: the tensor has float32, asked for int64; Convert makes a copy of that type
 }
 
 func ExampleValues() {
@@ -211,9 +316,8 @@ func ExampleTensor_AsBytes() {
 	defer t.Close()
 	b, _ := t.AsBytes()
 	defer b.Close()
-	bytes, _ := dlpack.Values[uint8](b)
-	fmt.Println(bytes)
-	// Output: [1 0 2 0]
+	fmt.Println(b)
+	// Output: uint8[4] on cpu [1 0 2 0]
 }
 
 func ExampleReadStats() {
@@ -322,7 +426,9 @@ func ExampleNewFrom() {
 	_, err = dlpack.NewFrom(p, dlpack.Float32, 1000)
 	fmt.Println(err)
 	// Output:
-	// float32[2 3] on cpu [[0 0 0] [0 0 0]]
+	// float32[2 3] on cpu
+	// [[0 0 0]
+	//  [0 0 0]]
 	// free buffers: 0
 	// back: 1024 bytes
 	// dlpack: new from: allocate 4000 bytes: 4000 bytes do not fit in a buffer

@@ -39,7 +39,10 @@ func ExampleTensor_Apply() {
 	show(t.Apply(func(l *layout.Layout) error {
 		return errors.Join(l.Transpose(1, 0), l.Slice(layout.From(2)), l.Flip(0))
 	}))
-	// Output: int32[2 3] strides [-1 4] on cpu [[3 13 23] [2 12 22]]
+	// Output:
+	// int32[2 3] strides [-1 4] on cpu
+	// [[ 3 13 23]
+	//  [ 2 12 22]]
 }
 
 func ExampleTensor_Layout() {
@@ -53,7 +56,10 @@ func ExampleTensor_Slice() {
 	t := matrix()
 	defer t.Close()
 	show(t.Slice(layout.From(1), layout.All().By(-2))) // t[1:, ::-2]
-	// Output: int32[2 2] strides [4 -2] on cpu [[13 11] [23 21]]
+	// Output:
+	// int32[2 2] strides [4 -2] on cpu
+	// [[13 11]
+	//  [23 21]]
 }
 
 func ExampleTensor_Index() {
@@ -67,7 +73,11 @@ func ExampleTensor_Narrow() {
 	t := matrix()
 	defer t.Close()
 	show(t.Narrow(1, 1, 2))
-	// Output: int32[3 2] strides [4 1] on cpu [[1 2] [11 12] [21 22]]
+	// Output:
+	// int32[3 2] strides [4 1] on cpu
+	// [[ 1  2]
+	//  [11 12]
+	//  [21 22]]
 }
 
 func ExampleTensor_Split() {
@@ -82,15 +92,23 @@ func ExampleTensor_Split() {
 		show(part, nil)
 	}
 	// Output:
-	// int32[1 4] on cpu [[0 1 2 3]]
-	// int32[2 4] on cpu [[10 11 12 13] [20 21 22 23]]
+	// int32[1 4] on cpu
+	// [[0 1 2 3]]
+	// int32[2 4] on cpu
+	// [[10 11 12 13]
+	//  [20 21 22 23]]
 }
 
 func ExampleTensor_Transpose() {
 	t := matrix()
 	defer t.Close()
 	show(t.Transpose())
-	// Output: int32[4 3] strides [1 4] on cpu [[0 10 20] [1 11 21] [2 12 22] [3 13 23]]
+	// Output:
+	// int32[4 3] strides [1 4] on cpu
+	// [[ 0 10 20]
+	//  [ 1 11 21]
+	//  [ 2 12 22]
+	//  [ 3 13 23]]
 }
 
 func ExampleTensor_Reshape() {
@@ -102,8 +120,10 @@ func ExampleTensor_Reshape() {
 	_, err := columns.Reshape(12)
 	fmt.Println(err)
 	// Output:
-	// int32[2 6] on cpu [[0 1 2 3 10 11] [12 13 20 21 22 23]]
-	// dlpack: view: reshape: shape[0] = 12 spans elements of different strides: needs a copy: Contiguous makes one
+	// int32[2 6] on cpu
+	// [[ 0  1  2  3 10 11]
+	//  [12 13 20 21 22 23]]
+	// dlpack: reshape: shape[0] = 12 spans elements of different strides: needs a copy; Contiguous makes one
 }
 
 func ExampleTensor_FlatInner() {
@@ -117,21 +137,52 @@ func ExampleTensor_FlatOuter() {
 	t := matrix()
 	defer t.Close()
 	show(t.FlatOuter(3))
-	// Output: int32[3 4 1] on cpu [[[0] [1] [2] [3]] [[10] [11] [12] [13]] [[20] [21] [22] [23]]]
+	// Output:
+	// int32[3 4 1] on cpu
+	// [[[ 0]
+	//   [ 1]
+	//   [ 2]
+	//   [ 3]]
+	//
+	//  [[10]
+	//   [11]
+	//   [12]
+	//   [13]]
+	//
+	//  [[20]
+	//   [21]
+	//   [22]
+	//   [23]]]
 }
 
 func ExampleTensor_FlatEnds() {
 	t := matrix()
 	defer t.Close()
 	show(t.FlatEnds(1, 2))
-	// Output: int32[12 1] on cpu [[0] [1] [2] [3] [10] [11] [12] [13] [20] [21] [22] [23]]
+	// Output:
+	// int32[12 1] on cpu
+	// [[ 0]
+	//  [ 1]
+	//  [ 2]
+	//  [ 3]
+	//  [10]
+	//  [11]
+	//  [12]
+	//  [13]
+	//  [20]
+	//  [21]
+	//  [22]
+	//  [23]]
 }
 
 func ExampleTensor_Squeeze() {
 	t, _ := dlpack.FromSlice([]int32{1, 2}, 1, 2, 1)
 	defer t.Close()
 	show(t.Squeeze(0))
-	// Output: int32[2 1] on cpu [[1] [2]]
+	// Output:
+	// int32[2 1] on cpu
+	// [[1]
+	//  [2]]
 }
 
 func ExampleTensor_Expand() {
@@ -140,14 +191,23 @@ func ExampleTensor_Expand() {
 	row, _ := t.Index(1)
 	defer row.Close()
 	show(row.Expand(-1))
-	// Output: int32[4 1] on cpu [[10] [11] [12] [13]]
+	// Output:
+	// int32[4 1] on cpu
+	// [[10]
+	//  [11]
+	//  [12]
+	//  [13]]
 }
 
 func ExampleTensor_BroadcastTo() {
 	t, _ := dlpack.FromSlice([]int32{1, 2})
 	defer t.Close()
 	show(t.BroadcastTo(3, 2))
-	// Output: int32[3 2] strides [0 1] on cpu, read-only [[1 2] [1 2] [1 2]]
+	// Output:
+	// int32[3 2] strides [0 1] on cpu, read-only
+	// [[1 2]
+	//  [1 2]
+	//  [1 2]]
 }
 
 func ExampleTensor_Flip() {
@@ -168,7 +228,11 @@ func ExampleTensor_Windows() {
 	t, _ := dlpack.FromSlice([]int32{1, 2, 3, 4})
 	defer t.Close()
 	show(t.Windows(0, 2, 1, 1))
-	// Output: int32[3 2] strides [1 1] on cpu, read-only [[1 2] [2 3] [3 4]]
+	// Output:
+	// int32[3 2] strides [1 1] on cpu, read-only
+	// [[1 2]
+	//  [2 3]
+	//  [3 4]]
 }
 
 func ExampleTensor_Bitcast() {
@@ -193,7 +257,7 @@ func ExampleTensor_At() {
 	fmt.Println(err)
 	// Output:
 	// float32 1.5 <nil>
-	// dlpack: at: index[1] = 3 of 3: out of bounds
+	// dlpack: at: index[1] is 3, dimension 1 has size 3
 }
 
 func ExampleTensor_SetAt() {
@@ -232,6 +296,6 @@ func ExampleMakeDataType() {
 	fmt.Println(dlpack.DataTypeOf[float64](), dlpack.DataTypeOf[bool]())
 	// Output:
 	// float4_e2m1fnx2 1 <nil>
-	// dtype = (code 2, bits 24, lanes 1): unsupported data type
+	// dtype = (code 2, bits 24, lanes 1): float has 16, 32, 64 bits, not 24: unsupported data type
 	// float64 bool
 }

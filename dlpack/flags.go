@@ -1,5 +1,10 @@
 package dlpack
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Flags are the bits of DLManagedTensorVersioned.flags (DLPack C API, "Macros"). Bits without a name here come from newer
 // versions: [Tensor.Flags] returns them, and exports do not pass them on.
 //
@@ -16,3 +21,22 @@ const (
 	IsCopied                        // C: DLPACK_FLAG_BITMASK_IS_COPIED
 	SubbytePadded                   // C: DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 )
+
+// String returns the names of the flags, as in "ReadOnly|IsCopied". Bits without a name are one number, as in "ReadOnly|0x18"; no flags
+// are "0".
+func (f Flags) String() string {
+	var names []string
+	for i, name := range []string{"ReadOnly", "IsCopied", "SubbytePadded"} {
+		if flag := Flags(1) << i; f&flag != 0 {
+			names = append(names, name)
+			f &^= flag
+		}
+	}
+	if f != 0 {
+		names = append(names, fmt.Sprintf("%#x", uint64(f)))
+	}
+	if names == nil {
+		return "0"
+	}
+	return strings.Join(names, "|")
+}

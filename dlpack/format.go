@@ -5,6 +5,7 @@ package dlpack
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // How many elements %v prints: each dimension of a tensor with more than wholeElements elements is shortened to its first and
@@ -15,20 +16,33 @@ const (
 	mostElements  = 1000
 )
 
-// Format implements [fmt.Formatter]. %v prints what [Tensor.String] returns and then the elements, as in
-// `float32[2 3] on cpu [[1 2 3] [4 5 6]]`. Large tensors are shortened: `[0 1 2 ... 997 998 999]`. %s leaves out the elements.
-// So does %v for a closed tensor, for memory that the host cannot read, and for elements that are not single numbers.
+// Format implements [fmt.Formatter]. %v prints what [Tensor.String] returns and then the elements: in the same line if there is one
+// dimension, as in `int32[3] on cpu [1 2 3]`, and otherwise as NumPy lays them out, each row in a line of its own:
+//
+//	float32[2 3] on cpu
+//	[[  1 2.5  -3]
+//	 [  4   5   6]]
+//
+// Of a tensor of more than 1000 elements, the first and last three of each dimension are printed, as in `[0 1 2 ... 998 999 1000]`,
+// and at most 1000 in all.
+//
+// A width or a precision, as in %.2f and %.3v, and the verbs e, E, f, F, g and G hold for each float or complex element, as package fmt
+// has them; integers and bools are printed as with %v then. The verbs b, d, o, O, x and X hold for each integer, and t for each bool.
+// %s leaves out the elements, as does %+v, which prints the text of [Tensor.LogValue]. So do the other verbs for a closed tensor, for memory that the host cannot read, and for elements that are
+// not single numbers.
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody writes to the elements. On error: a byte of a bool tensor that is
 // not 0 or 1 is printed as `?`.
 func (t *Tensor) Format(f fmt.State, verb rune) {
-	switch verb {
-	case 'v', 's':
-		io.WriteString(f, t.String())
-	default:
+	if !strings.ContainsRune("vseEfFgG", verb) && !t.hasVerb(verb) {
 		fmt.Fprintf(f, "%%!%c(%s)", verb, t.String())
 		return
 	}
+	if verb == 'v' && f.Flag('+') { // as package slog prints slices and structs
+		io.WriteString(f, t.LogValue().String())
+		return
+	}
+	io.WriteString(f, t.String())
 	if verb == 's' || t.isNone() || t.acquire("format") != nil {
 		return
 	}
@@ -40,43 +54,86 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 		io.WriteString(f, " []")
 		return
 	}
-	p := printer{out: f, t: t, index: make([]int64, t.rank), left: mostElements, short: t.NumElements() > wholeElements}
-	io.WriteString(f, " ")
-	p.print(0)
+	p := printer{out: io.Discard, t: t, format: t.elementFormat(f, verb), index: make([]int64, t.rank), short: t.NumElements() > wholeElements}
+	before := " "
+	if t.rank > 1 {
+		before = "\n"
+		p.printAll() // finds the width
+		p.width = p.widest
+	}
+	io.WriteString(f, before)
+	p.out = f
+	p.printAll()
+}
+
+// hasVerb reports whether a verb is for integers or bools alone, and the elements are that.
+func (t *Tensor) hasVerb(verb rune) bool {
+	switch {
+	case t.isNone():
+		return false
+	case t.dtype.Code() == CodeInt, t.dtype.Code() == CodeUInt:
+		return strings.ContainsRune("bdoOxX", verb)
+	}
+	return t.dtype.Code() == CodeBool && verb == 't'
+}
+
+// elementFormat returns the format of one element. The flag of %#v means nothing to elements.
+func (t *Tensor) elementFormat(f fmt.State, verb rune) string {
+	_, width := f.Width()
+	_, precision := f.Precision()
+	switch code := t.dtype.Code(); {
+	case t.hasVerb(verb):
+	case code == CodeInt, code == CodeUInt, code == CodeBool, verb == 'v' && !width && !precision:
+		return "%v"
+	}
+	return fmt.FormatString(f, verb)
 }
 
 // A printer prints the elements of a tensor.
 type printer struct {
-	out   io.Writer
-	t     *Tensor
-	index []int64
-	left  int  // how many elements may still be printed
-	short bool // whether long dimensions are shortened
+	out    io.Writer
+	t      *Tensor
+	format string // of an element
+	index  []int64
+	width  int  // of an element: shorter ones are padded
+	widest int  // the width of the widest element that was printed
+	left   int  // how many elements may still be printed
+	short  bool // whether long dimensions are shortened
+}
+
+func (p *printer) printAll() {
+	p.left = mostElements
+	p.print(0)
 }
 
 // print prints all elements whose first d indices equal the first d of p.index.
 func (p *printer) print(d int) {
 	if d == len(p.index) {
 		p.left--
-		if value, err := p.t.At(p.index...); err != nil {
-			io.WriteString(p.out, "?")
-		} else {
-			fmt.Fprint(p.out, value)
+		text := "?"
+		if value, err := p.t.At(p.index...); err == nil {
+			text = fmt.Sprintf(p.format, value)
 		}
+		p.widest = max(p.widest, len(text))
+		fmt.Fprintf(p.out, "%*s", p.width, text)
 		return
+	}
+	between := " "
+	if inner := len(p.index) - d - 1; inner > 0 { // an empty line between matrices, two between stacks of them, and so on
+		between = strings.Repeat("\n", inner) + strings.Repeat(" ", d+1)
 	}
 	io.WriteString(p.out, "[")
 	size := p.t.Dim(d)
 	for i := int64(0); i < size; i++ {
 		if i > 0 {
-			io.WriteString(p.out, " ")
+			io.WriteString(p.out, between)
 		}
 		if p.left == 0 {
 			io.WriteString(p.out, "...")
 			break
 		}
 		if p.short && i == edgeItems && size > 2*edgeItems {
-			io.WriteString(p.out, "... ")
+			io.WriteString(p.out, "..."+between)
 			i = size - edgeItems
 		}
 		p.index[d] = i

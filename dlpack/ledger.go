@@ -3,11 +3,14 @@
 package dlpack
 
 import (
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
 	"time"
+	"weak"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
@@ -34,6 +37,9 @@ func (k Kind) String() string {
 	return [...]string{"export", "import", "allocation"}[k]
 }
 
+// MarshalText implements [encoding.TextMarshaler], so that a kind is "import" in JSON. It never fails.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // A Record is one entry of the ledger.
 type Record struct {
 	Kind  Kind
@@ -42,21 +48,64 @@ type Record struct {
 	Bytes int64     // of the elements without gaps
 	Since time.Time // when it was made
 	Count int       // the number of objects: 1 for a live one
+	View  bool      // the record is that of a view or share of the import or allocation: see [Live]
 	Stack []uintptr // where it was made, for [runtime.CallersFrames]; the innermost call first
 }
 
-// Caller returns the innermost call outside of this package, which is where the object was made.
+// Caller returns the innermost call outside of this module, which is where the program made the object. The module's own tests, examples
+// and commands count as the program. If C has called the module, the stack may have no such call, and Caller returns the function
+// of the module that C has called.
 func (r Record) Caller() runtime.Frame { return core.Caller(r.Stack) }
 
 // String describes the record in one line: `import of float32[1024], 4096 bytes, 3s old, main.load (load.go:12)`.
 func (r Record) String() string {
 	c := r.Caller()
-	var count string
-	if r.Count != 1 {
-		count = fmt.Sprintf("%d times ", r.Count)
+	what := r.Kind.String() + " of"
+	if r.View {
+		what = "view or share of an " + r.Kind.String() + ":"
 	}
-	return fmt.Sprintf("%s%v of %v%v, %d bytes, %v old, %s (%s:%d)", count, r.Kind, r.DType, r.Shape, r.Bytes,
+	if r.Count != 1 {
+		what = fmt.Sprintf("%d times %s", r.Count, what)
+	}
+	return fmt.Sprintf("%s %v%v, %d bytes, %v old, %s (%s:%d)", what, r.DType, r.Shape, r.Bytes,
 		time.Since(r.Since).Round(time.Millisecond), c.Function, c.File, c.Line)
+}
+
+// MarshalJSON implements [json.Marshaler]: the fields, with the calls of the stack as functions, files and lines. It is for logs, and
+// nothing reads it back.
+func (r Record) MarshalJSON() ([]byte, error) {
+	type call struct {
+		Function, File string
+		Line           int
+	}
+	stack := []call{}
+	for frames, more := runtime.CallersFrames(r.Stack), len(r.Stack) > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		stack = append(stack, call{f.Function, f.File, f.Line})
+	}
+	type record Record // without this method
+	return json.Marshal(struct {
+		record
+		Stack []call
+	}{record(r), stack})
+}
+
+// LogValue implements [slog.LogValuer]: in a log line a record is a group, with the function, file and line of [Record.Caller].
+func (r Record) LogValue() slog.Value {
+	c := r.Caller()
+	return slog.GroupValue(
+		slog.String("kind", r.Kind.String()),
+		slog.String("dtype", r.DType.String()),
+		slog.Any("shape", r.Shape),
+		slog.Int64("bytes", r.Bytes),
+		slog.Time("since", r.Since),
+		slog.Int("count", r.Count),
+		slog.Bool("view", r.View),
+		slog.String("function", c.Function),
+		slog.String("file", c.File),
+		slog.Int("line", c.Line),
+	)
 }
 
 // described is the ledger's description of a tensor.
@@ -75,17 +124,20 @@ func init() {
 
 // SetLedger switches the ledger on or off, and reports whether it was on. While it is on, each export, import and
 // allocation is recorded with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName], and takes microseconds
-// more. While it is off, it costs nothing.
+// more, as does each view or share of an import or allocation. While it is off, it costs nothing.
 //
-// Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of exports
+// SetLedger(true) of a ledger that is on keeps its records, and lets [Forgotten] tell what was made before the call from what was made
+// after it. Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of exports
 // by C code. The profile may still show exports that were released a moment ago; Live does not.
 func SetLedger(on bool) (was bool) { return core.SetLedger(on) }
 
-// Live calls [Reap] and returns the records of live objects, the oldest first.
+// Live calls [Reap] and returns the records of live objects, the oldest first. There is one for each import or allocation: that of the tensor
+// with which it was made or, if that one is closed, of the oldest view or share that is not. So its line is one where a Close is missing.
 func Live() []Record { return records(core.Live()) }
 
 // Forgotten returns the imports and allocations that were dropped without Close and that cleanup guards have caught since
-// the ledger was switched on: one record for each line of source, the oldest first.
+// the ledger was switched on: one record for each line of source, the oldest first. The line is as for [Live]. If a line has made objects
+// before and after a call of [SetLedger], there is one record for those before and one for those after.
 func Forgotten() []Record { return records(core.Forgotten()) }
 
 func records(list []core.Record) []Record {
@@ -93,7 +145,7 @@ func records(list []core.Record) []Record {
 	for i, r := range list {
 		about := r.About.(described)
 		made[i] = Record{Kind: Kind(r.Kind), DType: about.dtype, Shape: slices.Clone(about.shape), Bytes: about.bytes,
-			Since: r.Since, Count: r.Count, Stack: slices.Clone(r.Stack)}
+			Since: r.Since, Count: r.Count, View: r.View, Stack: slices.Clone(r.Stack)}
 	}
 	return made
 }
@@ -101,4 +153,11 @@ func records(list []core.Record) []Record {
 // record enters a tensor in the ledger. at is the address of the block or managed tensor, or the ID of the allocation.
 func (t *Tensor) record(kind core.RecordKind, at uintptr) {
 	core.Enter(kind, at, described{t.dtype, t.Shape(), t.NumBytes()})
+}
+
+// recordView enters a tensor of existing memory in the ledger, if it is on.
+func (t *Tensor) recordView() {
+	if core.Recording() {
+		t.mem.EnterView(weak.Make(t), described{t.dtype, t.Shape(), t.NumBytes()})
+	}
 }

@@ -4,6 +4,7 @@ package dlpack_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"runtime/pprof"
@@ -17,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 func withLedger(t *testing.T) {
@@ -68,6 +70,19 @@ func TestLedgerNamesWhatIsAliveAndWhoMadeIt(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, profile.WriteTo(&text, 1))
 	assert.Contains(t, text.String(), "makesAnAllocation")
+	assert.NotContains(t, text.String(), "/dlpack.", "stacks begin with the program's calls")
+	inJSON, err := json.Marshal(live[0])
+	require.NoError(t, err)
+	assert.Contains(t, string(inJSON), `"Kind":"allocation","DType":"float32","Shape":[3,4],"Bytes":48,`)
+	assert.Regexp(t, `"Count":1,"View":false,"Stack":\[\{"Function":"[^"]+","File":"[^"]+\.go","Line":\d+\},`, string(inJSON))
+	assert.Regexp(t, `\{"Function":"[^"]+\.makesAnAllocation","File":"[^"]+/ledger_test\.go","Line":\d+\}`, string(inJSON))
+	inText, logLine := logged(live[0])
+	assert.Regexp(t, `^x\.kind=allocation x\.dtype=float32 x\.shape="\[3 4\]" x\.bytes=48 x\.since=\S+ x\.count=1 x\.view=false `+
+		`x\.function=\S+\.makesAnAllocation x\.file=\S+/ledger_test\.go x\.line=\d+$`, inText)
+	assert.Regexp(t, `^\{"x":\{"kind":"allocation","dtype":"float32","shape":\[3,4\],"bytes":48,"since":"[^"]+","count":1,"view":false,`+
+		`"function":"[^"]+\.makesAnAllocation","file":"[^"]+/ledger_test\.go","line":\d+\}\}$`, logLine)
+	_, ofSlice := logged(live[:1])
+	assert.Equal(t, `{"x":[`+string(inJSON)+`]}`, ofSlice)
 
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 	tensor.Close()
@@ -76,6 +91,57 @@ func TestLedgerNamesWhatIsAliveAndWhoMadeIt(t *testing.T) {
 	assert.Empty(t, dlpack.Live())
 	assert.Zero(t, profile.Count())
 	assert.Equal(t, 1, p.Deletes())
+}
+
+//go:noinline
+func makesAView(t *testing.T, x *dlpack.Tensor) *dlpack.Tensor { return must.Do(x.Transpose())(t) }
+
+//go:noinline
+func makesAShare(t *testing.T, x *dlpack.Tensor) *dlpack.Tensor { return must.Do(x.Share())(t) }
+
+// A record names a line where a Close is missing: that of the first tensor or, if it is closed, of the oldest other one that is open.
+func TestLedgerNamesTheTensorThatIsOpen(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	withLedger(t)
+	for name, x := range map[string]*dlpack.Tensor{
+		"allocation": makesAnAllocation(t),
+		"import":     must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3, 4}}).Managed()))(t),
+	} {
+		defer x.Close()
+		record := func() string {
+			for _, r := range dlpack.Live() {
+				if r.Kind.String() == name {
+					return r.String()
+				}
+			}
+			return "none"
+		}
+		view := makesAView(t, x)
+		share := makesAShare(t, view)
+		assert.Regexp(t, "^"+name+` of float32\[3 4\], 48 bytes, `, record(), "the first tensor is open")
+		x.Close()
+		assert.Regexp(t, "^view or share of an "+name+`: float32\[4 3\], 48 bytes, .*makesAView \(.*ledger_test.go:\d+\)$`, record())
+		view.Close()
+		assert.Regexp(t, "^view or share of an "+name+`: .*makesAShare \(`, record())
+		share.Close()
+		assert.Equal(t, "none", record())
+	}
+}
+
+func TestLedgerNamesTheViewThatWasForgotten(t *testing.T) {
+	repotest.Forgets(t)
+	withLedger(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3, 4}})
+	func() {
+		x := must.Do(dlpack.Import(p.Managed()))(t)
+		makesAView(t, x)
+		x.Close()
+	}()
+	collectUntil(t, func() bool { return p.Deletes() == 1 })
+	forgotten := dlpack.Forgotten()
+	require.Len(t, forgotten, 1)
+	assert.True(t, forgotten[0].View)
+	assert.Contains(t, forgotten[0].Caller().Function, "makesAView")
 }
 
 func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *testing.T) {
@@ -100,6 +166,7 @@ func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *tes
 
 // The cleanup guard reports.
 func TestLedgerNamesTheLineThatForgot(t *testing.T) {
+	repotest.Forgets(t)
 	withLedger(t)
 	var producers []*dlpacktest.Producer
 	for range 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -75,6 +76,7 @@ func choicesOf(seed uint64, n int) []byte {
 func TestOwnershipFollowsTheModel(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
+	repotest.Forgets(t)
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, choicesOf(seed, fewer(12000)), true) })
 	}
@@ -83,6 +85,7 @@ func TestOwnershipFollowsTheModel(t *testing.T) {
 func TestOwnershipFollowsTheModelOnManyGoroutines(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
+	repotest.Forgets(t)
 	t.Run("at once", func(t *testing.T) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -101,6 +104,7 @@ func FuzzOwners(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		dlpacktest.CheckLeaks(t)
+		repotest.Forgets(t)
 		runModel(t, choices[:min(len(choices), 5000)], true)
 	})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -186,6 +187,7 @@ func forgets(t *testing.T, use func(tensor *dlpack.Tensor)) *atomic.Int32 {
 
 func TestOnReleaseOfForgottenTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
+	repotest.Forgets(t)
 	forgotten := dlpack.ReadStats().Forgotten
 	for i, use := range []func(tensor *dlpack.Tensor){
 		func(*dlpack.Tensor) {},
@@ -214,6 +216,7 @@ func TestOnReleaseOfForgottenTensors(t *testing.T) {
 
 // A slice that Values has returned may be in use after the tensor was forgotten.
 func TestOnReleaseNeverComesWhileASliceMayBeInUse(t *testing.T) {
+	repotest.Forgets(t)
 	inChild(t, neverComesWhileASliceMayBeInUse) // it leaves memory pinned
 }
 
@@ -234,6 +237,7 @@ func neverComesWhileASliceMayBeInUse(t *testing.T) {
 		assert.Zero(t, calls.Load())
 	}
 	assert.Equal(t, before.PinnedBytes+2*64, dlpack.ReadStats().PinnedBytes)
+	repotest.Forgive(0, 2*64)
 
 	tensor, calls := notified(t)
 	must.Do(dlpack.Values[float32](tensor))(t)

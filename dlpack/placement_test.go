@@ -180,6 +180,23 @@ var elementOperations = []operation{
 	{"Tensor.ConvertTo, the destination", func(t testing.TB, x *dlpack.Tensor) any {
 		return cause(like(t, x, dlpack.MakeDataType(dlpack.CodeInt, 16, x.DType().Lanes())).ConvertTo(x))
 	}},
+	{"Tensor.ConvertScaled", func(t testing.TB, x *dlpack.Tensor) any {
+		dst := like(t, x, dlpack.MakeDataType(dlpack.CodeFloat, 32, x.DType().Lanes()))
+		var outcomes []any
+		for dim := range max(1, x.Rank()) {
+			s := dlpack.Scaling{Shift: []float64{1}, Dim: dim}
+			if dim < x.Rank() {
+				for i := range x.Shape()[dim] {
+					s.Scale = append(s.Scale, float64(i)/255)
+				}
+			}
+			outcomes = append(outcomes, cause(x.ConvertScaled(dst, s)), elementsOf(dst))
+		}
+		return outcomes
+	}},
+	{"Tensor.ConvertScaled, the destination", func(t testing.TB, x *dlpack.Tensor) any {
+		return cause(like(t, x, dlpack.MakeDataType(dlpack.CodeInt, 16, x.DType().Lanes())).ConvertScaled(x, dlpack.Scaling{Scale: []float64{2}}))
+	}},
 	{"Tensor.CopyTo", func(t testing.TB, x *dlpack.Tensor) any {
 		dst := like(t, x, x.DType())
 		return []any{cause(x.CopyTo(dst)), elementsOf(dst)}
@@ -247,6 +264,37 @@ var elementOperations = []operation{
 		var seen []uint8
 		err := dlpack.Use(x, func(values []uint8) error { seen = slices.Clone(values); return nil })
 		return []any{seen, cause(err)}
+	}},
+	{"Read", func(t testing.TB, x *dlpack.Tensor) any {
+		var seen []uint8
+		err := dlpack.Read(x, func(values []uint8) error { seen = slices.Clone(values); return nil })
+		return []any{seen, cause(err)}
+	}},
+	{"ReadStrided", func(t testing.TB, x *dlpack.Tensor) any {
+		var seen []any
+		err := dlpack.ReadStrided(x, func(elements dlpack.Strided[uint8]) error {
+			for index, value := range elements.All() {
+				seen = append(seen, fmt.Sprint(index, value))
+			}
+			rows, err := elements.Rows()
+			if err != nil {
+				return err
+			}
+			for index, row := range rows {
+				seen = append(seen, fmt.Sprint(index, row))
+			}
+			return nil
+		})
+		return []any{seen, cause(err)}
+	}},
+	{"UseStrided", func(t testing.TB, x *dlpack.Tensor) any {
+		err := dlpack.UseStrided(x, func(elements dlpack.Strided[uint8]) error {
+			if len(elements.Data) > 0 {
+				elements.Data[elements.Start]++
+			}
+			return nil
+		})
+		return []any{elementsOf(x), cause(err)}
 	}},
 	{"Tensor.Format", func(t testing.TB, x *dlpack.Tensor) any { return fmt.Sprintf("%v", x) }},
 	{"Tensor.Fill", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.Fill(1)) }},
@@ -320,6 +368,12 @@ var viewOperations = []operation{
 		assert.Equal(t, x.Data(), y.Data())
 		return nil
 	}},
+	{"Tensor.Require", func(t testing.TB, x *dlpack.Tensor) any { return fmt.Sprint(x.Require(dlpack.Float32, 4, 4)) }},
+	{"Error.IsAbout", func(t testing.TB, x *dlpack.Tensor) any {
+		var e *dlpack.Error
+		require.ErrorAs(t, x.Require(dlpack.Int8), &e)
+		return e.IsAbout(x)
+	}},
 	{"Tensor.RequireAlign", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.RequireAlign(64)) }},
 	{"Tensor.Alignment", func(t testing.TB, x *dlpack.Tensor) any { return min(x.Alignment(), 256) }},
 	{"Tensor.Disjoint", described(func(x *dlpack.Tensor) any { return x.Disjoint(x) })},
@@ -340,6 +394,8 @@ var viewOperations = []operation{
 	{"Tensor.IsContiguous", described(func(x *dlpack.Tensor) any { return x.IsContiguous() })},
 	{"Tensor.ByteOffset", described(func(x *dlpack.Tensor) any { return x.ByteOffset() })},
 	{"Tensor.Data", described(func(x *dlpack.Tensor) any { return x.Data() & 255 })},
+	{"Tensor.LogValue", described(func(x *dlpack.Tensor) any { return x.LogValue().String() })},
+	{"Tensor.MarshalText", described(func(x *dlpack.Tensor) any { text, err := x.MarshalText(); return []any{string(text), err} })},
 	{"Tensor.String", described(func(x *dlpack.Tensor) any { return x.String() })},
 	{"Tensor.Close", func(t testing.TB, x *dlpack.Tensor) any { return []any{cause(x.Close()), x.String()} }},
 }
@@ -488,7 +544,7 @@ func edges() (forms []form) {
 }
 
 // edged are the operations that are tested with the edges.
-var edged = []string{"Tensor.Copy", "Tensor.Convert", "Tensor.ConvertTo", "Tensor.ConvertTo, the destination", "Tensor.CopyTo", "Tensor.CopyTo, the destination"}
+var edged = []string{"Tensor.Copy", "Tensor.Convert", "Tensor.ConvertTo", "Tensor.ConvertTo, the destination", "Tensor.ConvertScaled", "Tensor.ConvertScaled, the destination", "Tensor.CopyTo", "Tensor.CopyTo, the destination"}
 
 // placed returns the bytes that a tensor touches, and the description for them.
 func (f *form) placed(t *testing.T, dt dlpack.DataType, padded bool) ([]byte, dlpack.Spec) {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // Export returns the tensor as a `DLManagedTensorVersioned *` of version 1.3, for a consumer in C, C++ or Python, or in
@@ -43,10 +44,10 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 		return nil, t.errClosed(op)
 	}
 	if t.flags&ReadOnly != 0 {
-		return nil, newError(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
+		return nil, t.newError(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
 	}
 	if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
-		return nil, newError(op, ErrDType, "padded %v: this form cannot state the padding; Export can", t.dtype)
+		return nil, t.newError(op, ErrDType, "padded %v: this form cannot state the padding; Export can", t.dtype)
 	}
 	return t.export(op, 0, false)
 }
@@ -88,7 +89,7 @@ func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int6
 		return nil, err
 	}
 	if e.Count != n {
-		return nil, newError(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), e.Count, n)
+		return nil, newError(op, ErrLayout, "shape %v has %s, the slice %d", slices.Clone(shape), extent.Elements(e.Count), n)
 	}
 	b, status := core.ExportOnce(start, n*item, len(shape))
 	if status != core.OK {
@@ -145,7 +146,7 @@ func (t *Tensor) firstExport(op string) (*core.Block, error) {
 	case core.OK:
 		return b, nil
 	case core.Borrowed:
-		return nil, newError(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor alive; ExportCopy exports a copy")
+		return nil, t.newError(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor alive; ExportCopy exports a copy")
 	case core.Overflow:
 		return nil, newError(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
 	}

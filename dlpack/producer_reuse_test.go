@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
@@ -114,6 +115,7 @@ func TestTheLastDeleterAfterCloseGivesTheMemoryBack(t *testing.T) {
 }
 
 func TestForgottenMemoryIsNotKeptByItsFormerExports(t *testing.T) {
+	repotest.Forgets(t)
 	before := dlpack.ReadStats()
 	collected := make(chan bool, 1)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})

@@ -16,7 +16,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // takeOver imports the managed tensor of a new producer in C.
@@ -66,6 +68,7 @@ func TestReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T
 // Cleanup guards are used again. A closed tensor that is still reachable must not keep its former guard reachable.
 func TestForgottenTensorsAreCaughtWhileClosedOnesAreAtHand(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
+	repotest.Forgets(t)
 	var closed []*dlpack.Tensor
 	var forgotten []*dlpacktest.Producer
 	before := dlpack.ReadStats().Forgotten
@@ -86,6 +89,7 @@ func TestForgottenTensorsAreCaughtWhileClosedOnesAreAtHand(t *testing.T) {
 // An export of a forgotten tensor belongs to its consumer alone, so its release does not wait for Go.
 func TestReleasesOfAForgottenTensorDoNotWaitForACollection(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
+	repotest.Forgets(t)
 	var p *dlpacktest.Producer
 	var foreign, own []unsafe.Pointer
 	before := dlpack.ReadStats().Forgotten // the first collection may come while the tensors are made
@@ -264,7 +268,7 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 	}{
 		{"too few", []int64{3}, dlpack.ErrLayout, "dlpack: from slice: shape [3] has 3 elements, the slice 4"},
 		{"too many", []int64{2, 3}, dlpack.ErrLayout, "dlpack: from slice: shape [2 3] has 6 elements, the slice 4"},
-		{"no shape", []int64{0, -1}, dlpack.ErrLayout, "dlpack: from slice: shape[1] = -1"},
+		{"no shape", []int64{0, -1}, dlpack.ErrLayout, "dlpack: from slice: shape[1] is -1, must not be negative"},
 		{"more than can be counted", []int64{1 << 62, 4}, dlpack.ErrOverflow, "dlpack: from slice: shape has more than 2^63-1 elements from axis 1 on"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -273,6 +277,8 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 			assert.EqualError(t, err, test.message)
 		})
 	}
+	must.Fail(dlpack.FromSlice(make([]float32, 4), -4))(t, layout.ErrNegative)
+	must.Fail(dlpack.New(dlpack.Float32, 2, -4))(t, layout.ErrNegative)
 }
 
 // After Reap, no slot that was returned before is left, even if another goroutine has begun to handle it.

@@ -19,6 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // forgetsAfterExports exports a tensor often, and drops it without Close.
@@ -69,6 +70,7 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 		for _, m := range memory {
 			t.Run(m.name+", GOMAXPROCS="+string(rune('0'+processors)), func(t *testing.T) {
 				dlpacktest.CheckLeaks(t)
+				repotest.Forgets(t)
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 				before := dlpack.ReadStats()
 				gate, releases := m.forget(t)
@@ -137,6 +139,7 @@ func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 // A bubble of testing/synctest ends when all its goroutines have ended, and its channels must not be used outside of it. The
 // library's goroutines must therefore start outside of the bubble.
 func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
+	repotest.Forgets(t)
 	inChild(t, func(t *testing.T) {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 		synctest.Test(t, func(t *testing.T) {
@@ -156,6 +159,7 @@ func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
 
 // A goroutine inherits the profiler labels of the one that starts it. The library's goroutines must not have a caller's labels.
 func TestTheLibraryStartsNoGoroutineWithLabels(t *testing.T) {
+	repotest.Forgets(t)
 	inChild(t, func(t *testing.T) {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 		gate := p.Block(t)

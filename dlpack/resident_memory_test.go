@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // The tests measure the memory of the process. They do not run under sanitizers, which keep freed memory.
@@ -96,6 +97,7 @@ func TestClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 // memory.
 func TestForgottenImportsDoNotFillTheMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
+	repotest.Forgets(t)
 	before := dlpack.ReadStats().Forgotten
 	dlpack.SettleForeignBytes()
 	n := rounds(2_000, 10_000)

@@ -4,7 +4,7 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/core"
 
-// Stats has counters of live objects and of mistakes in this process.
+// Stats has counters of live objects and of mistakes in this process. The format %+v prints them with their names.
 type Stats struct {
 	Exports       int64 // managed tensors handed out whose deleter has not run
 	Imports       int64 // imported tensors that Go still holds

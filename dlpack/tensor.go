@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
@@ -194,6 +195,9 @@ func (t *Tensor) Close() error {
 			break
 		}
 	}
+	if core.Recording() {
+		t.mem.LeaveTensor(weak.Make(t))
+	}
 	t.mem.Close()
 	return nil
 }
@@ -216,19 +220,22 @@ func (t *Tensor) orZero() *Tensor {
 
 // acquire keeps the memory alive for one operation even if another goroutine closes the tensor; done ends that. acquire
 // must take its reference before it looks whether the tensor is open: [core.Memory.Close] relies on that order.
-func (t *Tensor) acquire(op string) error {
+func (t *Tensor) acquire(op string) error { return t.acquireAs(op, "the tensor") }
+
+// acquireAs is acquire for an operation on several tensors; name is what errors call this one.
+func (t *Tensor) acquireAs(op, name string) error {
 	if t.isNone() {
-		return t.errClosed(op)
+		return t.errClosedAs(op, name)
 	}
 	if status := t.mem.Acquire(); status != core.OK {
 		if status == core.Overflow && !t.isClosed() {
-			return newError(op, ErrOverflow, "the memory has %d tensors that were not closed", math.MaxInt32)
+			return newError(op, ErrOverflow, "the memory of %s has %d tensors that were not closed", name, math.MaxInt32)
 		}
-		return t.errClosed(op)
+		return t.errClosedAs(op, name)
 	}
 	if t.status.Load()&closed != 0 {
 		t.mem.Release()
-		return t.errClosed(op)
+		return t.errClosedAs(op, name)
 	}
 	return nil
 }
@@ -244,7 +251,12 @@ func (t *Tensor) errClosedAs(op, name string) error {
 	case t.mem == nil:
 		state = "the zero Tensor"
 	}
-	return newError(op, ErrClosed, "%s is %s", name, state)
+	return t.newError(op, ErrClosed, "%s is %s", name, state)
+}
+
+// errDevice is the error of an operation on memory that the host cannot read.
+func (t *Tensor) errDevice(op string) error {
+	return t.newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 }
 
 // RequireOpen is for packages that write tensors in other forms, such as those of bridge, to refuse a closed one before they begin: it
@@ -285,10 +297,10 @@ func (t *Tensor) ReadOnly() bool {
 // read-only.
 func (t *Tensor) errReadOnly(op, remedy string) error {
 	if t.flags&ReadOnly == 0 {
-		return newError(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
+		return t.newError(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
 			"AssumeWritable imports it as writable")
 	}
-	return newError(op, ErrReadOnly, "the tensor is read-only%s", remedy)
+	return t.newError(op, ErrReadOnly, "the tensor is read-only%s", remedy)
 }
 
 // Rank returns the number of dimensions.
@@ -398,8 +410,13 @@ func (t *Tensor) Alignment() int {
 	return int(at & -at)
 }
 
-// String describes the tensor, as in `float32[3 4] on cpu`, with strides if they are not row-major.
+// String describes the tensor in one line, as in `float32[3 4] on cpu`, with strides if they are not row-major.
 func (t *Tensor) String() string {
+	return t.describedBy(func(sizes []int64) string { return fmt.Sprint(sizes) })
+}
+
+// describedBy is [Tensor.String] with a function that makes the text of the shape and of the strides.
+func (t *Tensor) describedBy(list func([]int64) string) string {
 	switch {
 	case t == nil:
 		return "<nil>"
@@ -407,9 +424,9 @@ func (t *Tensor) String() string {
 		return "zero Tensor"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v%v", t.dtype, t.shape())
+	fmt.Fprintf(&b, "%v%s", t.dtype, list(t.shape()))
 	if !t.rowMajor {
-		fmt.Fprintf(&b, " strides %v", t.strides())
+		fmt.Fprintf(&b, " strides %s", list(t.strides()))
 	}
 	fmt.Fprintf(&b, " on %v", t.device)
 	if t.ReadOnly() {
@@ -428,7 +445,7 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 		return newError(op, ErrDType, "%v", err)
 	}
 	if s.Strides != nil && len(s.Strides) != len(s.Shape) {
-		return newError(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
+		return newError(op, ErrLayout, "%s for %s", extent.Number(len(s.Strides), "stride", "strides"), extent.Dimensions(len(s.Shape)))
 	}
 	var e core.Extent
 	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
@@ -540,7 +557,7 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 		return t, nil
 	}
 	if count, countErr := layout.Count(shape); countErr == nil && count != n && len(shape) <= MaxRank {
-		err = newError(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), count, n)
+		err = newError(op, ErrLayout, "shape %v has %s, the slice %d", slices.Clone(shape), extent.Elements(count), n)
 	}
 	return nil, err
 }

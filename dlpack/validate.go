@@ -3,20 +3,32 @@
 package dlpack
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// MaxRank is the most dimensions that a [Tensor] can have. More are refused with [ErrLayout].
+// MaxRank is the most dimensions that a [Tensor] can have: 256. More are refused with [ErrLayout].
 const MaxRank = core.MaxRank
 
-// AllocAlignment is the alignment, in bytes, of the memory that [New] allocates.
+// AllocAlignment is the alignment, in bytes, of the memory that [New] allocates: 256.
 const AllocAlignment = core.Alignment
 
 func newError(op string, cause error, format string, args ...any) error {
 	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause}
 }
+
+// newError makes an error about t.
+func (t *Tensor) newError(op string, cause error, format string, args ...any) error {
+	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause, about: t}
+}
+
+// IsAbout reports whether the error is about t: not about several tensors, or another one of the same memory. A function that was given
+// tensors can say by it which of them was wrong.
+func (e *Error) IsAbout(t *Tensor) bool { return t != nil && e.about == t }
 
 // causes are the errors for the statuses of package core.
 var causes = [...]error{
@@ -49,8 +61,7 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 	}
 	dt := DataType(t.DType)
 	if err := dt.Validate(); err != nil {
-		return nil, nil, newError(op, ErrDType, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
-			dt.Code(), dt.Bits(), dt.Lanes())
+		return nil, nil, newError(op, ErrDType, "%s", dt.refusal())
 	}
 	shape, strides, f := core.CheckTensor(t, dt.BitSize(), flags&SubbytePadded != 0, deviceOf(t).HostReadable(), e)
 	if f != nil {
@@ -59,12 +70,16 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 	return shape, strides, nil
 }
 
-// checkLayout checks shape and strides of elements of a valid type, and sets e. Nil strides are row-major.
+// checkLayout checks shape and strides of elements of a valid type, and sets e. Nil strides are row-major. A negative size is
+// [layout.ErrNegative] too.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *core.Extent) error {
 	if len(shape) > MaxRank {
 		return newError(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
 	}
 	if f := core.CheckLayout(dt.BitSize(), flags&SubbytePadded != 0, shape, strides, e); f != nil {
+		if slices.ContainsFunc(shape, func(n int64) bool { return n < 0 }) {
+			return newError(op, errors.Join(ErrLayout, layout.ErrNegative), "%s", f.Text)
+		}
 		return newFaultError(op, f)
 	}
 	return nil

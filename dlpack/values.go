@@ -9,103 +9,143 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// Values returns the elements as a Go slice of the same memory. The tensor must be on the host, writable, row-major without
-// gaps, aligned for T, and of T's data type. The bytes of a bool tensor are checked once, because Go allows only 0 and 1.
+// Read calls f with the elements of a tensor as a Go slice of the same memory, which f must not write to, and returns the error of
+// f. It reads any memory, read-only memory too; [Use] is for writing. The tensor must be on the host, row-major without gaps, aligned for
+// T, and of T's data type; [ReadStrided] reads other layouts. The bytes of a bool tensor are checked once, because Go allows only 0
+// and 1.
 //
-// Ownership: none, the slice is a view. Lifetime: the tensor must not be closed while the slice is in
-// use. The slice alone does not keep foreign memory alive. After the first call, the cleanup guard reports a forgotten
-// Close but does not free the memory. Threads: as any slice. On error: [ErrClosed],
-// [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrReadOnly] (see [UnsafeValues]),
-// [ErrValue].
-func Values[T Element](t *Tensor) ([]T, error) {
-	if !t.isClosed() && t.ReadOnly() {
-		return nil, t.errReadOnly("values", readOnlyHint)
-	}
-	return UnsafeValues[T](t)
+// The memory stays alive until f returns, even if another goroutine closes the tensor meanwhile. After f has returned, no slice is
+// out: the cleanup guard frees the memory of a forgotten tensor, unlike after [Values].
+//
+// Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: any, while nobody
+// writes to the tensor. On error: [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrValue] for a bool that is not
+// 0 or 1, or [ErrNull] for a nil f, without a call of f; or the error of f.
+func Read[T Element](t *Tensor, f func(values []T) error) error {
+	return during("read", t, false, slice[T], f)
 }
 
-const readOnlyHint = "; UnsafeValues reads it, Copy makes a writable one"
-
-// UnsafeValues is [Values] for memory that may be read-only: the caller must not write to the slice.
-func UnsafeValues[T Element](t *Tensor) ([]T, error) { return slice[T](t, false) }
-
-// slice implements UnsafeValues. With bounded, the caller holds a reference to the memory for as long as the slice is in use, so that
-// the cleanup guard need not know of it.
-func slice[T Element](t *Tensor, bounded bool) ([]T, error) {
-	const op = "values"
-	var zero T
-	if t.isNone() {
-		return nil, t.errClosed(op)
-	}
-	if !bounded && (t.mem.Kind() == core.Collected || !t.mem.HasEscaped()) { // another goroutine may close the tensor
-		if err := t.acquire(op); err != nil {
-			return nil, err
-		}
-		defer t.done()
-	} else if !bounded && t.isClosed() {
-		return nil, t.errClosed(op)
-	}
-	if dt := DataTypeOf[T](); t.dtype != dt {
-		return nil, newError(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
-	}
-	if !t.device.HostReadable() {
-		return nil, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
-	}
-	if !t.rowMajor {
-		return nil, newError(op, ErrLayout, "strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so",
-			t.strides(), t.shape())
-	}
-	if align := unsafe.Alignof(zero); t.data%align != 0 {
-		return nil, newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy",
-			t.data, align, align)
-	}
-	if t.data == 0 {
-		return []T{}, nil
-	}
-	if t.dtype == Bool && t.status.Load()&boolsChecked == 0 {
-		if err := t.checkBools(op); err != nil {
-			return nil, err
-		}
-	}
-	if !bounded {
-		t.mem.Escape()
-	}
-	values := unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements())
-	runtime.KeepAlive(t) // until the cleanup guard knows of the slice
-	return values, nil
-}
-
-// Use calls f with the elements of a tensor as a Go slice of the same memory, and returns the error of f. The memory stays alive
-// until f returns, even if another goroutine closes the tensor meanwhile. The tensor must be as [Values] requires. After f has
-// returned, no slice is out: the cleanup guard frees the memory of a forgotten tensor, unlike after Values.
+// Use is [Read] for writing: f may write to the slice. The tensor must be writable.
 //
-// Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: as any slice. On
-// error: as [Values], without a call of f; or the error of f.
+// Ownership, Lifetime: as [Read]. Threads: as any slice. On error: as Read, and [ErrReadOnly].
 func Use[T Element](t *Tensor, f func(values []T) error) error {
-	const op = "values"
+	return during("use", t, true, slice[T], f)
+}
+
+// during calls f with the elements of t in the form that see gives them, and keeps their memory alive until f returns.
+func during[V any](op string, t *Tensor, write bool, see func(op string, t *Tensor, write bool) (V, error), f func(V) error) error {
 	if err := t.acquire(op); err != nil {
 		return err
 	}
 	defer t.done() // until then t is reachable, and with it the cleanup guard
-	if t.ReadOnly() {
-		return t.errReadOnly(op, readOnlyHint)
+	if f == nil {
+		return newError(op, ErrNull, "the function is nil")
 	}
-	values, err := slice[T](t, true)
+	v, err := see(op, t, write)
 	if err != nil {
 		return err
 	}
-	return f(values)
+	return f(v)
 }
 
-// checkBools checks that every byte of a bool tensor is 0 or 1.
-func (t *Tensor) checkBools(op string) error {
-	if err := t.acquire(op); err != nil {
-		return err
+// Values returns the elements as a Go slice of the same memory, which may be written to. The tensor must be as for [Use]. Values is for
+// slices that must outlive a call; the slice of Use or [Read] cannot be used too long.
+//
+// Ownership: none, the slice is a view. Lifetime: the tensor must not be closed while the slice is in
+// use. The slice alone does not keep foreign memory alive. After the first call, the cleanup guard reports a forgotten
+// Close but does not free the memory. Threads: as any slice. On error: as [Use].
+func Values[T Element](t *Tensor) ([]T, error) { return handOut[T]("values", t, true) }
+
+// UnsafeValues is [Values] for memory that may be read-only: the caller must not write to the slice. It is for slices of read-only
+// memory that must outlive a call, such as a field of a struct; otherwise [Read] is safer.
+//
+// Ownership, Lifetime: as [Values]. Threads: any, while nobody writes to the tensor. On error: as [Read].
+func UnsafeValues[T Element](t *Tensor) ([]T, error) { return handOut[T]("unsafe values", t, false) }
+
+// handOut returns a slice that the caller may keep for as long as the tensor is open.
+func handOut[T Element](op string, t *Tensor, write bool) ([]T, error) {
+	if t.isNone() {
+		return nil, t.errClosed(op)
 	}
-	defer t.done()
-	for i, b := range unsafe.Slice((*byte)(core.Pointer(t.data)), t.NumElements()) {
-		if b > 1 {
-			return newError(op, ErrValue, "element %d of a bool tensor is %d", i, b)
+	if t.mem.Kind() == core.Collected || !t.mem.HasEscaped() || t.boolsUnchecked() { // another goroutine may close the tensor
+		if err := t.acquire(op); err != nil {
+			return nil, err
+		}
+		defer t.done()
+	} else if t.isClosed() {
+		return nil, t.errClosed(op)
+	}
+	values, err := slice[T](op, t, write)
+	if err == nil && len(values) > 0 {
+		t.mem.Escape()
+	}
+	runtime.KeepAlive(t) // until the cleanup guard knows of the slice
+	return values, err
+}
+
+// slice returns the elements of a tensor as a slice. The caller keeps the memory alive.
+func slice[T Element](op string, t *Tensor, write bool) ([]T, error) {
+	if err := checkElements[T](op, t, write); err != nil {
+		return nil, err
+	}
+	if !t.rowMajor {
+		return nil, t.newError(op, ErrLayout, "strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so",
+			t.strides(), t.shape())
+	}
+	if t.data == 0 {
+		return []T{}, nil
+	}
+	return unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements()), nil
+}
+
+// checkElements returns an error unless the elements of a tensor can be seen as values of T in memory, to be written or only to be read.
+// The caller keeps the memory alive.
+func checkElements[T Element](op string, t *Tensor, write bool) error {
+	var zero T
+	if write && t.ReadOnly() {
+		return t.errReadOnly(op, "; Read reads it, Copy makes a writable one")
+	}
+	if dt := DataTypeOf[T](); t.dtype != dt {
+		return t.errDType(op, dt)
+	}
+	if !t.device.HostReadable() {
+		return t.errDevice(op)
+	}
+	if align := unsafe.Alignof(zero); t.data%align != 0 {
+		return t.errUnaligned(op, t.data, int(align))
+	}
+	if t.boolsUnchecked() {
+		return t.checkBools(op)
+	}
+	return nil
+}
+
+// boolsUnchecked reports whether checkBools is still to be called.
+func (t *Tensor) boolsUnchecked() bool {
+	return t.dtype == Bool && t.data != 0 && t.status.Load()&boolsChecked == 0
+}
+
+// checkBools checks that every byte of a bool tensor, which has elements, is 0 or 1. The caller keeps the memory alive.
+func (t *Tensor) checkBools(op string) error {
+	low, high := t.span()
+	x := Strided[byte]{unsafe.Slice((*byte)(core.Pointer(t.data+uintptr(low))), high-low), -low, t.Shape(), t.strides()}
+	elements := int64(1)
+	for d, stride := range x.Strides {
+		if stride == 0 {
+			x.Shape[d] = 1
+		}
+		elements *= x.Shape[d]
+	}
+	if n := int64(len(x.Data)); elements >= n { // no gaps, or elements that share memory, of which there may be very many
+		x.Start, x.Shape, x.Strides = 0, []int64{n}, []int64{1}
+	}
+	c := x.first()
+	for more := c.n > 0; more; more = c.next() {
+		at := c.at
+		for range c.n {
+			if b := x.Data[at]; b > 1 {
+				return t.newError(op, ErrValue, "byte %d of a bool tensor is %d; Bitcast to uint8 and Convert to bool make it true", at, b)
+			}
+			at += c.stride
 		}
 	}
 	t.status.Or(boolsChecked)
@@ -117,13 +157,13 @@ func (t *Tensor) checkBools(op string) error {
 //
 // Ownership, Lifetime, Threads: as [UnsafeValues]. On error: [ErrClosed] or [ErrDevice].
 func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
-	const op = "bytes"
+	const op = "unsafe bytes"
 	if err := t.acquire(op); err != nil {
 		return nil, 0, err
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, 0, newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
+		return nil, 0, t.errDevice(op)
 	}
 	if t.data == 0 {
 		return []byte{}, 0, nil
@@ -139,9 +179,10 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed], or [ErrLayout] for memory of a device whose byte_offset would become negative.
 func (t *Tensor) AsBytes() (*Tensor, error) {
+	const op = "as bytes"
 	if t.isNone() {
-		return nil, t.errClosed("view")
+		return nil, t.errClosed(op)
 	}
 	low, high := t.span()
-	return t.View(Spec{DType: Uint8, Shape: []int64{high - low}, ByteOffset: low})
+	return t.view(op, Spec{DType: Uint8, Shape: []int64{high - low}, ByteOffset: low})
 }

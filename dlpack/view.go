@@ -20,8 +20,10 @@ import (
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
-func (t *Tensor) View(s Spec) (*Tensor, error) {
-	const op = "view"
+func (t *Tensor) View(s Spec) (*Tensor, error) { return t.view("view", s) }
+
+// view is View for the operation op.
+func (t *Tensor) view(op string, s Spec) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
@@ -30,6 +32,7 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 		t.done()
 		return nil, err
 	}
+	v.recordView()
 	runtime.KeepAlive(t)
 	return v, nil
 }
@@ -53,6 +56,7 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 	if !t.device.HostReadable() {
 		*v.addressWord() = *t.addressWord()
 	}
+	v.recordView()
 	runtime.KeepAlive(t)
 	return v, nil
 }
@@ -94,14 +98,15 @@ func (t *Tensor) Layout() layout.Layout {
 // any. On error: [ErrClosed]; [ErrNull] for a nil function; [ErrOverflow] or [ErrLayout] together with the error of view,
 // such as [layout.ErrIndex], [layout.ErrAxis], or [layout.ErrCopy] if only a copy can have the layout.
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
+	const op = "apply"
 	if t.isClosed() {
-		return nil, t.errClosed("view")
+		return nil, t.errClosed(op)
 	}
 	if view == nil {
-		return nil, newError("view", ErrNull, "the function of the view is nil")
+		return nil, newError(op, ErrNull, "the function of the view is nil")
 	}
 	l := t.draft()
-	return readOnlyIfOverlapping(t.derive(l, view(&l.Layout)))
+	return readOnlyIfOverlapping(t.derive(op, l, view(&l.Layout)))
 }
 
 // A draft is a layout from which a view is made, with room for up to 8 dimensions. The methods of [layout.Layout] bring
@@ -123,19 +128,18 @@ func (t *Tensor) draft() *draft {
 	return d
 }
 
-// derive makes a view of t from a draft, which must not be used any more. err is the result of changing the layout. derive
-// returns it, unless the tensor is closed: then it returns [ErrClosed].
-func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
+// derive makes a view of t from a draft, which must not be used any more. op is what the user has called. err is the result of changing
+// the layout. derive returns it, unless the tensor is closed: then it returns [ErrClosed].
+func (t *Tensor) derive(op string, l *draft, err error) (*Tensor, error) {
 	defer drafts.Put(l)
-	const op = "view"
 	if t.isClosed() {
 		return nil, t.errClosed(op)
 	}
 	if err != nil {
-		return nil, newLayoutError(op, err)
+		return nil, t.newLayoutError(op, err)
 	}
 	if len(l.Shape) != len(l.Strides) {
-		return nil, newError(op, ErrLayout, "%d strides for %d dimensions", len(l.Strides), len(l.Shape))
+		return nil, newError(op, ErrLayout, "%s for %s", extent.Number(len(l.Strides), "stride", "strides"), extent.Dimensions(len(l.Shape)))
 	}
 	width := t.width(l.dtype)
 	bits, ok := extent.Mul(l.Offset, width)
@@ -158,6 +162,7 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
+	v.recordView()
 	runtime.KeepAlive(t)
 	return v, nil
 }
@@ -170,35 +175,39 @@ func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	return v, err
 }
 
-// newLayoutError makes an error of this package from an error of package layout; both causes are found by errors.Is.
-func newLayoutError(op string, err error) error {
+// newLayoutError makes an error of this package about t from an error of package layout; both causes are found by errors.Is. The name that
+// package layout has for the operation op is left out.
+func (t *Tensor) newLayoutError(op string, err error) error {
 	cause, where := ErrLayout, strings.TrimPrefix(err.Error(), "layout: ")
+	if name, text, ok := strings.Cut(where, ": "); ok && strings.HasPrefix(op, name) {
+		where = text
+	}
 	if errors.Is(err, layout.ErrOverflow) {
 		cause = ErrOverflow
 	}
 	if errors.Is(err, layout.ErrCopy) {
-		where += ": Contiguous makes one"
+		where += "; Contiguous makes one"
 	}
-	return &Error{Op: op, Where: where, Err: errors.Join(cause, err)}
+	return &Error{Op: op, Where: where, Err: errors.Join(cause, err), about: t}
 }
 
 // Index selects the elements with these first indices, and removes as many dimensions: see [layout.Layout.Index].
 // TensorFlow calls it Tensor::SubSlice.
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Index(index...))
+	return t.derive("index", l, l.Index(index...))
 }
 
 // Slice selects a part of each dimension by Python's rules: see [layout.Layout.Slice].
 func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Slice(index...))
+	return t.derive("slice", l, l.Slice(index...))
 }
 
 // Narrow selects size indices of dimension d from start on, which may count from the end: see [layout.Layout.Narrow].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Narrow(d, start, size))
+	return t.derive("narrow", l, l.Narrow(d, start, size))
 }
 
 // Split divides dimension d into views of these sizes, whose sum must be the size of the dimension. It allocates four times,
@@ -206,7 +215,7 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 //
 // On error: also [ErrMemory].
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
-	const op = "view"
+	const op = "split"
 	if t.isClosed() {
 		return nil, t.errClosed(op)
 	}
@@ -215,11 +224,11 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	}
 	parts, err := t.Layout().Split(d, sizes...)
 	if err != nil {
-		return nil, newLayoutError(op, err)
+		return nil, t.newLayoutError(op, err)
 	}
 	views := make([]*Tensor, 0, len(parts))
 	for _, part := range parts {
-		v, err := t.part(part)
+		v, err := t.part(op, part)
 		if err != nil {
 			for _, v := range views {
 				v.Close()
@@ -234,72 +243,72 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 // Transpose reorders the dimensions: see [layout.Layout.Transpose].
 func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Transpose(order...))
+	return t.derive("transpose", l, l.Transpose(order...))
 }
 
 // Reshape gives the elements, in row-major order of their indices, another shape: see
 // [layout.Layout.Reshape]. It never copies; [Tensor.Contiguous] makes a copy that can be reshaped.
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Reshape(shape...))
+	return t.derive("reshape", l, l.Reshape(shape...))
 }
 
 // FlatInner merges the slowest dimensions until rank dimensions are left: see [layout.Layout.FlatInner].
 func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.FlatInner(rank))
+	return t.derive("flat inner", l, l.FlatInner(rank))
 }
 
 // FlatOuter merges the fastest dimensions until rank dimensions are left: see [layout.Layout.FlatOuter].
 func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.FlatOuter(rank))
+	return t.derive("flat outer", l, l.FlatOuter(rank))
 }
 
 // FlatEnds keeps rank dimensions from dimension begin on, and merges those before and after them into the first and the
 // last: see [layout.Layout.FlatEnds].
 func (t *Tensor) FlatEnds(begin, rank int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.FlatEnds(begin, rank))
+	return t.derive("flat ends", l, l.FlatEnds(begin, rank))
 }
 
 // Squeeze removes the dimensions axes, whose size must be 1, or without axes all dimensions of size 1: see
 // [layout.Layout.Squeeze].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Squeeze(axes...))
+	return t.derive("squeeze", l, l.Squeeze(axes...))
 }
 
 // Expand inserts dimensions of size 1 at these places of the view: see [layout.Layout.Expand].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Expand(axes...))
+	return t.derive("expand", l, l.Expand(axes...))
 }
 
 // BroadcastTo repeats elements until the view has this shape: see [layout.Layout.BroadcastTo]. The view is read-only if elements
 // are repeated.
 func (t *Tensor) BroadcastTo(shape ...int64) (*Tensor, error) {
 	l := t.draft()
-	return readOnlyIfOverlapping(t.derive(l, l.BroadcastTo(shape...)))
+	return readOnlyIfOverlapping(t.derive("broadcast to", l, l.BroadcastTo(shape...)))
 }
 
 // Flip reverses these dimensions, or all of them: see [layout.Layout.Flip].
 func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Flip(axes...))
+	return t.derive("flip", l, l.Flip(axes...))
 }
 
 // Diagonal selects the elements whose index along dimension b is k more than that along dimension a: see
 // [layout.Layout.Diagonal].
 func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 	l := t.draft()
-	return t.derive(l, l.Diagonal(k, a, b))
+	return t.derive("diagonal", l, l.Diagonal(k, a, b))
 }
 
 // Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. The view is read-only if the windows overlap.
 func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 	l := t.draft()
-	return readOnlyIfOverlapping(t.derive(l, l.Windows(d, size, step, dilation)))
+	return readOnlyIfOverlapping(t.derive("windows", l, l.Windows(d, size, step, dilation)))
 }
 
 // Bitcast reads the same bytes as elements of another type. If the types have different sizes, the last dimension
@@ -307,15 +316,16 @@ func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 //
 // On error: also [ErrDType].
 func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
+	const op = "bitcast"
 	if t.isClosed() {
-		return nil, t.errClosed("view")
+		return nil, t.errClosed(op)
 	}
 	if err := dtype.Validate(); err != nil {
-		return nil, newError("view", ErrDType, "%v", err)
+		return nil, newError(op, ErrDType, "%v", err)
 	}
 	l := t.draft()
 	l.dtype = dtype
-	return t.derive(l, l.Bitcast(t.width(t.dtype), t.width(dtype)))
+	return t.derive(op, l, l.Bitcast(t.width(t.dtype), t.width(dtype)))
 }
 
 // width returns the distance in bits from one element of a type to the next, packed or padded as in t.
@@ -326,9 +336,9 @@ func (t *Tensor) width(dtype DataType) int64 {
 	return int64(dtype.BitSize())
 }
 
-// part returns the view of t with this layout.
-func (t *Tensor) part(l layout.Layout) (*Tensor, error) {
+// part returns the view of t with this layout, for the operation op.
+func (t *Tensor) part(op string, l layout.Layout) (*Tensor, error) {
 	d := t.draft()
 	d.Set(l)
-	return readOnlyIfOverlapping(t.derive(d, nil))
+	return readOnlyIfOverlapping(t.derive(op, d, nil))
 }

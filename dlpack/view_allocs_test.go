@@ -77,3 +77,11 @@ func TestShapesThatAreTooLongCostNothing(t *testing.T) {
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), name)
 	}
 }
+
+func TestReadAllocatesNothing(t *testing.T) {
+	x := must.Own(dlpack.FromSlice(make([]float32, 16), 4, 4))(t)
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		require.NoError(t, dlpack.Read(x, func(v []float32) error { return nil }))
+		require.NoError(t, dlpack.Use(x, func(v []float32) error { return nil }))
+	}))
+}

@@ -493,41 +493,51 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 		message string
 	}{
 		{"axis", func() (*dlpack.Tensor, error) { return tensor.Flip(2) }, dlpack.ErrLayout, layout.ErrAxis,
-			"dlpack: view: flip: dimension 2 of 2: no such dimension"},
+			"dlpack: flip: dimension 2 of 2: no such dimension"},
 		{"order", func() (*dlpack.Tensor, error) { return tensor.Transpose(0, 0) }, dlpack.ErrLayout, layout.ErrOrder,
-			"dlpack: view: transpose: order[1] = 0 names a dimension again"},
+			"dlpack: transpose: order[1] = 0 names a dimension again"},
+		{"sizes", func() (*dlpack.Tensor, error) { _, err := tensor.Split(0, 1, 1); return nil, err }, dlpack.ErrLayout, layout.ErrShape,
+			"dlpack: split: the sizes add up to 2, dimension 0 has 3"},
+		{"sizes that overflow", func() (*dlpack.Tensor, error) { _, err := tensor.Split(0, 1<<62, 1<<62); return nil, err }, dlpack.ErrLayout,
+			layout.ErrShape, "dlpack: split: the sizes add up to more than 2^63-1, dimension 0 has 3"},
+		{"part", func() (*dlpack.Tensor, error) { return tensor.Narrow(0, 1, 1<<63-1) }, dlpack.ErrLayout, layout.ErrIndex,
+			"dlpack: narrow: 1 to 9223372036854775808 exceeds dimension 0 of size 3"},
+		{"rank of a flat view", func() (*dlpack.Tensor, error) { return tensor.FlatInner(0) }, dlpack.ErrLayout, layout.ErrRank,
+			"dlpack: flat inner: rank 0 is not in 1 to 254"},
+		{"slice", func() (*dlpack.Tensor, error) { return tensor.Slice(layout.All(), layout.At(-5)) }, dlpack.ErrLayout, layout.ErrIndex,
+			"dlpack: slice: index -5 is out of bounds for dimension 1 of size 4"},
 		{"index", func() (*dlpack.Tensor, error) { return tensor.Index(0, 4) }, dlpack.ErrLayout, layout.ErrIndex,
-			"dlpack: view: index: index[1] = 4 of 4: out of bounds"},
+			"dlpack: index: index[1] is 4, dimension 1 has size 4"},
 		{"shape", func() (*dlpack.Tensor, error) { return tensor.Reshape(5) }, dlpack.ErrLayout, layout.ErrShape,
-			"dlpack: view: reshape: the shape has 5 elements, the tensor 12: shapes do not fit"},
+			"dlpack: reshape: the shape has 5 elements, the tensor 12: shapes do not fit"},
 		{"copy", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Reshape(12)) })
 		}, dlpack.ErrLayout, layout.ErrCopy,
-			"dlpack: view: reshape: shape[0] = 12 spans elements of different strides: needs a copy: Contiguous makes one"},
+			"dlpack: apply: reshape: shape[0] = 12 spans elements of different strides: needs a copy; Contiguous makes one"},
 		{"overflow", func() (*dlpack.Tensor, error) { return tensor.BroadcastTo(1<<62, 3, 4) }, dlpack.ErrOverflow, layout.ErrOverflow,
-			"dlpack: view: shape[1] = 3: overflow"},
+			"dlpack: broadcast to: shape[1] = 3: overflow"},
 		{"bytes that overflow", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1 << 60; return nil })
-		}, dlpack.ErrOverflow, dlpack.ErrOverflow, "dlpack: view: element 1152921504606846976 of 32 bits overflows"},
+		}, dlpack.ErrOverflow, dlpack.ErrOverflow, "dlpack: apply: element 1152921504606846976 of 32 bits overflows"},
 		{"outside", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1; return nil })
-		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: bytes 4 to 52 are outside the memory, which has bytes 0 to 48"},
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: apply: bytes 4 to 52 are outside the memory, which has bytes 0 to 48"},
 		{"before", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Strides[1] = -1; return nil })
-		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: bytes -12 to 36 are outside the memory, which has bytes 0 to 48"},
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: apply: bytes -12 to 36 are outside the memory, which has bytes 0 to 48"},
 		{"strides", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Strides = nil; return nil })
-		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: 0 strides for 2 dimensions"},
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: apply: 0 strides for 2 dimensions"},
 		{"shape of one's own", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Shape = []int64{-1, 4}; return nil })
-		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: shape[0] = -1"},
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: apply: shape[0] is -1, must not be negative"},
 		{"rank", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { return l.Expand(make([]int, 1)...) })
 		}, nil, nil, ""},
 		{"other", func() (*dlpack.Tensor, error) { return tensor.Apply(func(*layout.Layout) error { return other }) },
-			dlpack.ErrLayout, other, "dlpack: view: other"},
+			dlpack.ErrLayout, other, "dlpack: apply: other"},
 		{"type", func() (*dlpack.Tensor, error) { return tensor.Bitcast(0) }, dlpack.ErrDType, dlpack.ErrDType,
-			"dlpack: view: dtype = (code 0, bits 0, lanes 0): unsupported data type"},
+			"dlpack: bitcast: dtype = (code 0, bits 0, lanes 0): int has 2, 4, 8, 16, 32, 64 bits, not 0: unsupported data type"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			view, err := test.view()

@@ -38,6 +38,7 @@
  *     dlb_tensor_contiguous        a row-major view, or a copy if there is no such view
  *     dlb_tensor_convert           a copy of another data type
  *     dlb_tensor_copy_into         copies elements into memory that exists, converted to its type
+ *     dlb_tensor_convert_scaled    the same, and scales and shifts them
  *     dlb_tensor_fill              sets all elements to one value
  *     dlb_tensor_equal             are types, shapes and elements the same?
  *   Describing tensors
@@ -81,6 +82,8 @@
  *     dlb_message_metadata         the metadata of the message
  *     dlb_message_tensor_count     the number of tensors
  *     dlb_message_tensor_at        one of the tensors
+ *     dlb_message_find             the index of the tensor with a name
+ *     dlb_message_tensor_name      the name of a tensor
  *     dlb_message_tensor_metadata  the metadata of a tensor
  *     dlb_message_tensor_part      the index of the payload part that a tensor lies in
  *     dlb_message_copied           was a tensor copied?
@@ -245,7 +248,8 @@ enum {
 };
 
 /* The code and text of an error. The text ends with a NUL, and is truncated if it is too long.
- * Nothing in it must be freed. */
+ * That of a panic in Go goes on with a line "  in FUNCTION (FILE:LINE)" for each call, the
+ * innermost first, as far as there is room. Nothing in it must be freed. */
 typedef struct dlb_error {
   int32_t code;
   char message[508];
@@ -380,6 +384,29 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
+
+/* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into, and makes
+ * x * scale + shift of each number x on its way. There is one scale for all elements, one for each
+ * index of the dimension `axis` of `dst`, or none: `scales` is 1, the size of the dimension, or 0.
+ * The same holds for the shifts. A negative axis counts from the end. For images of shape
+ * (n, height, width, 3), a mean and a standard deviation for each channel:
+ *
+ *     double scale[3], shift[3];
+ *     for (int i = 0; i < 3; i++) scale[i] = 1 / (255 * std[i]), shift[i] = -mean[i] / std[i];
+ *     code = dlb_tensor_convert_scaled(floats, images, -1, 3, scale, 3, shift, &error);
+ *
+ * The result has the same bits on every machine. It is computed as float32 if `src` has bools,
+ * integers of at most 16 bits or floats of at most 32 bits, and otherwise as float64: x, scale and
+ * shift are rounded to this type, the product is rounded, then the sum, and the sum is converted
+ * as by dlb_tensor_convert. If the sum is NaN, its sign and payload are lost.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into; `src` and `dst` must not be the
+ * same elements, unless there is one; DLB_ERROR_ARGUMENT for an axis that `dst` lacks,
+ * DLB_ERROR_LAYOUT for another number of scales or shifts, DLB_ERROR_DTYPE for complex numbers. */
+DLB_NODISCARD
+DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
+                                          const DLManagedTensorVersioned *src, int32_t axis,
+                                          int64_t scales, const double *scale, int64_t shifts,
+                                          const double *shift, dlb_error *error);
 
 /* Sets every element of a tensor to the one at `value`, which has the data type `dtype` and is
  * converted to that of `dst` as by dlb_tensor_convert: with `double half = 0.5`, pass
@@ -632,8 +659,9 @@ DLB_NODISCARD
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
 
-/* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3]
- * on cpu [[1 2 3] [4 5 6]]". The strides follow the shape if the tensor is not row-major, and ",
+/* Writes the type, the shape and the elements of a tensor in one line, for use within messages:
+ * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, and each
+ * row in a line of its own. The strides follow the shape if the tensor is not row-major, and ",
  * read-only" follows the device if it is read-only. A float is the shortest decimal that reads back
  * as the same float64, or, for all narrower types, as the same float32; below 1e-4 and from 1e6 on
  * it has an exponent. Of a tensor with more than 1000 elements, the first and last three of each
@@ -921,11 +949,14 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed,
                                         size_t offset, uint64_t options, dlb_error *error);
 
-/* A tensor to be encoded, and its metadata. */
+/* A tensor to be encoded, with its metadata and its name, which becomes the text "name" in the
+ * metadata. No two tensors of a message may have the same name, if one is given here. If the
+ * metadata have a name too, it must be the same. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
   dlb_bytes metadata;   /* a JSON object of scalars; size 0 for none */
-  uint64_t reserved[4]; /* 0 */
+  const char *name;     /* UTF-8; NULL or "" for none */
+  uint64_t reserved[3]; /* 0 */
 } dlb_message_tensor;
 
 /* The fields of a message to be encoded. */
@@ -944,6 +975,18 @@ typedef struct dlb_message_fields {
  * tensor along its slowest dimension; a part has at least one index of this dimension, even if that
  * takes more bytes. Only dlbridge knows the attribute `parts` of a tensor in several parts; other
  * readers find its first part too small, if they compare sizes. `fields` may be NULL.
+ *
+ *   // Encodes a tensor as a message in one frame. The tensor is taken over, also on error.
+ *   int32_t encode(dlb_frame *out, DLManagedTensorVersioned *x, dlb_error *error) {
+ *     const dlb_message_tensor in[] = {{.tensor = x, .name = "x"}};
+ *     dlb_message *message;
+ *     const int32_t code = dlb_message_encode(&message, NULL, in, 1, error);
+ *     if (code != DLB_OK) return dlb_tensor_release(x), code;
+ *     const int32_t packed = dlb_message_encode_packed(out, message, error);
+ *     dlb_message_free(message); // releases x
+ *     return packed;
+ *   }
+ *
  * Ownership: on success the message takes every tensor over; a tensor that is passed twice is
  * refused. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed;
  * frames taken from it stay valid. Threads: any. On error: *out is NULL and the caller still owns
@@ -1009,6 +1052,23 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                                       size_t index, dlb_error *error);
 
+/* Sets *out to the index of the tensor with the name `name`, for dlb_message_tensor_at. The pieces
+ * of a tensor in several parts all have its name; with DLB_DECODE_JOIN they are one tensor.
+ * Ownership: *out is a copy, and `name` is borrowed. Lifetime: none. Threads: any. On error: *out
+ * is 0. DLB_ERROR_ARGUMENT for a name that no tensor has, DLB_ERROR_FORMAT for one that several
+ * have. */
+DLB_NODISCARD
+DLB_API int32_t dlb_message_find(size_t *out, const dlb_message *message, const char *name,
+                                 dlb_error *error);
+
+/* Sets *out to the name of tensor `index`: the text "name" in its metadata, as UTF-8 without the
+ * escapes of JSON. `data` is NULL if it has none.
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
+ * *out is empty. */
+DLB_NODISCARD
+DLB_API int32_t dlb_message_tensor_name(dlb_bytes *out, const dlb_message *message, size_t index,
+                                        dlb_error *error);
+
 /* Sets *out to the metadata of tensor `index` as JSON text. `data` is NULL if it has none.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
@@ -1055,7 +1115,9 @@ DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
 /* Encodes a message in the packed form: all frames in one block of new memory. A part that begins
  * as a prefix header does (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader
- * would take it for the next message; separate frames can carry it.
+ * would take it for the next message; separate frames can carry it. The form has no padding, so
+ * that the tensors of a message which is decoded from it are aligned by chance only: frames of
+ * their own keep the alignment of the memory, and dlb_tensor_copy makes aligned copies.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message,
@@ -1072,9 +1134,8 @@ DLB_API void dlb_message_free(dlb_message *message);
  *
  * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded
  * tensor aliases the frame if its elements lie there aligned and in the form that they have in
- * memory. Otherwise it is a copy. Both are READ_ONLY unless the frame has DLB_FRAME_WRITABLE, so
- * that whether a program may write does not depend on where the elements lay. dlb_tensor_copy makes
- * a writable copy of any tensor.
+ * memory, and is READ_ONLY then unless the frame has DLB_FRAME_WRITABLE. Otherwise it is a copy,
+ * which may be written to. dlb_tensor_copy makes a writable copy of any tensor.
  *
  * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
  */
@@ -1103,8 +1164,8 @@ typedef struct dlb_value {
   DLManagedTensorVersioned *tensor; /* decoded: the caller releases it with dlb_tensor_release */
   dlb_elements *elements;           /* decoded: the caller frees them with dlb_elements_free */
   size_t size;                      /* the number of bytes of the value in the frame */
-  int32_t copied;                   /* 1: the tensor is a copy, has the flag IS_COPIED, and is
-                                       READ_ONLY if the frame was not writable */
+  int32_t copied;                   /* 1: the tensor is a copy, which may be written to, and has
+                                       the flag IS_COPIED */
   uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
@@ -1352,10 +1413,14 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *
  *   DLManagedTensorVersioned *f(DLManagedTensorVersioned *x, dlb_error *e);
  *
- * Unlike the functions of this header, it takes its tensors over also on error. *e gets the text
- * and the code, or DLB_OK; e may be NULL. The result is NULL after an error, and if the function
- * has no result. The tensors of the plugin are foreign to the libraries of this header until
- * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded and its tensors valid.
+ * Unlike the functions of this header, it takes its tensors over also on error. *e gets the code
+ * and the text, which begins with the name of the function, except in a forked child, or DLB_OK; e
+ * may be NULL. The result is NULL after an error, and if the function has no result. The tensors of
+ * the plugin are foreign to the libraries of this header until dlb_tensor_import takes them over.
+ * After dlclose, the plugin stays loaded and its tensors valid.
+ * libdlbridge contains a Go runtime, and so does each plugin; Go supports one in a process. So a
+ * host is linked to libdlbridge_tensor alone, and finds what else it needs of this header, such as
+ * dlb_message_decode, in the plugin itself by dlsym: a plugin with package capi exports all of it.
  * In a forked child the function must not be called. If it is, it releases its tensors and sets
  * DLB_ERROR_FORKED; but if the threads of Go were busy at the fork, the call may wait forever.
  *

@@ -16,9 +16,12 @@
 //   #include <iostream>
 //
 //   int main() {
-//     auto sent = dlbridge::message::encode(dlbridge::tensor::lend(std::vector<float>{1.5f, 2.5f, 3.5f, 4.5f}, {2, 2}));
+//     auto x = dlbridge::tensor::lend(std::vector<float>{1.5f, 2.5f, 3.5f, 4.5f}, {2, 2});
+//     dlbridge::message_fields fields;
+//     fields.names = {"x"}; // of each tensor
+//     auto sent = dlbridge::message::encode({std::move(x)}, fields);
 //     auto received = dlbridge::message::decode(sent.packed()); // one block of bytes, as from a file
-//     auto row = received[0].slice({-1}).convert<int>();
+//     auto row = received["x"].slice({-1}).convert<int>();
 //     std::cout << row << '\n'; // int32[2] on cpu [3 4]
 //     auto answer = dlbridge::message::encode(std::move(row)).frames(); // ready to be sent
 //   }
@@ -40,7 +43,8 @@
 //
 // Lists and views. Shapes, strides and indexes are lists in braces or any container of integers. `sizes`, which shape() returns,
 // has its own numbers; in C++20 `std::span<const std::int64_t> s = shape` is a view of them. values() returns a view, which must not
-// be used longer than its tensor. Neither view can be made of a temporary: that does not compile. std::begin, std::end and std::data
+// be used longer than its tensor. Neither view can be made of a temporary: that does not compile, nor do data() and the like of
+// a temporary tensor. std::begin, std::end and std::data
 // do take a temporary such as `x.shape()`; what they return must not be used after the statement.
 //
 // Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
@@ -56,7 +60,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -132,7 +138,7 @@ class owner {
   static Owner adopt(Raw *raw) noexcept { return Owner(raw); }
 
   // Lends the raw pointer, which this owner keeps; NULL if it is empty.
-  Raw *get() const noexcept { return raw_; }
+  Raw *get() const noexcept DLBRIDGE_LIFETIMEBOUND { return raw_; }
 
   // Gives the object to the caller, who must give it back; this owner is then empty.
   Raw *release() noexcept { return std::exchange(raw_, nullptr); }
@@ -206,6 +212,12 @@ template <class T>
 using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 template <class T>
 inline constexpr bool never = false;
+
+// Does not compile: an address is asked of a temporary tensor.
+template <class T>
+constexpr void temporary_tensor() {
+  static_assert(never<T>, "dlbridge: the tensor is a temporary, which may be the last owner of the memory: give it a name first.");
+}
 #ifdef __cpp_lib_span
 template <class T>
 inline constexpr bool is_view = std::ranges::enable_borrowed_range<T>;
@@ -497,6 +509,24 @@ using span = array_view<T>;
 
 // ---- data types and devices ----
 
+// A data type and a device of DLPack, with what C++ adds: they are compared by == and !=, written by <<, and named by to_string. They
+// convert to and from the structs of C.
+struct data_type : DLDataType {
+  constexpr data_type(DLDataType type) noexcept : DLDataType(type) {}
+  friend constexpr bool operator==(const data_type &a, const data_type &b) noexcept {
+    return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+  }
+  friend constexpr bool operator!=(const data_type &a, const data_type &b) noexcept { return !(a == b); }
+};
+
+struct device : DLDevice {
+  constexpr device(DLDevice d) noexcept : DLDevice(d) {}
+  friend constexpr bool operator==(const device &a, const device &b) noexcept {
+    return a.device_type == b.device_type && a.device_id == b.device_id;
+  }
+  friend constexpr bool operator!=(const device &a, const device &b) noexcept { return !(a == b); }
+};
+
 // dtype_of<T>::value is the DLPack data type of the C++ type T: bool, an integer type of up to 64 bits other than char, wchar_t
 // and char8_t to char32_t, std::byte, float, double, std::complex of these two, std::float16_t or std::bfloat16_t. A program may
 // specialise dtype_of for a type of its own.
@@ -549,10 +579,7 @@ struct dtype_of<std::bfloat16_t> {
 
 // The data type of T or const T.
 template <class T>
-inline constexpr DLDataType dtype = dtype_of<std::remove_cv_t<T>>::value;
-
-// Reports whether two data types are equal. DLDataType is a type of C, to which a C++ header cannot add operators.
-constexpr bool same(DLDataType a, DLDataType b) noexcept { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+inline constexpr data_type dtype = dtype_of<std::remove_cv_t<T>>::value;
 
 // Returns the bits of an element with all its lanes: 4 for int4.
 inline std::int32_t bits_of(DLDataType type) noexcept { return dlb_dtype_bits(type); }
@@ -561,15 +588,19 @@ inline std::int32_t bits_of(DLDataType type) noexcept { return dlb_dtype_bits(ty
 inline std::string to_string(DLDataType type) { return detail::text(dlb_dtype_format, type); }
 
 // Returns the name of a device: "cuda:1". Throws std::bad_alloc.
-inline std::string to_string(DLDevice device) { return detail::text(dlb_device_format, device); }
+inline std::string to_string(DLDevice d) { return detail::text(dlb_device_format, d); }
+
+// Write the text of to_string.
+inline std::ostream &operator<<(std::ostream &out, const data_type &type) { return out << to_string(type); }
+inline std::ostream &operator<<(std::ostream &out, const device &d) { return out << to_string(d); }
 
 // Reads the name of a data type, as dlb_dtype_parse. Throws error (DLB_ERROR_DTYPE).
-inline DLDataType parse_dtype(const std::string &name) {
+inline data_type parse_dtype(const std::string &name) {
   return detail::call(dlb_dtype_parse, detail::c_string(name, DLB_ERROR_DTYPE, "dlb_dtype_parse"));
 }
 
 // Reads the name of a device, as dlb_device_parse. Throws error (DLB_ERROR_DEVICE).
-inline DLDevice parse_device(const std::string &name) {
+inline device parse_device(const std::string &name) {
   return detail::call(dlb_device_parse, detail::c_string(name, DLB_ERROR_DEVICE, "dlb_device_parse"));
 }
 
@@ -689,17 +720,21 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Describe the tensor. Strides count elements, and are empty for row-major tensors of libraries that leave them out. A negative
   // axis counts from the last. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
-  const DLTensor &dl_tensor() const {
+  const DLTensor &dl_tensor() const & DLBRIDGE_LIFETIMEBOUND {
     if (raw_ == nullptr)
       detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
     return raw_->dl_tensor;
+  }
+  template <class T = void>
+  const DLTensor &dl_tensor() const && {
+    return detail::temporary_tensor<T>(), dl_tensor();
   }
   std::int32_t ndim() const { return dl_tensor().ndim; }
   sizes shape() const { return {dl_tensor().shape, static_cast<std::size_t>(ndim())}; }
   std::int64_t shape(std::int32_t axis) const { return dl_tensor().shape[axis_of(axis)]; }
   sizes strides() const { return {dl_tensor().strides, dl_tensor().strides == nullptr ? 0 : static_cast<std::size_t>(ndim())}; }
-  DLDataType dtype() const { return dl_tensor().dtype; }
-  DLDevice device() const { return dl_tensor().device; }
+  data_type dtype() const { return dl_tensor().dtype; }
+  dlbridge::device device() const { return dl_tensor().device; }
   std::uint64_t flags() const { return dl_tensor(), raw_->flags; }
   bool read_only() const { return (flags() & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
 
@@ -720,10 +755,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // at() finds them in any layout. The tensor keeps the memory, or another one that has it. Throws error unless the elements are of
   // the type T, in memory that the host can read, aligned, and writable or T const.
   template <class T>
-  T *data() const {
+  T *data() const & {
     const DLTensor &t = dl_tensor();
     const auto fail = [](std::int32_t code, const std::string &text) { detail::fail(code, "dlbridge::tensor::data: " + text); };
-    if (!same(t.dtype, dlbridge::dtype<T>))
+    if (t.dtype != dlbridge::dtype<T>)
       fail(DLB_ERROR_DTYPE, "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
                                "; convert() makes them so");
     // The rule is that of dlbcore_host_readable, which the library does not export.
@@ -736,6 +771,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
       fail(DLB_ERROR_UNALIGNED, "the elements are not aligned to " + std::to_string(alignof(T)) + " bytes; copy() aligns them");
     return reinterpret_cast<T *>(address);
   }
+  template <class T>
+  T *data() const && {
+    return detail::temporary_tensor<T>(), nullptr;
+  }
 
   // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. It is valid as long as this
   // owner, or another one of the memory. Throws error as data() does, and DLB_ERROR_LAYOUT if there are gaps.
@@ -747,15 +786,14 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
   template <class T>
   dlbridge::span<T> values() const && {
-    static_assert(detail::never<T>, "dlbridge: values: the tensor is a temporary, which is gone after the statement: give it a name "
-                                    "first.");
-    return {};
+    return detail::temporary_tensor<T>(), dlbridge::span<T>();
   }
 
-  // Returns one element: `x.at<float>({1, 2}) = 3`. It is valid as long as this owner, or another one of the memory. Throws error
-  // as data() does, and DLB_ERROR_ARGUMENT for an index that is negative, out of range or of another number of dimensions.
+  // Returns one element: `x.at<float>({1, 2}) = 3`. It is valid as long as this owner, or another one of the memory; of a temporary
+  // tensor it is a copy. Throws error as data() does, and DLB_ERROR_ARGUMENT for an index that is negative, out of range or of another
+  // number of dimensions.
   template <class T>
-  T &at(const sizes &index) const {
+  T &at(const sizes &index) const & {
     T *element = data<T>();
     const array_view<const std::int64_t> extents(raw_->dl_tensor.shape, static_cast<std::size_t>(ndim()));
     const std::int64_t *const steps = raw_->dl_tensor.strides;
@@ -772,11 +810,19 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     }
     return *element;
   }
+  template <class T>
+  const std::remove_cv_t<T> at(const sizes &index) const && {
+    return at<const T>(index);
+  }
 
   // Returns the address of the element with these first indexes, as dlb_tensor_address, for elements of any type. It is valid as
   // long as this owner, or another one of the memory. Throws error.
-  void *address(const sizes &index = {}) const {
+  void *address(const sizes &index = {}) const & {
     return detail::call(dlb_tensor_address, get(), detail::rank_of(index), index.data());
+  }
+  template <class T = void>
+  void *address(const sizes & = {}) const && {
+    return detail::temporary_tensor<T>(), nullptr;
   }
 
 #ifdef __cpp_lib_mdspan
@@ -784,7 +830,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // data() does, and DLB_ERROR_LAYOUT if the tensor has other than Rank dimensions, if it is not contiguous and Layout is
   // std::layout_right, if the transposed tensor is not and Layout is std::layout_left, or if strides are negative or elements repeated, which std::layout_stride excludes.
   template <class T, std::size_t Rank, class Layout = std::layout_stride>
-  std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const {
+  std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const & {
     static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right> ||
                       std::is_same_v<Layout, std::layout_left>,
                   "dlbridge: mdspan: the layout is std::layout_stride, std::layout_right or std::layout_left.");
@@ -812,6 +858,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
       if (!row_major) require_unique(extents, strides_of);
       return {first, std::layout_stride::mapping<std::dextents<std::int64_t, Rank>>(all_extents, strides_of)};
     }
+  }
+  template <class T, std::size_t Rank, class Layout = std::layout_stride>
+  std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const && {
+    return detail::temporary_tensor<T>(), std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>();
   }
 #endif
 
@@ -847,6 +897,14 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   void copy_into(const tensor &dst) const {
     dlb_error e;
     detail::check(dlb_tensor_copy_into(dst.get(), get(), &e), e);
+  }
+
+  // Copies the elements into the memory of `dst`, converts them, and makes x * scale + shift of each, as dlb_tensor_convert_scaled.
+  // There is one scale for all, one for each index of an axis of `dst`, or none ({}), and the same of shifts. Throws error.
+  void convert_scaled(const tensor &dst, const list_of<double> &scale, const list_of<double> &shift = {}, std::int32_t axis = -1) const {
+    dlb_error e;
+    detail::check(dlb_tensor_convert_scaled(dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
+                                            static_cast<std::int64_t>(shift.size()), shift.data(), &e), e);
   }
 
   // Sets every element to a value, which is converted to their data type. Throws error.
@@ -941,6 +999,37 @@ inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out
 // Reports whether two tensors have the same data type, shape and elements, as dlb_tensor_equal. Throws error.
 inline bool equal(const tensor &a, const tensor &b, std::uint64_t flags = 0) {
   return detail::call(dlb_tensor_equal, a.get(), b.get(), flags) != 0;
+}
+
+// ---- functions of Go plugins ----
+
+namespace detail {
+// What a function of a plugin gets: a tensor, which it takes over, or a number as it is.
+template <class Argument>
+auto given(Argument &&argument) noexcept {
+  if constexpr (std::is_same_v<plain<Argument>, tensor>) {
+    static_assert(!std::is_lvalue_reference_v<Argument>, "dlbridge: call: the function takes the tensors over: call(f, std::move(x)).");
+    return argument.release();
+  } else {
+    static_assert(std::is_arithmetic_v<plain<Argument>>, "dlbridge: call: the arguments are tensors and numbers.");
+    return argument;
+  }
+}
+}  // namespace detail
+
+// Calls a function of a Go plugin, such as `DLManagedTensorVersioned *sums(DLManagedTensorVersioned *x, dlb_error *e)`, without its last
+// argument: `tensor y = call(sums, std::move(x))`. See examples/plugin. The function takes the tensors over, also on error. The result is
+// imported, so that views of it can be made; that of a function without a result is empty: `(void)call(f, std::move(x))`. Throws the
+// error of the function.
+template <class... Parameters, class... Arguments>
+tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&...arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments) + 1,
+                "dlbridge: call: pass all arguments of the function but the last, which is its dlb_error *.");
+  if (function == nullptr) detail::fail(DLB_ERROR_NULL, "dlbridge::call: the function is NULL: dlsym, for example, has not found it");
+  dlb_error e{};
+  tensor out = tensor::adopt(function(detail::given(std::forward<Arguments>(arguments))..., &e));
+  detail::check(e.code, e);
+  return out ? std::move(out).imported() : tensor();
 }
 
 // ---- shared memory ----
@@ -1106,15 +1195,64 @@ class [[nodiscard]] frame {
   dlb_frame raw_{};
 };
 
-// The fields of a message to be encoded. The texts are JSON objects that are borrowed for the call. An empty label adds no
-// attributes, and empty metadata are {}. tensor_metadata[i] belongs to tensor i; the list may be shorter than that of the
-// tensors, and an empty text stands for no metadata. A tensor with more than `spread` bytes is cut into several parts, unless it
-// is 0.
+// A member of a JSON object for json(): a name and a text in UTF-8, a number or a bool.
+class json_member {
+ public:
+  json_member(std::string_view name, std::string_view text) : text_(quoted(name) + ":" + quoted(text)) {}
+  json_member(std::string_view name, std::nullptr_t) = delete; /* a view of no text cannot be made */
+
+  // Throws error (DLB_ERROR_ARGUMENT for infinity and NaN, which JSON lacks).
+  template <class Number, std::enable_if_t<detail::is_number<Number> || std::is_floating_point_v<Number> || std::is_same_v<Number, bool>, int> = 0>
+  json_member(std::string_view name, Number number) : text_(quoted(name) + ":") {
+    if constexpr (std::is_same_v<Number, bool>) {
+      text_ += number ? "true" : "false";
+    } else {
+      if constexpr (std::is_floating_point_v<Number>)
+        if (!std::isfinite(number)) detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::json: member " + quoted(name) + " is not a finite number");
+      std::array<char, 128> digits;
+      text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+    }
+  }
+
+  const std::string &text() const noexcept { return text_; }
+
+ private:
+  static std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (char c : text) {
+      if (static_cast<unsigned char>(c) < ' ') {
+        out += "\\u00";
+        out += "01"[c >> 4];
+        out += "0123456789abcdef"[c & 15];
+        continue;
+      }
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    return out + '"';
+  }
+
+  std::string text_;
+};
+
+// Returns a JSON object: json({{"name", "x"}, {"run", 7}}) is {"name":"x","run":7}. Texts must be UTF-8, which the function that
+// encodes them checks.
+inline std::string json(std::initializer_list<json_member> members) {
+  std::string out;
+  for (const json_member &m : members) out += (out.empty() ? "{" : ",") + m.text();
+  return out.empty() ? "{}" : out + '}';
+}
+
+// The fields of a message to be encoded. The texts are JSON objects, as json() makes them. An empty label adds no attributes, and empty
+// metadata are {}. tensor_metadata[i] belongs to tensor i, and holds texts, numbers and bools; the list may be shorter than that of
+// the tensors, and an empty text stands for no metadata. names[i] is the name of tensor i, by which message::operator[] finds it, or an
+// empty text; this list may be shorter too. A tensor with more than `spread` bytes is cut into several parts, unless it is 0.
 struct message_fields {
   dlb_header header{};
-  std::string_view label{};
-  std::string_view metadata{};
-  std::vector<std::string_view> tensor_metadata{};
+  std::string label{};
+  std::string metadata{};
+  std::vector<std::string> tensor_metadata{};
+  std::vector<std::string> names{};
   std::uint64_t spread = 0;
 };
 
@@ -1138,8 +1276,28 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // Encodes tensors, which the message takes over. Those without gaps are not copied. Throws error; the tensors are then
-  // unchanged.
+  // A tensor in a list in braces, which is moved once nothing can fail any more.
+  class moved_tensor {
+   public:
+    moved_tensor(tensor &&t) noexcept : tensor_(&t) {}
+    template <class Kept, std::enable_if_t<std::is_same_v<Kept, tensor>, int> = 0>
+    moved_tensor(const Kept &) {
+      static_assert(detail::never<Kept>, "dlbridge: message::encode: the message takes the tensors over: encode({std::move(x)}, fields).");
+    }
+
+   private:
+    friend message;
+    tensor *tensor_ = nullptr;
+  };
+
+  // Encodes tensors, which the message takes over: `encode({std::move(x), std::move(y)}, fields)`. Those without gaps are not copied.
+  // Throws error; the tensors are then unchanged.
+  static message encode(std::initializer_list<moved_tensor> tensors, const message_fields &fields = {}) {
+    std::vector<tensor *> each;
+    each.reserve(tensors.size());
+    for (const moved_tensor &t : tensors) each.push_back(t.tensor_);
+    return encode_each(each.data(), each.size(), fields);
+  }
   static message encode(std::vector<tensor> &&tensors, const message_fields &fields = {}) {
     std::vector<tensor *> each;
     each.reserve(tensors.size());
@@ -1149,11 +1307,11 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // Encodes the tensors: `encode(std::move(x), std::move(y))`. As above.
+  // As above, without fields: `encode(std::move(x), std::move(y))`.
   template <class First, class... Others, std::enable_if_t<std::is_same_v<detail::plain<First>, tensor>, int> = 0>
   static message encode(First &&first, Others &&...others) {
     static_assert((std::is_same_v<detail::plain<Others>, tensor> && ...),
-                  "dlbridge: message::encode: only tensors follow a tensor; with fields, the tensors are a std::vector.");
+                  "dlbridge: message::encode: only tensors follow a tensor; with fields, the tensors are a list: encode({std::move(x)}, fields).");
     static_assert(!std::is_lvalue_reference_v<First> && (!std::is_lvalue_reference_v<Others> && ...),
                   "dlbridge: message::encode: the message takes the tensors over: encode(std::move(x)).");
     tensor *const each[] = {&first, &others...};
@@ -1178,6 +1336,19 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return optional(detail::call(dlb_message_tensor_metadata, raw_, index));
   }
 
+  // Returns the name of tensor `index`, which is in its metadata, or std::nullopt. It is valid as long as the message. Throws error as the
+  // functions above.
+  std::optional<std::string_view> name(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
+    return optional(detail::call(dlb_message_tensor_name, raw_, index));
+  }
+
+  // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for a
+  // name that no tensor has, DLB_ERROR_FORMAT for one that several have, as the pieces of a tensor do without DLB_DECODE_JOIN).
+  std::size_t find(std::string_view name) const {
+    const std::string text(name);
+    return detail::call(dlb_message_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::message::find"));
+  }
+
   // Return the numbers of tensors, payload parts and frames; 0 if this owner is empty.
   std::size_t size() const noexcept { return dlb_message_tensor_count(raw_); }
   std::size_t part_count() const noexcept { return dlb_message_part_count(raw_); }
@@ -1187,6 +1358,9 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor whose
   // packing is not "dense").
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
+
+  // Returns the tensor with the given name: `m["x"]`. Throws error as find() and for an index.
+  tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
   // empty, DLB_ERROR_ARGUMENT for an index out of range).
@@ -1245,14 +1419,20 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   friend owner;
   explicit message(dlb_message *raw) noexcept : owner(raw) {}
 
-  static message encode_each(tensor *const *tensors, std::size_t count, const message_fields &fields) {
-    if (fields.tensor_metadata.size() > count)
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: metadata of " + std::to_string(fields.tensor_metadata.size()) +
+  static void check_count(const char *what, std::size_t given, std::size_t count) {
+    if (given > count)
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: " + std::string(what) + " of " + std::to_string(given) +
                                            " tensors, of which there are " + std::to_string(count));
+  }
+
+  static message encode_each(tensor *const *tensors, std::size_t count, const message_fields &fields) {
+    check_count("metadata", fields.tensor_metadata.size(), count);
+    check_count("names", fields.names.size(), count);
     std::vector<dlb_message_tensor> raw(count);
     for (std::size_t i = 0; i < count; i++) {
       raw[i].tensor = tensors[i]->get();
       if (i < fields.tensor_metadata.size()) raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
+      if (i < fields.names.size()) raw[i].name = detail::c_string(fields.names[i], DLB_ERROR_ARGUMENT, "dlbridge::message::encode");
     }
     dlb_message_fields plain{};
     plain.header = fields.header;

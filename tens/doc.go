@@ -69,6 +69,10 @@
 // Metadata and other attributes stay JSON text, which callers decode with the library of their choice. A round trip keeps every
 // digit, and metadata that nobody asks for costs one scan.
 //
+// A tensor has a name if its metadata have a text "name" ([Tensor.Name], [Tensor.SetName]), and is found by it ([Label.Find]). Names are
+// a convention of dlbridge, in all its languages; the specification has none. A label may have one name several times, which is no error until
+// it is looked for.
+//
 // Labels are written in one way, as the C++ implementation writes them: without white space and with sorted names.
 // Equal [Label] values give equal bytes.
 package tens

@@ -19,6 +19,8 @@ var (
 	ErrUnsupported = errors.New("not supported")
 	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
 	ErrNoTENS = errors.New("no attribute TENS")
+	// ErrNoName reports a name that no tensor of a label has.
+	ErrNoName = errors.New("no tensor has this name")
 	// ErrTruncated reports a packed form that ends inside a frame: more bytes may follow.
 	ErrTruncated = errors.New("packed form cut short")
 	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the packed form cannot hold.
@@ -66,6 +68,10 @@ var (
 	errTENSInvalid     = invalid("attribute TENS invalid")
 	errTensorInvalid   = invalid("tensor invalid")
 	errMetadataInvalid = invalid("metadata invalid")
+
+	// Names of tensors.
+	errNameInvalid   = invalid("name invalid")
+	errNameAmbiguous = invalid("several tensors have this name")
 
 	// A tensor.
 	errShapeInvalid       = invalid("shape invalid")

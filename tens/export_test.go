@@ -17,6 +17,8 @@ var (
 	ErrTENSInvalid        = errTENSInvalid
 	ErrTensorInvalid      = errTensorInvalid
 	ErrMetadataInvalid    = errMetadataInvalid
+	ErrNameInvalid        = errNameInvalid
+	ErrNameAmbiguous      = errNameAmbiguous
 	ErrShapeInvalid       = errShapeInvalid
 	ErrWordInvalid        = errWordInvalid
 	ErrDTypeInvalid       = errDTypeInvalid

@@ -1,6 +1,10 @@
 package tens
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/dlbridge/dlbridge/tens/strictjson"
+)
 
 // Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The
 // JSON text in a decoded Label aliases the text that was decoded.
@@ -29,6 +33,51 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// Find returns the index in Tensors of the tensor with the given [Tensor.Name]. It is also the index of that tensor in what package
+// bridge decodes, if no tensor lies in several parts or these are joined.
+//
+// Errors: [ErrNil]; [ErrNoName] for a name that no tensor has; [ErrInvalid] for one that several have.
+func (l *Label) Find(name string) (int, error) {
+	if l == nil {
+		return 0, newError(ErrNil, "label")
+	}
+	found := -1
+	for i := range l.Tensors {
+		if name == "" || string(l.Tensors[i].name()) != name {
+			continue
+		}
+		if found >= 0 {
+			return 0, newError(errNameAmbiguous, strictjson.Quote([]byte(name))+" of tensor "+strconv.Itoa(found)+" and tensor "+strconv.Itoa(i))
+		}
+		found = i
+	}
+	if found < 0 {
+		return 0, newError(ErrNoName, strictjson.Quote([]byte(name))+l.names())
+	}
+	return found, nil
+}
+
+// names returns the end of an error text, which lists the first names of the tensors.
+func (l *Label) names() string {
+	const most = 8
+	text, separator, count := "", ", the names are ", 0
+	for i := range l.Tensors {
+		name := l.Tensors[i].name()
+		if len(name) == 0 {
+			continue
+		}
+		if count++; count > most {
+			return text + ", …"
+		}
+		text += separator + strictjson.Quote(name)
+		separator = ", "
+	}
+	if count == 0 {
+		return ", and no tensor has a name"
+	}
+	return text
 }
 
 // morePieces is the number of pieces that tensors of several parts may have together, beyond four for each part of the message.

@@ -185,11 +185,16 @@ func (w *writer) metadata(text []byte) {
 		return
 	}
 	if s := (strictjson.Scanner{Data: text}); s.Peek() != '{' {
-		w.fail(&Error{Kind: errMetadataInvalid, Attribute: "metadata", Offset: -1,
-			Detail: strictjson.Quote(text) + " instead of an object"})
+		w.fail(notObject(text))
 		return
 	}
 	w.value("metadata", text)
+}
+
+// notObject returns the error for metadata that is not an object.
+func notObject(metadata []byte) *Error {
+	return &Error{Kind: errMetadataInvalid, Tensor: -1, Attribute: "metadata", Offset: -1,
+		Detail: strictjson.Quote(metadata) + " instead of an object"}
 }
 
 // scalars fails if the metadata of a tensor, which is an object, contains an object or array: the specification allows

@@ -51,7 +51,7 @@ func Decode(frames [][]byte) (*Message, error) {
 	if len(frames) < 2 {
 		detail := strconv.Itoa(len(frames)) + " of at least 2 frames"
 		if len(frames) == 1 {
-			detail += "; DecodeFrames splits the packed form, in Python decode_frames, in C dlb_message_decode_packed"
+			detail += "; DecodeFrames splits the packed form"
 		}
 		return nil, newError(errTooFewFrames, detail)
 	}

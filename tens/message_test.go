@@ -35,7 +35,7 @@ func TestParseRefusesFramesThatAreNoMessage(t *testing.T) {
 	}{
 		{"nothing", nil, tens.ErrTooFewFrames, "tens: 0 of at least 2 frames: too few frames"},
 		{"prefix alone", [][]byte{prefix}, tens.ErrTooFewFrames,
-			"tens: 1 of at least 2 frames; DecodeFrames splits the packed form, in Python decode_frames, in C dlb_message_decode_packed: too few frames"},
+			"tens: 1 of at least 2 frames; DecodeFrames splits the packed form: too few frames"},
 		{"empty prefix", [][]byte{nil, header}, tens.ErrPrefixShort, "tens: 0 of at least 8 bytes: prefix too short"},
 		{"prefix of 7 bytes", [][]byte{prefix[:7], header}, tens.ErrPrefixShort, "tens: 7 of at least 8 bytes: prefix too short"},
 		{"other magic", [][]byte{[]byte("ZMQ0TENS"), header}, tens.ErrBadMagic,

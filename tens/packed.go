@@ -173,7 +173,7 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 			if i >= 2 && isPrefix(frame) {
 				yield(nil, &Error{Kind: errSecondMessage, Tensor: -1, Offset: at,
 					Detail: "frame " + strconv.Itoa(i) + " begins with " + strictjson.Quote(frame[:prefixSize]) +
-						", as another message does; DecodeAll reads several, in Python decode_all, in C dlb_message_decode_next"})
+						", as another message does; DecodeAll reads several"})
 				return
 			}
 			if !yield(frame, nil) {

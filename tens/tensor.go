@@ -45,6 +45,72 @@ var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c'
 // cannot read its elements.
 func (t *Tensor) IsDense() bool { return t.Packing == "" || t.Packing == dense }
 
+// Name returns the name of the tensor: the text "name" in its metadata, decoded. It is "" for a tensor without one.
+func (t *Tensor) Name() string { return string(t.name()) }
+
+// name is [Tensor.Name]. The result may alias the metadata.
+func (t *Tensor) name() []byte {
+	if t == nil {
+		return nil
+	}
+	s := strictjson.Scanner{Data: nameIn(t.Metadata)}
+	if s.Peek() != '"' {
+		return nil
+	}
+	return s.Text()
+}
+
+// nameIn returns the JSON text of the member "name" of an object, or nil.
+func nameIn(object []byte) []byte {
+	s := strictjson.Scanner{Data: object}
+	if s.Peek() != '{' {
+		return nil
+	}
+	s.Open()
+	for s.Member() {
+		if string(s.Name) == "name" {
+			return s.Raw()
+		}
+		s.Value()
+	}
+	return nil
+}
+
+// SetName writes the name of the tensor into its metadata, as the member "name" of a new object. A name that the metadata have
+// already must be the same text. Nothing else in them is checked before the label is encoded.
+//
+// Errors: [ErrNil]; [ErrInvalid] for a name that is empty or not UTF-8, and for metadata that have another name or are not an object.
+func (t *Tensor) SetName(name string) error {
+	switch {
+	case t == nil:
+		return newError(ErrNil, "tensor")
+	case name == "":
+		return t.newError(errNameInvalid, "metadata", "the name is empty")
+	case !utf8.ValidString(name):
+		return t.newError(errNameInvalid, "metadata", "name "+strictjson.Quote([]byte(name))+" is not UTF-8")
+	case t.Metadata == nil:
+		t.Metadata = []byte("{}")
+	}
+	if old := nameIn(t.Metadata); old != nil {
+		if string(t.name()) == name {
+			return nil
+		}
+		return t.newError(errNameInvalid, "metadata", "name "+strictjson.Quote([]byte(name))+" where the metadata have "+strictjson.Quote(old))
+	}
+	s := strictjson.Scanner{Data: t.Metadata}
+	if s.Peek() != '{' {
+		return notObject(t.Metadata)
+	}
+	s.Open()
+	out := append(slices.Clone(s.Data[:s.Pos]), `"name":`...)
+	out = strictjson.AppendString(out, name)
+	if s.Peek() != '}' {
+		out = append(out, ',')
+	}
+	t.Metadata = append(out, s.Data[s.Pos:]...)
+	return nil
+}
+
 // Slowest returns the dimension that varies slowest in memory among those with more than one index, along which a
 // tensor is cut into several parts. ok is false if there is no such dimension, if the tensor has no elements, and if it
 // is invalid; it is then never cut.

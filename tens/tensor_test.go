@@ -116,3 +116,113 @@ func TestStridesIntoRoomAllocateNothing(t *testing.T) {
 		}
 	}))
 }
+
+func TestNamesAreTheTextNameOfTheMetadata(t *testing.T) {
+	for metadata, name := range map[string]string{
+		"":                                  "",
+		"{}":                                "",
+		`{"name":"w"}`:                      "w",
+		` { "unit":"m", "name" : "w" } `:    "w",
+		`{"n\u0061me":"\u00e9\n\"x"}`:       "é\n\"x",
+		`{"inner":{"name":"x"}}`:            "",
+		`{"inner":{"name":"x"},"name":"w"}`: "w",
+		`{"Name":"w"}`:                      "",
+		`{"name":""}`:                       "",
+		`{"name":7}`:                        "",
+		`{"name":null}`:                     "",
+		`{"name":{"name":"x"}}`:             "",
+		`["name"]`:                          "",
+		`{"name":"w`:                        "", // no decoded label has such metadata
+		`{"name"`:                           "",
+		`{`:                                 "",
+	} {
+		tensor := tens.Tensor{Metadata: []byte(metadata)}
+		assert.Equal(t, name, tensor.Name(), metadata)
+	}
+	assert.Empty(t, (*tens.Tensor)(nil).Name())
+	assert.Empty(t, (&tens.Tensor{}).Name())
+}
+
+func TestNamesAreWrittenIntoTheMetadata(t *testing.T) {
+	for _, test := range []struct{ metadata, name, want string }{
+		{"", "w", `{"name":"w"}`},
+		{"{}", "w", `{"name":"w"}`},
+		{` { } `, "w", `{"name":"w"}`},
+		{`{"unit":"m"}`, "w", `{"name":"w","unit":"m"}`},
+		{`{"unit":"m"}`, "é\n\"x", `{"name":"é\n\"x","unit":"m"}`},
+		{`{"unit":"m","name":"\u0077"}`, "w", `{"unit":"m","name":"\u0077"}`}, // it has that name
+	} {
+		before := []byte(test.metadata)
+		tensor := tens.Tensor{Shape: []int64{1}, Word: 1, DType: 'u', Metadata: before}
+		if test.metadata == "" {
+			tensor.Metadata = nil
+		}
+		require.NoError(t, tensor.SetName(test.name), test.metadata)
+		assert.Equal(t, test.metadata, string(before), "the caller's bytes stay")
+		text := must.Do((&tens.Label{Tensors: []tens.Tensor{tensor}}).Append(nil))(t)
+		label := must.Do(tens.DecodeLabel(text))(t)
+		assert.Equal(t, test.want, string(label.Tensors[0].Metadata))
+		assert.Equal(t, test.name, label.Tensors[0].Name())
+	}
+}
+
+func TestNamesThatCannotBeWrittenAreRefused(t *testing.T) {
+	for _, test := range []struct {
+		metadata, name string
+		kind           error
+		text           string
+	}{
+		{"", "", tens.ErrNameInvalid, "tens: the name is empty: name invalid"},
+		{"", "a\xff", tens.ErrNameInvalid, `tens: name "a\xff" is not UTF-8: name invalid`},
+		{`{"name":"x"}`, "w", tens.ErrNameInvalid, `tens: name "w" where the metadata have "\"x\"": name invalid`},
+		{`{"name":7}`, "w", tens.ErrNameInvalid, `tens: name "w" where the metadata have "7": name invalid`},
+		{`{"name":""}`, "w", tens.ErrNameInvalid, `tens: name "w" where the metadata have "\"\"": name invalid`},
+		{`[1]`, "w", tens.ErrMetadataInvalid, `tens: "[1]" instead of an object: metadata invalid`},
+	} {
+		tensor := tens.Tensor{Metadata: []byte(test.metadata)}
+		err := tensor.SetName(test.name)
+		assert.ErrorIs(t, err, tens.ErrInvalid)
+		assert.Equal(t, "metadata", requireFault(t, test.kind, err).Attribute)
+		assert.EqualError(t, err, test.text)
+	}
+	assert.ErrorIs(t, (*tens.Tensor)(nil).SetName("w"), tens.ErrNil)
+
+	// What else is wrong with the metadata is found when the label is encoded.
+	for _, metadata := range []string{`{"unit":}`, `{"unit":"m"} x`, `{"unit":"m"`, `{`, `{"a":1,"a":2}`} {
+		tensor := tens.Tensor{Shape: []int64{1}, Word: 1, DType: 'u', Metadata: []byte(metadata)}
+		require.NoError(t, tensor.SetName("w"))
+		_, err := (&tens.Label{Tensors: []tens.Tensor{tensor}}).Append(nil)
+		assert.ErrorIs(t, err, tens.ErrInvalid, metadata)
+	}
+}
+
+func TestTensorsAreFoundByTheirNames(t *testing.T) {
+	named := func(names ...string) *tens.Label {
+		l := &tens.Label{Tensors: make([]tens.Tensor, len(names))}
+		for i, name := range names {
+			if name != "" {
+				require.NoError(t, l.Tensors[i].SetName(name))
+			}
+		}
+		return l
+	}
+	l := named("", "w", "b", "twice", "b\n", "twice")
+	for i, name := range map[int]string{1: "w", 2: "b", 4: "b\n"} {
+		assert.Equal(t, i, must.Do(l.Find(name))(t))
+	}
+	_, err := l.Find("x")
+	assert.ErrorIs(t, err, tens.ErrNoName)
+	assert.EqualError(t, err, `tens: "x", the names are "w", "b", "twice", "b\n", "twice": no tensor has this name`)
+	_, err = l.Find("twice")
+	requireFault(t, tens.ErrNameAmbiguous, err)
+	assert.ErrorIs(t, err, tens.ErrInvalid)
+	assert.EqualError(t, err, `tens: "twice" of tensor 3 and tensor 5: several tensors have this name`)
+	_, err = l.Find("")
+	assert.ErrorIs(t, err, tens.ErrNoName)
+	_, err = named("", "").Find("w")
+	assert.EqualError(t, err, `tens: "w", and no tensor has a name: no tensor has this name`)
+	_, err = named("1", "2", "3", "4", "5", "6", "7", "8", "9").Find("w")
+	assert.EqualError(t, err, `tens: "w", the names are "1", "2", "3", "4", "5", "6", "7", "8", …: no tensor has this name`)
+	_, err = (*tens.Label)(nil).Find("w")
+	assert.ErrorIs(t, err, tens.ErrNil)
+}

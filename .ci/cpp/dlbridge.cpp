@@ -64,6 +64,9 @@ static int failures;
     } \
   } while (false)
 
+// Returns its argument, which may be a temporary: it lives until the end of the statement.
+static const tensor &named(const tensor &t) { return t; }
+
 static tensor counting(std::int64_t rows, std::int64_t columns) {
   std::vector<float> numbers(static_cast<std::size_t>(rows * columns));
   for (std::size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<float>(i);
@@ -108,7 +111,7 @@ struct foreign {
 template <class T>
 static bool type_is(std::uint8_t code, std::uint8_t bits) {
   tensor t = tensor::zeros<T>({2});
-  return dlbridge::same(t.dtype(), DLDataType{code, bits, 1}) && t.template data<T>()[1] == T{} && t.nbytes() == std::int64_t{2 * sizeof(T)};
+  return t.dtype() == DLDataType{code, bits, 1} && t.template data<T>()[1] == T{} && t.nbytes() == std::int64_t{2 * sizeof(T)};
 }
 
 static void types() {
@@ -126,8 +129,15 @@ static void types() {
 #ifdef __STDCPP_BFLOAT16_T__
   CHECK(type_is<std::bfloat16_t>(kDLBfloat, 16));
 #endif
-  CHECK(dlbridge::to_string(dlbridge::dtype<const float>) == "float32");
-  CHECK(dlbridge::same(dlbridge::parse_dtype("int64"), dlbridge::dtype<std::int64_t>));
+  const tensor t = tensor::zeros<float>({1});
+  std::ostringstream out;
+  out << t.dtype() << ' ' << t.device();
+  CHECK(out.str() == "float32 cpu" && to_string(t.dtype()) == "float32" && to_string(t.device()) == "cpu");
+  CHECK(dlbridge::to_string(t.dl_tensor().dtype) == "float32" && dlbridge::to_string(dlbridge::dtype<const float>) == "float32");
+  CHECK(t.dtype() == t.dl_tensor().dtype && t.dtype() != dlbridge::dtype<std::int32_t> && t.dtype() != dlbridge::dtype<double>);
+  CHECK(t.device() == DLDevice{kDLCPU, 0} && t.device() != DLDevice{kDLCPU, 1} && t.device() != DLDevice{kDLCUDA, 0});
+  CHECK(t.dtype() != DLDataType{kDLFloat, 32, 2});
+  CHECK(dlbridge::parse_dtype("int64") == dlbridge::dtype<std::int64_t>);
   THROWS(DLB_ERROR_DTYPE, "float33", dlbridge::parse_dtype("float33"));
   CHECK(dlbridge::to_string(dlbridge::parse_device("cuda:1")) == "cuda:1");
   THROWS(DLB_ERROR_DEVICE, "gpu", dlbridge::parse_device("gpu"));
@@ -177,7 +187,7 @@ static void owners() {
     tensor t = tensor::adopt(&other.managed);
     THROWS(DLB_ERROR_ARGUMENT, "dlb_tensor_import", t.flip());
     tensor ours = std::move(t).imported();
-    CHECK(!t && ours.flip().index({0}).data<std::int32_t>() == other.memory + 3 && other.deleted == 0);  // NOLINT
+    CHECK(!t && named(ours.flip().index({0})).data<std::int32_t>() == other.memory + 3 && other.deleted == 0);  // NOLINT
   }
   CHECK(other.deleted == 1);
   other.managed.dl_tensor.shape[0] = -1;
@@ -260,13 +270,13 @@ static void lending() {
       float *operator()() const { return numbers.get(); }
     } pointer;
     float *const pointed = pointer();
-    CHECK(tensor::lend(pointed, {4}, std::move(pointer)).data<float>() == pointed);
+    CHECK(named(tensor::lend(pointed, {4}, std::move(pointer))).data<float>() == pointed);
     struct task {
       std::unique_ptr<float[]> numbers = std::make_unique<float[]>(4);
       void operator()() {}
     } run;
     float *const used = run.numbers.get();
-    CHECK(tensor::lend(used, {4}, std::make_unique<task>(std::move(run))).data<float>() == used);
+    CHECK(named(tensor::lend(used, {4}, std::make_unique<task>(std::move(run)))).data<float>() == used);
     struct fixed {
       float numbers[4] = {1, 2, 3, 4};
       std::shared_ptr<int> other;
@@ -274,10 +284,10 @@ static void lending() {
     THROWS(DLB_ERROR_ARGUMENT, "in the owner itself", tensor::lend(inside.numbers, {4}, std::move(inside)));
     THROWS(DLB_ERROR_ARGUMENT, "in the owner itself", tensor::lend(&inside.numbers[3], {1}, inside));
     auto in_place = std::make_unique<fixed>();
-    CHECK(tensor::lend(in_place->numbers, {4}, std::move(in_place)).data<float>()[3] == 4);
+    CHECK(named(tensor::lend(in_place->numbers, {4}, std::move(in_place))).data<float>()[3] == 4);
     std::vector<float> moved(3);
     const float *const elements = moved.data();
-    CHECK(tensor::lend(moved.data(), {3}, std::move(moved)).data<float>() == elements);
+    CHECK(named(tensor::lend(moved.data(), {3}, std::move(moved))).data<float>() == elements);
   }
   tensor shared = tensor::lend(table, {6}, std::shared_ptr<std::int64_t>(table, [&](std::int64_t *) { destroyed++; }));
   shared.reset();
@@ -297,30 +307,32 @@ static void views() {
   float *at = x.data<float>();
   tensor part = x.slice({range(1, 3), -1});
   CHECK(part.shape() == sizes{2} && part.data<float>() == at + 7 && !part.is_contiguous());
-  CHECK(x.slice().data<float>() == at && x.slice({dlbridge::ellipsis, dlbridge::new_axis, 0}).shape() == sizes{3, 1});
+  CHECK(named(x.slice()).data<float>() == at && x.slice({dlbridge::ellipsis, dlbridge::new_axis, 0}).shape() == sizes{3, 1});
   CHECK(x.slice({dlbridge::until(2), dlbridge::every(2)}).strides() == sizes{4, 2});
-  CHECK(x.slice({all, range(3, 0, -2)}).data<float>() == at + 3);
-  CHECK(x.index({1, 2}).data<float>() == at + 6 && x.index({1}).shape() == sizes{4});
+  CHECK(named(x.slice({all, range(3, 0, -2)})).data<float>() == at + 3);
+  CHECK(named(x.index({1, 2})).data<float>() == at + 6 && x.index({1}).shape() == sizes{4});
   CHECK(x.transpose().strides() == sizes{1, 4} && x.transpose({1, 0}).shape() == sizes{4, 3});
-  CHECK(x.reshape({2, -1}).shape() == sizes{2, 6} && x.reshape({12}).data<float>() == at);
+  CHECK(x.reshape({2, -1}).shape() == sizes{2, 6} && named(x.reshape({12})).data<float>() == at);
   CHECK(x.broadcast_to({2, 3, 4}).strides() == sizes{0, 4, 1} && x.broadcast_to({2, 3, 4}).read_only());
-  CHECK(x.flip().data<const float>() == at + 11 && x.flip({0}).data<float>() == at + 8);
+  CHECK(named(x.flip()).data<const float>() == at + 11 && named(x.flip({0})).data<float>() == at + 8);
   CHECK(x.expand({0, -1}).shape() == sizes{1, 3, 4, 1} && x.expand({0}).squeeze().shape() == sizes{3, 4});
-  CHECK(x.expand({0}).squeeze({0}).data<float>() == at);
-  CHECK(x.contiguous().data<float>() == at && x.transpose().contiguous().data<float>() != at);
-  CHECK(x.copy().data<float>() != at && x.copy().data<float>()[11] == 11);
-  CHECK(x.convert<std::int16_t>().data<std::int16_t>()[11] == 11 && x.convert(dlbridge::dtype<double>).data<double>()[1] == 1);
+  CHECK(named(x.expand({0}).squeeze({0})).data<float>() == at);
+  CHECK(named(x.contiguous()).data<float>() == at && named(x.transpose().contiguous()).data<float>() != at);
+  CHECK(named(x.copy()).data<float>() != at && named(x.copy()).data<float>()[11] == 11);
+  CHECK(named(x.convert<std::int16_t>()).data<std::int16_t>()[11] == 11 && named(x.convert(dlbridge::dtype<double>)).data<double>()[1] == 1);
   THROWS(DLB_ERROR_ARGUMENT, "5", x.index({5}));
-  CHECK(&x.at<float>({2, 3}) == at + 11 && &x.transpose().at<const float>({1, 2}) == at + 9 && &x.flip().at<float>({0, 1}) == at + 10);
+  CHECK(&x.at<float>({2, 3}) == at + 11 && &named(x.transpose()).at<const float>({1, 2}) == at + 9 && &named(x.flip()).at<float>({0, 1}) == at + 10);
   CHECK(tensor::zeros<float>({}).at<float>({}) == 0);
   const std::size_t before = allocations;
   CHECK(*x.data<float>() == x.at<float>({0, 0}) && x.values<float>().size() == 12);
   CHECK(allocations == before);
+  CHECK(x.slice({1}).at<float>({2}) == 6 && x.broadcast_to({2, 3, 4}).at<float>({1, 2, 3}) == 11);
+  THROWS(DLB_ERROR_ARGUMENT, "index [4] of shape [4]", x.slice({1}).at<float>({4}));
   THROWS(DLB_ERROR_ARGUMENT, "tensor::at: index [0 4] of shape [3 4]", x.at<float>({0, 4}));
   THROWS(DLB_ERROR_ARGUMENT, "index [-1 0] of shape [3 4]", x.at<float>({-1, 0}));
   THROWS(DLB_ERROR_ARGUMENT, "index [1] of shape [3 4]", x.at<float>({1}));
   THROWS(DLB_ERROR_DTYPE, "not float64", x.at<double>({1, 1}));
-  THROWS(DLB_ERROR_READONLY, "data<const T>", x.broadcast_to({2, 3, 4}).at<float>({1, 1, 1}));
+  THROWS(DLB_ERROR_READONLY, "data<const T>", named(x.broadcast_to({2, 3, 4})).at<float>({1, 1, 1}));
   CHECK(x.shape() == std::vector<std::int64_t>{3, 4} && std::vector<std::int64_t>{3} != x.shape());
   std::ostringstream list;
   list << x.shape() << sizes{} << dlbridge::axes{-1};
@@ -348,21 +360,21 @@ static void views() {
   CHECK(shape.size() == 2 && shape[1] == 4);
 #endif
 #ifdef __cpp_lib_mdspan
-  auto m = x.transpose().mdspan<float, 2>();
+  auto m = named(x.transpose()).mdspan<float, 2>();
   CHECK(m.extent(0) == 4 && m[3, 1] == 42 && &m[0, 2] == at + 8);
   auto right = x.mdspan<const float, 2, std::layout_right>();
   CHECK(&right[2, 1] == at + 9);
-  CHECK(x.slice({all, range(1, 2)}).mdspan<float, 2>().stride(0) == 4);
-  CHECK(tensor::zeros<float>({5, 0, 5}).transpose().mdspan<float, 3>().empty());
-  CHECK(tensor::zeros<float>({}).mdspan<float, 0>().size() == 1);
-  auto left = x.transpose().mdspan<float, 2, std::layout_left>();
+  CHECK(named(x.slice({all, range(1, 2)})).mdspan<float, 2>().stride(0) == 4);
+  CHECK(named(tensor::zeros<float>({5, 0, 5}).transpose()).mdspan<float, 3>().empty());
+  CHECK(named(tensor::zeros<float>({})).mdspan<float, 0>().size() == 1);
+  auto left = named(x.transpose()).mdspan<float, 2, std::layout_left>();
   CHECK(left.extent(0) == 4 && &left[1, 2] == at + 9);
-  CHECK(tensor::zeros<float>({3, 1}).mdspan<float, 2, std::layout_left>().extent(0) == 3);
+  CHECK(named(tensor::zeros<float>({3, 1})).mdspan<float, 2, std::layout_left>().extent(0) == 3);
   THROWS(DLB_ERROR_LAYOUT, "not column-major", x.mdspan<float, 2, std::layout_left>());
-  THROWS(DLB_ERROR_LAYOUT, "contiguous()", x.transpose().mdspan<float, 2, std::layout_right>());
+  THROWS(DLB_ERROR_LAYOUT, "contiguous()", named(x.transpose()).mdspan<float, 2, std::layout_right>());
   THROWS(DLB_ERROR_LAYOUT, "2 dimensions, not 3", x.mdspan<float, 3>());
-  THROWS(DLB_ERROR_LAYOUT, "strides[1] = -1", x.flip({1}).mdspan<float, 2>());
-  THROWS(DLB_ERROR_LAYOUT, "strides[0] = 0", x.broadcast_to({2, 3, 4}).mdspan<const float, 3>());
+  THROWS(DLB_ERROR_LAYOUT, "strides[1] = -1", named(x.flip({1})).mdspan<float, 2>());
+  THROWS(DLB_ERROR_LAYOUT, "strides[0] = 0", named(x.broadcast_to({2, 3, 4})).mdspan<const float, 3>());
   THROWS(DLB_ERROR_DTYPE, "not float64", x.mdspan<double, 2>());
 #endif
 }
@@ -413,6 +425,12 @@ static void elements() {
   tensor::lend(std::vector<int>{70, 80}).copy_into(x.slice({all, range(1, 3)}));
   CHECK(to_string(x) == "float32[3 4] on cpu [[0 70 80 3] [4 70 80 7] [8 70 80 11]]");
   THROWS(DLB_ERROR_LAYOUT, "memory in common", (x.slice({dlbridge::until(2)}).copy_into(x.slice({dlbridge::from(1)})), 0));
+  const tensor floats = tensor::zeros<float>({2, 3}), bytes = tensor::lend(std::vector<unsigned char>{0, 1, 2, 3, 4, 5}).reshape({2, 3});
+  bytes.convert_scaled(floats, {0.5, 1, 2}, {1});
+  CHECK(to_string(floats) == "float32[2 3] on cpu [[1 2 5] [2.5 5 11]]");
+  bytes.convert_scaled(floats, {}, std::vector<double>{10, 20}, 0);
+  CHECK(to_string(floats) == "float32[2 3] on cpu [[10 11 12] [23 24 25]]");
+  THROWS(DLB_ERROR_LAYOUT, "2 scales for axis -1 of size 3", (bytes.convert_scaled(floats, {1, 2}), 0));
   const tensor y = x.share();
   CHECK(y.get() != x.get() && y.data<float>() == x.data<float>());
   CHECK(x.address({1, -1}) == x.data<float>() + 7 && x.address() == x.data<float>());
@@ -430,6 +448,46 @@ static void elements() {
     CHECK(z.size() == 6 && z.values<float>()[5] == 0 && frees == 0);
   }
   CHECK(frees == 1);
+}
+
+// Functions with the form of those of Go plugins; examples/plugin calls such in Go.
+extern "C" {
+static DLManagedTensorVersioned *scaled(DLManagedTensorVersioned *x, double factor, dlb_error *e) {
+  const tensor in = tensor::adopt(x);
+  *e = {};
+  if (factor != 0) return in.convert<double>().release();
+  e->code = DLB_ERROR_FUNCTION;
+  std::strcpy(e->message, "scaled: the factor is 0");
+  return nullptr;
+}
+static DLManagedTensorVersioned *of_another_library(dlb_error *) {
+  static foreign other;
+  return &other.managed;
+}
+static DLManagedTensorVersioned *released(DLManagedTensorVersioned *x, DLManagedTensorVersioned *y, dlb_error *) {
+  dlb_tensor_release(x);
+  dlb_tensor_release(y);
+  return nullptr;
+}
+static DLManagedTensorVersioned *broken(dlb_error *) {
+  tensor out = tensor::zeros<float>({2});
+  out.get()->dl_tensor.shape[0] = -1;
+  return out.release();
+}
+}
+
+static void plugins() {
+  tensor x = counting(2, 3);
+  CHECK(dlbridge::call(scaled, std::move(x), 2).slice({1, 2}).at<double>({}) == 5 && !x);  // NOLINT
+  x = counting(2, 3);
+  THROWS(DLB_ERROR_FUNCTION, "scaled: the factor is 0", dlbridge::call(scaled, std::move(x), 0));
+  CHECK(!x);  // NOLINT: taken over, also on error
+  CHECK(dlbridge::call(of_another_library).flip().at<std::int32_t>({0}) == 4);
+  CHECK(!dlbridge::call(released, counting(1, 1), counting(1, 1)) && !dlbridge::call(released, counting(1, 1), tensor()));
+  THROWS(DLB_ERROR_LAYOUT, "-1", dlbridge::call(broken));
+  x = counting(2, 3);
+  THROWS(DLB_ERROR_NULL, "dlsym", dlbridge::call(decltype (&scaled){}, std::move(x), 1));
+  CHECK(x && dlbridge::counters().exports == 1);  // NOLINT: there was nothing to call
 }
 
 #ifdef __linux__
@@ -499,7 +557,7 @@ static void shared_memory() {
   tensor copied = shm::attach<float>(name, {2}, 16);
   tensor trusted = shm::attach<float>(name, {2}, 16, 0, DLB_SHM_TRUST_PEER);
   trusted.data<float>()[0] = 11;
-  CHECK(copied.data<float>()[0] == 4 && copied.data<float>()[1] == 7 && shm::attach<float>(name, {1}, 16).data<float>()[0] == 11);
+  CHECK(copied.data<float>()[0] == 4 && copied.data<float>()[1] == 7 && named(shm::attach<float>(name, {1}, 16)).data<float>()[0] == 11);
   THROWS(DLB_ERROR_OVERFLOW, "", shm::attach<float>(name, {7}));
   THROWS(DLB_ERROR_ARGUMENT, "name", shm::attach<float>("../" + name, {1}));
   THROWS(DLB_ERROR_ARGUMENT, "NUL", shm::attach<float>(name + std::string(1, '\0'), {1}));
@@ -526,7 +584,7 @@ static void messages(const std::string &root) {
   CHECK(m.label().find("\"TENS\"") != std::string_view::npos && (!m.metadata() || m.metadata()->front() == '{'));
   std::size_t count = 0;
   for (tensor t : m) {
-    CHECK(t.dl_tensor().data == m[count].dl_tensor().data && m.part_of(count) < m.part_count() && !m.copied(count));
+    CHECK(t.dl_tensor().data == named(m[count]).dl_tensor().data && m.part_of(count) < m.part_count() && !m.copied(count));
     static_cast<void>(m.tensor_metadata(count));
     count++;
   }
@@ -536,7 +594,7 @@ static void messages(const std::string &root) {
 #if __cplusplus >= 202002L
   static_assert(std::ranges::input_range<message>);
 #endif
-  CHECK(m.part(0).data<std::byte>() == part);
+  CHECK(named(m.part(0)).data<std::byte>() == part);
   THROWS(DLB_ERROR_ARGUMENT, "", m[m.size()]);
   THROWS(DLB_ERROR_ARGUMENT, "", m.part(3));
   THROWS(DLB_ERROR_ARGUMENT, "", m.frame_at(5));
@@ -599,9 +657,9 @@ static void messages(const std::string &root) {
   message out = message::encode(std::move(tensors), fields);
   CHECK(tensors.empty() && out.size() == 2 && !out.copied(0) && out.copied(1) && out.header().seqno == 7);  // NOLINT
   CHECK(out.tensor_metadata(0) == "{\"name\":\"x\"}" && out.metadata() == "{\"run\":1}");
-  CHECK(out.label().find("author") != std::string_view::npos && out[0].data<float>() == memory);
+  CHECK(out.label().find("author") != std::string_view::npos && named(out[0]).data<float>() == memory);
   CHECK(static_cast<const void *>(out.frame_at(2).data()) == memory);
-  CHECK(message::decode(out.frames())[1].data<const float>()[1] == 2);
+  CHECK(named(message::decode(out.frames())[1]).data<const float>()[1] == 2);
 
   tensor a = counting(1, 2), b = counting(2, 2);
   const float *of_a = a.data<float>(), *of_b = b.data<float>();
@@ -610,15 +668,57 @@ static void messages(const std::string &root) {
   CHECK(a.data<float>() == of_a && b.get()->dl_tensor.data == of_b);  // NOLINT: an error moves nothing
   b.get()->dl_tensor.dtype.lanes = 1;
   message both = message::encode(std::move(a), std::move(b));
-  CHECK(!a && !b && both.size() == 2 && both[0].data<float>() == of_a && both[1].data<float>() == of_b);  // NOLINT
+  CHECK(!a && !b && both.size() == 2 && named(both[0]).data<float>() == of_a && named(both[1]).data<float>() == of_b);  // NOLINT
 
-  tensors.clear();
-  tensors.push_back(counting(4, 4));
   dlbridge::message_fields spread;
   spread.spread = 16;  // one row
-  message rows = message::encode(std::move(tensors), spread);
+  message rows = message::encode({counting(4, 4)}, spread);
   CHECK(rows.part_count() == 4 && message::decode(rows.frames()).size() == 4);
   CHECK(message::decode(rows.frames(), DLB_DECODE_JOIN)[0].shape() == sizes{4, 4});
+
+  tensor c = counting(1, 2), d = counting(2, 2);
+  const float *of_c = c.data<float>(), *of_d = d.data<float>();
+  dlbridge::message_fields described;
+  described.label = dlbridge::json({{"author", "me"}});
+  described.metadata = dlbridge::json({});
+  described.tensor_metadata = {dlbridge::json({{"name", "c"}, {"run", -7}, {"rate", 0.1}, {"last", true}}), dlbridge::json({{"name", "\xff"}})};
+  THROWS(DLB_ERROR_ARGUMENT, "", message::encode({std::move(c), std::move(d)}, described));
+  CHECK(c.data<float>() == of_c && d.data<float>() == of_d);  // NOLINT: an error moves nothing
+  described.tensor_metadata[1] = dlbridge::json({{"name", std::string("d\0", 2)}, {"size", std::numeric_limits<std::uint64_t>::max()}});
+  message named_tensors = message::encode({std::move(c), std::move(d)}, described);
+  CHECK(!c && !d && named(named_tensors[0]).data<float>() == of_c && named(named_tensors[1]).data<float>() == of_d);  // NOLINT
+  named_tensors = message::decode(named_tensors.packed());
+  CHECK(named_tensors.tensor_metadata(0) == "{\"name\":\"c\",\"run\":-7,\"rate\":0.1,\"last\":true}");
+  CHECK(named_tensors.tensor_metadata(1) == "{\"name\":\"d\\u0000\",\"size\":18446744073709551615}");
+  CHECK(named_tensors.label().find("\"author\":\"me\"") != std::string_view::npos && message::encode({}).size() == 0);
+  CHECK(dlbridge::json({{"a\"b", "\\\x1f\xc3\xa9"}, {"n", 1e100}}) == "{\"a\\\"b\":\"\\\\\\u001f\xc3\xa9\",\"n\":1e+100}");
+  THROWS(DLB_ERROR_ARGUMENT, "member \"x\" is not a finite number", dlbridge::json({{"x", std::numeric_limits<float>::infinity()}}));
+
+  dlbridge::message_fields by_name;
+  by_name.names = {"w", "", "b"};
+  by_name.tensor_metadata = {"", "", dlbridge::json({{"unit", "m"}})};
+  message found = message::encode({counting(1, 2), counting(2, 2), counting(3, 2)}, by_name);
+  found = message::decode(found.packed());
+  const std::string longer = "bb";
+  CHECK(found["w"].shape() == sizes{1, 2} && found[std::string_view(longer).substr(1)].shape() == sizes{3, 2} && found[0].shape() == sizes{1, 2});
+  CHECK(found.find(std::string("b")) == 2 && found.name(0) == "w" && !found.name(1) && found.name(2) == "b");
+  CHECK(found.tensor_metadata(2) == "{\"name\":\"b\",\"unit\":\"m\"}");
+  THROWS(DLB_ERROR_ARGUMENT, "named \"bb\"", named(found[longer]));
+  THROWS(DLB_ERROR_ARGUMENT, "message::find: the name has a NUL: b", found.find(std::string_view("b\0", 2)));
+  THROWS(DLB_ERROR_ARGUMENT, "", found.name(3));
+  THROWS(DLB_ERROR_NULL, "", message().find("b"));
+  THROWS(DLB_ERROR_NULL, "", message().name(0));
+  by_name.tensor_metadata = {dlbridge::json({{"name", "b"}})};
+  THROWS(DLB_ERROR_ARGUMENT, "tensor 0", message::encode({counting(1, 2), counting(2, 2), counting(3, 2)}, by_name));
+  by_name.tensor_metadata = {};
+  THROWS(DLB_ERROR_ARGUMENT, "names of 3 tensors, of which there are 2", message::encode({counting(1, 2), counting(2, 2)}, by_name));
+  by_name.names = {"w", "w"};
+  THROWS(DLB_ERROR_ARGUMENT, "both named \"w\"", message::encode({counting(1, 2), counting(2, 2)}, by_name));
+  by_name.names = {std::string("w\0", 2)};
+  THROWS(DLB_ERROR_ARGUMENT, "message::encode: the name has a NUL: w", message::encode({counting(1, 2)}, by_name));
+  by_name.names = {};
+  by_name.tensor_metadata = {dlbridge::json({{"name", "w"}}), dlbridge::json({{"name", "w"}})};
+  THROWS(DLB_ERROR_FORMAT, "tensors 0 and 1", message::encode({counting(1, 2), counting(2, 2)}, by_name).find("w"));
 
   std::vector<frame> parts;
   parts.push_back(frame::lend(std::string("payload")));
@@ -680,7 +780,7 @@ static void values(const std::string &root) {
   std::vector<std::byte> batch;  // more than one call decodes
   for (int i = 0; i < 200; i++) batch.insert(batch.end(), encoded.begin(), encoded.end());
   std::vector<dlbridge::value> many = decthings::decode_all(lend_copy(batch));
-  CHECK(many.size() == 200 && std::get<tensor>(many[199].object).contiguous().data<const float>()[1] == 3);
+  CHECK(many.size() == 200 && named(std::get<tensor>(many[199].object).contiguous()).data<const float>()[1] == 3);
   decthings::reader in(lend_copy(batch), decthings::dialect::doc, 64);
   std::size_t count = 0;
   for (std::vector<dlbridge::value> next = in.next(); !next.empty(); next = in.next()) {
@@ -717,6 +817,7 @@ int main(int argc, char **argv) try {
   views();
   elements();
   lists();
+  plugins();
 #ifdef __linux__
   shared_memory();
 #endif

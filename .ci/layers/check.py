@@ -31,31 +31,34 @@ ALLOWED = {
     "include": set(),
     "include/dlpack": set(),
     "dlpack/background": set(),
+    "dlpack/frames": set(),
     "dlpack/internal/extent": set(),
     "dlpack/layout": {"dlpack/internal/extent"},
     "dlpack/internal/scalar": {"include/dlpack"},
-    "dlpack/internal/core": {"include/dlpack", "dlpack/background", "dlpack/internal/extent"},
+    "dlpack/internal/core": {"include/dlpack", "dlpack/background", "dlpack/frames", "dlpack/internal/extent"},
     "dlpack": {"dlpack/internal/core", "dlpack/internal/extent", "dlpack/layout"},
-    "dlpack/dlpacktest": {"dlpack", "dlpack/dlpacktest/repotest", "include/dlpack"},
+    "dlpack/dlpacktest": {"dlpack", "dlpack/dlpacktest/repotest", "dlpack/frames", "dlpack/internal/extent", "include/dlpack"},
     "dlpack/dlpacktest/amplification": set(),
     "dlpack/dlpacktest/must": set(),
-    "dlpack/dlpacktest/repotest": set(),
+    "dlpack/dlpacktest/repotest": {"dlpack", "dlpack/background"},
     "dlpack/dlpacktest/testmode": set(),
     "dlpack/dlpacktest/vectors": set(),
     "dlpack/dlpacktest/viewtest": {"dlpack/layout"},
     "tens/strictjson": set(),
     "tens": {"tens/strictjson"},
     "bridge/internal/errtext": set(),
-    "bridge/elements": {"bridge/internal/errtext", "dlpack/layout"},
+    "bridge/elements": {"bridge/internal/errtext", "dlpack", "dlpack/layout"},
     "bridge/internal/payload": {"dlpack", "dlpack/layout", "bridge/elements", "bridge/internal/errtext"},
     "bridge": FORMAT | {"tens"},
     "bridge/nervana": {"dlpack", "dlpack/layout"},
     "bridge/gorgonia": {"dlpack", "dlpack/layout"},
-    "bridge/tvmffi": {"dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
-    "bridge/zeromq": {"dlpack", "dlpack/background", "tens", "bridge"},
+    "bridge/internal/library": set(),
+    "bridge/internal/panics": {"dlpack/frames"},
+    "bridge/tvmffi": {"bridge/internal/errtext", "bridge/internal/library", "bridge/internal/panics", "dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
+    "bridge/zeromq": {"bridge", "bridge/internal/library", "dlpack", "dlpack/background", "include/dlpack", "tens"},
     "bridge/internal/segment": {"dlpack", "include/dlpack"},
     "bridge/shm": {"bridge", "bridge/internal/segment", "dlpack", "dlpack/background", "dlpack/layout", "include/dlpack", "tens"},
-    "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/internal/segment"},  # and all formats
+    "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/internal/panics", "bridge/internal/segment"},  # and all formats
     "bridge/libdlbridge": {"bridge/capi"},
 }
 
@@ -131,7 +134,8 @@ def uses_of_c(root: pathlib.Path, folders: list[str], work: pathlib.Path) -> Use
     exported = [folder for folder in folders if any("_cgo_export.h" in file.read_text() for file in (root / folder).glob("*.c"))]
     for folder in exported:
         write_exports(root / folder, work / folder)
-    include = [root / "include", root / "dlpack/internal/core", root / "bridge/internal/segment", root / "bridge/capi", root / "bridge"]
+    include = [root / "include", root / "dlpack/internal/core", root / "bridge/internal/library", root / "bridge/internal/segment"]
+    include += [root / "bridge/capi", root / "bridge"]
     include += [work / folder for folder in exported] + [pathlib.Path(sysconfig.get_path("include"))]
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-w", "-DPy_LIMITED_API=0x030B0000", *(f"-I{folder}" for folder in include)]
 

@@ -83,7 +83,7 @@ def fails(tests: list[str], rule: str, folder: pathlib.Path, timeout: str = "90s
     output = done.stdout + done.stderr
     if "[build failed]" in output or "[setup failed]" in output:
         sys.exit(f"the mutant of {rule!r} does not compile:\n{output}")
-    reported = any(report in output for report in ("--- FAIL: ", "panic: ", "fatal error: fault"))
+    reported = any(report in output for report in ("--- FAIL: ", "panic: ", "fatal error: fault", "signal arrived during cgo execution"))
     if done.returncode != 0 and not reported:
         print(output, file=sys.stderr, flush=True)  # the tests did not run, or ended without a report
     return done.returncode != 0 and reported

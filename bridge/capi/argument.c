@@ -9,18 +9,18 @@
 int32_t dlbcapi_check_forked(const char *op, dlb_error *error) {
   if (!dlbcore_forked()) return DLB_OK;
   return dlbcapi_fail(error, DLB_ERROR_FORKED,
-                   "%s: needs Go, which does not run in a forked child: use spawn, forkserver or exec",
-                   op);
+                      "%s: needs Go, which does not run in a forked child: call exec after fork",
+                      op);
 }
 
 int32_t dlbcapi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
-                            dlb_error *error) {
+                               dlb_error *error) {
   for (size_t i = 0; i < count; i++) {
     if (words[i] == 0) continue;
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT,
-                     "%s: %s.reserved[%zu] = %#" PRIx64 ", must be 0: either the structure was not initialised with "
-                     "= {0}, or the program uses a field that this library, version %s, does not know",
-                     op, what, i, words[i], dlb_version());
+                        "%s: %s.reserved[%zu] = %#" PRIx64 ", must be 0: either the structure was not initialised with "
+                        "= {0}, or the program uses a field that this library, version %s, does not know",
+                        op, what, i, words[i], dlb_version());
   }
   return DLB_OK;
 }
@@ -32,12 +32,12 @@ int32_t dlbcapi_check_bytes(const char *op, const char *what, const void *data, 
     return dlbcapi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL with %zu bytes", op, what, size);
   if (size > PTRDIFF_MAX || !dlbcore_in_address_space((uintptr_t)data, 0, (int64_t)size))
     return dlbcapi_fail(error, DLB_ERROR_OVERFLOW, "%s: %s has %zu bytes at %p, outside the address space", op,
-                     what, size, data);
+                        what, size, data);
   return DLB_OK;
 }
 
 int32_t dlbcapi_check_live(const char *op, const char *what, size_t index, const void *object,
-                        const dlbcore_block *block, dlb_error *error) {
+                           const dlbcore_block *block, dlb_error *error) {
   int state = block != NULL ? dlbcore_block_state(block) : CORE_LIVE;
   if (state == CORE_LIVE) return DLB_OK;
   return dlbcapi_refuse(op, what, index, object, state == CORE_TAKEN ? "was taken over before" : "was released", error);
@@ -49,7 +49,7 @@ static int32_t check_frame(const char *op, const char *what, const char *data, c
   if (code != DLB_OK) return code;
   if (frame->flags & ~DLB_FRAME_WRITABLE)
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s.flags = %#" PRIx64 " has bits other than DLB_FRAME_WRITABLE", op,
-                     what, frame->flags);
+                        what, frame->flags);
   return CAPI_CHECK_RESERVED(op, what, frame, error);
 }
 
@@ -71,12 +71,18 @@ int32_t dlbcapi_check_frames(const char *op, const char *what, const dlb_frame *
   return DLB_OK;
 }
 
+int32_t dlbcapi_refuse_description(const char *op, const char *what, const DLTensor *tensor, dlbcore_status status, const char *where,
+                                   dlb_error *error) {
+  /* With another status the pointer may be NULL. */
+  int unset = status == CORE_ERR_DTYPE && tensor->dtype.code == 0 && tensor->dtype.bits == 0 && tensor->dtype.lanes == 0;
+  return dlbcapi_fail(error, (int32_t)status, "%s: %s: %s%s", op, what, where, unset ? "; it is not set: {kDLFloat, 32, 1} is float32" : "");
+}
+
 int32_t dlbcapi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
-                               dlbcore_extent *extent, dlb_error *error) {
+                                  dlbcore_extent *extent, dlb_error *error) {
   char where[256];
   dlbcore_status status = dlbcore_check_tensor(tensor, flags, extent, where, sizeof where);
-  if (status == CORE_OK) return DLB_OK;
-  return dlbcapi_fail(error, (int32_t)status, "%s: %s: %s", op, what, where);
+  return status == CORE_OK ? DLB_OK : dlbcapi_refuse_description(op, what, tensor, status, where, error);
 }
 
 int32_t dlbcapi_check_address(const char *op, const char *what, const void *tensor, dlb_error *error) {
@@ -89,13 +95,13 @@ int32_t dlbcapi_check_address(const char *op, const char *what, const void *tens
 
 /* If the major version is not 1, no field after the version is read. */
 int32_t dlbcapi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
-                   dlbcore_extent *extent, dlb_error *error) {
+                      dlbcore_extent *extent, dlb_error *error) {
   int32_t code = dlbcapi_check_address(op, what, tensor, error);
   if (code != DLB_OK) return code;
   if (tensor->version.major != DLPACK_MAJOR_VERSION)
     return dlbcapi_fail(error, DLB_ERROR_VERSION,
-                     "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
-                     op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
+                        "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
+                        op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
   code = dlbcapi_check_live(op, what, NO_INDEX, tensor, dlbcore_block_of_versioned(tensor), error);
   return code == DLB_OK ? dlbcapi_check_description(op, what, &tensor->dl_tensor, tensor->flags, extent, error) : code;
 }
@@ -106,14 +112,8 @@ int32_t dlbcapi_check_own(const char *op, const char *what, const DLManagedTenso
   return dlbcapi_refuse(op, what, NO_INDEX, tensor, "is a tensor of another library: dlb_tensor_import takes it over", error);
 }
 
-int32_t dlbcapi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error) {
-  if (dlbcore_host_readable(tensor->device.device_type)) return DLB_OK;
-  return dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: memory on device type %d cannot be read; its producer can copy it to the CPU", op,
-                   (int)tensor->device.device_type);
-}
-
 int32_t dlbcapi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error) {
   if ((bits & ~known) == 0) return DLB_OK;
   return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits, %#" PRIx64 " are known", op,
-                   what, bits, known);
+                      what, bits, known);
 }

@@ -1,30 +1,3 @@
-// Package capi is the C interface of dlbridge, declared in dlbridge.h, for programs in languages other than Go.
-//
-// Importing the package links the C interface into a program. Package libdlbridge imports it to build the shared library
-// libdlbridge. Any other main package that is built with -buildmode=c-shared or c-archive may import it too, so that its
-// process needs only one Go runtime. [Serve] is the body of the exported functions of such a program.
-//
-// # Design notes
-//
-// The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
-// memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a
-// forked child. Therefore they work on any thread, at any time, and in a forked child. Those with the line
-// "go:build !dlbridge_shared" make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and
-// encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go
-// have a row for each format.
-//
-// Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
-// writes a description into C memory. C takes frames and tensors over after Go has returned, so that an error at any
-// point leaves the caller the owner of everything. C keeps no Go pointer.
-//
-// The library recognises objects that were released or taken over. Messages and elements are in slabs that are never
-// freed (registry.c). Tensors and frames are exports, whose control blocks are never freed either. A control block that
-// is taken over is marked. Its deleter then has no effect, because only the former owner can have called it; the new
-// owner ends the block itself (dlbcore_block_end).
-//
-// Reading an address without memory is a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
-// the process when Go memory runs out. Therefore elements that are assembled, and long lists, are in C memory (see
-// newList and payload.Scratch), and dlpack.RequireMemory checks all other memory that grows with the input in advance.
 package capi
 
 /*
@@ -44,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/panics"
 	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // handover.h
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -59,33 +33,58 @@ var errMemory = errors.New("dlbridge: out of memory")
 // tests set it: see fault_injection.go.
 var injectFault func(at int)
 
-// guard runs a call from C, sets e, which may be nil, and returns the code of the error. It also converts panics, which
-// must not unwind into C, and faults in the caller's memory, such as a mapped file that was truncated. An error without
-// a code of its own gets the given code.
-func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t) {
+// guard runs a call from C, sets e, which may be nil, and returns the code of the error. An error without a code of its own gets the
+// given code. The text of an error begins with the name of the C function, which name returns.
+func guard(name func() string, e *C.dlb_error, code C.int32_t, call func() error) C.int32_t {
+	fault, err := try(call)
+	if err != nil {
+		if fault == C.DLB_OK {
+			fault = codeOf(err, code)
+		}
+		return report(name, e, fault, err.Error())
+	}
+	if e != nil {
+		e.code, e.message[0] = C.DLB_OK, 0
+	}
+	return C.DLB_OK
+}
+
+// try runs a call from C. It makes errors of panics, which must not unwind into C, and of faults in the caller's memory, such as a
+// mapped file that was truncated, and returns the code of these errors.
+func try(call func() error) (fault C.int32_t, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		switch r := recover().(type) { // nil after panic(nil) with GODEBUG=panicnil=1, and after runtime.Goexit
-		case interface{ Addr() uintptr }:
-			status = report(e, C.DLB_ERROR_ARGUMENT, fmt.Sprintf("dlbridge: the memory at %#x cannot be accessed", r.Addr()))
-		default:
-			status = report(e, C.DLB_ERROR_INTERNAL, fmt.Sprintf("dlbridge: panic: %v", r))
-		}
+		fault, err = caught(recover()) // nil after panic(nil) with GODEBUG=panicnil=1, and after runtime.Goexit
 	}()
 	if injectFault != nil {
 		injectFault(1)
 	}
-	if err := call(); err != nil {
-		status = report(e, codeOf(err, code), err.Error())
-	} else if e != nil {
-		e.code, e.message[0] = C.DLB_OK, 0
-	}
+	err = call()
 	returned = true
-	return status
+	return C.DLB_OK, err
+}
+
+// caught returns the code and the error of a panic. A fault in this library is one in memory that C has passed, and no panic.
+func caught(value any) (C.int32_t, error) {
+	p := panics.Recovered(value, entryTry, entryServe)
+	at, isFault := value.(interface{ Addr() uintptr })
+	if !isFault {
+		return C.DLB_ERROR_INTERNAL, panicked(p, "panic: "+p.Text(mostPanicText))
+	}
+	text := fmt.Sprintf("the memory at %#x cannot be accessed", at.Addr())
+	if p.Entry == entryTry {
+		return C.DLB_ERROR_ARGUMENT, errors.New("dlbridge: " + text)
+	}
+	return C.DLB_ERROR_ARGUMENT, panicked(p, text)
+}
+
+// of returns a function that returns the name of a C function, which has passed it as op.
+func of(op *C.dlbcapi_name) func() string {
+	return func() string { return C.GoString((*C.char)(unsafe.Pointer(op))) }
 }
 
 func codeOf(err error, otherwise C.int32_t) C.int32_t {
@@ -95,18 +94,11 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	if otherwise == C.DLB_ERROR_FORMAT {
 		return otherwise // every other error of a decoder is caused by its input
 	}
-	switch errtext.KindOf(err) {
-	case errtext.Layout:
-		return C.DLB_ERROR_LAYOUT
-	case errtext.DType:
-		return C.DLB_ERROR_DTYPE
-	case errtext.Argument:
-		return C.DLB_ERROR_ARGUMENT
-	}
 	for _, row := range []struct {
 		cause error
 		code  C.int32_t
 	}{
+		{errtext.ErrArgument, C.DLB_ERROR_ARGUMENT}, // first, because of rules that name an unknown type
 		{dlpack.ErrNull, C.DLB_ERROR_NULL},
 		{dlpack.ErrVersion, C.DLB_ERROR_VERSION},
 		{dlpack.ErrDType, C.DLB_ERROR_DTYPE},
@@ -129,14 +121,18 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	return otherwise
 }
 
-// report sets a dlb_error, which may be nil, to a code and a text, and returns the code. A NUL in the text, with which a string of C
-// ends, becomes "\x00". A text that is too long is cut between characters.
-func report(e *C.dlb_error, code C.int32_t, text string) C.int32_t {
+// report sets a dlb_error, which may be nil, to a code and a text, and returns the code; name is not called if it is nil. The text
+// begins with the name of the C function, if there is one, instead of "dlbridge", and its ways out name functions of C. A NUL in the
+// text, with which a string of C ends, becomes "\x00". A text that is too long is cut between characters.
+func report(name func() string, e *C.dlb_error, code C.int32_t, text string) C.int32_t {
 	if e == nil {
 		return code
 	}
+	if name := name(); name != "" && !strings.HasPrefix(text, name+": ") {
+		text = name + ": " + strings.TrimPrefix(text, "dlbridge: ")
+	}
 	e.code = code
-	text = strings.ReplaceAll(text, "\x00", `\x00`)
+	text = strings.ReplaceAll(errtext.InC(text), "\x00", `\x00`)
 	room := unsafe.Slice((*byte)(unsafe.Pointer(&e.message[0])), len(e.message))
 	if limit := len(room) - 1; len(text) > limit {
 		for limit > 0 && !utf8.RuneStart(text[limit]) {

@@ -80,6 +80,9 @@ CORE_API int32_t dlbcapi_check(const char *op, const char *what, const DLManaged
 /* Checks a description without a deleter. */
 CORE_API int32_t dlbcapi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
                                     dlbcore_extent *extent, dlb_error *error);
+/* Returns the error for a description that the core refuses with a status and the text `where`. */
+CORE_API int32_t dlbcapi_refuse_description(const char *op, const char *what, const DLTensor *tensor, dlbcore_status status,
+                                            const char *where, dlb_error *error);
 /* Refuses a tensor that this library has not made. */
 CORE_API int32_t dlbcapi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error);
 /* Refuses memory that the host cannot read. */
@@ -144,7 +147,7 @@ typedef struct dlbcapi_tensor {
   uint64_t flags; /* of DLManagedTensorVersioned */
   dlbcapi_frame *frame; /* keeps the memory of the tensor; NULL if the elements cannot be read because of their packing */
   size_t part, parts; /* the index of its first payload part, and the number of its parts */
-  dlb_bytes metadata;
+  dlb_bytes metadata, name;
   int32_t copied;
 } dlbcapi_tensor;
 
@@ -158,7 +161,7 @@ struct dlb_message {
   dlbcapi_frame *frames; /* prefix, header, payload parts; the arrays below are in the same allocation */
   dlbcapi_tensor *tensors;
   int64_t *dims; /* room for shapes and strides */
-  char *text;    /* room for metadata */
+  char *text;    /* room for metadata and names */
 };
 
 /* The release function of all frames that the library returns. Frames, and copies of the struct, are recognised by it;

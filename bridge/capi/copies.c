@@ -86,7 +86,7 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   dlbcore_share *share = NULL;
   dlbcore_extent extent;
   char where[256] = "";
-  dlbcore_status status = dlbcore_copy_convert(&share, &extent, from, tensor->flags, dtype, where, sizeof where);
+  dlbcore_status status = dlbcore_copy_convert(&share, &extent, from, tensor->flags, dtype, NULL, where, sizeof where);
   if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: %s", __func__, where);
   DLTensor view = {
       .data = share->data, .device = {.device_type = kDLCPU}, .ndim = from->ndim, .dtype = dtype, .shape = from->shape};
@@ -94,9 +94,10 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
 }
 
 /* Copies the elements of one tensor into the memory of another, by dlbcore_assign. */
-static int32_t assign(const char *op, const DLManagedTensorVersioned *dst, const DLTensor *src, uint64_t flags, dlb_error *error) {
+static int32_t assign(const char *op, const DLManagedTensorVersioned *dst, const DLTensor *src, uint64_t flags,
+                      const dlbcore_scaling *scaling, dlb_error *error) {
   char where[256] = "";
-  dlbcore_status status = dlbcore_assign(&dst->dl_tensor, dst->flags, src, flags, where, sizeof where);
+  dlbcore_status status = dlbcore_assign(&dst->dl_tensor, dst->flags, src, flags, scaling, where, sizeof where);
   if (status == CORE_OK) return dlbcapi_ok(error);
   if (status == CORE_ERR_DTYPE && where[0] == 0) {
     int32_t code = check_numbers(op, dst->dl_tensor.dtype, src->dtype, error);
@@ -108,7 +109,18 @@ static int32_t assign(const char *op, const DLManagedTensorVersioned *dst, const
 int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst, const DLManagedTensorVersioned *src, dlb_error *error) {
   int32_t code = dlbcapi_check(__func__, "dst", dst, NULL, error);
   if (code == DLB_OK) code = dlbcapi_check(__func__, "src", src, NULL, error);
-  return code == DLB_OK ? assign(__func__, dst, &src->dl_tensor, src->flags, error) : code;
+  return code == DLB_OK ? assign(__func__, dst, &src->dl_tensor, src->flags, NULL, error) : code;
+}
+
+int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst, const DLManagedTensorVersioned *src, int32_t axis,
+                                  int64_t scales, const double *scale, int64_t shifts, const double *shift, dlb_error *error) {
+  int32_t code = dlbcapi_check(__func__, "dst", dst, NULL, error);
+  if (code == DLB_OK) code = dlbcapi_check(__func__, "src", src, NULL, error);
+  if (code != DLB_OK) return code;
+  if (scales > 0 && scale == NULL) return dlbcapi_null(__func__, "scale", error);
+  if (shifts > 0 && shift == NULL) return dlbcapi_null(__func__, "shift", error);
+  dlbcore_scaling scaling = {.scale = scale, .shift = shift, .scales = scales, .shifts = shifts, .dim = axis};
+  return assign(__func__, dst, &src->dl_tensor, src->flags, &scaling, error);
 }
 
 int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype, const void *value, dlb_error *error) {
@@ -117,7 +129,7 @@ int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype, c
   if (value == NULL) return dlbcapi_null(__func__, "value", error);
   DLTensor one = {.data = (void *)value, .device = {.device_type = kDLCPU}, .dtype = dtype};
   code = dlbcapi_check_description(__func__, "value", &one, PADDED, NULL, error);
-  return code == DLB_OK ? assign(__func__, dst, &one, PADDED, error) : code;
+  return code == DLB_OK ? assign(__func__, dst, &one, PADDED, NULL, error) : code;
 }
 
 static int same_shape(const DLTensor *a, const DLTensor *b) {

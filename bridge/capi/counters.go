@@ -14,7 +14,7 @@ import (
 //
 //export capiAddCounters
 func capiAddCounters(out *C.dlb_counters) {
-	guard(nil, 0, func() error {
+	guard(nil, nil, 0, func() error {
 		exports, doubleDeletes := C.dlbcore_live_exports(), C.dlbcore_double_deletes()
 		s := dlpack.ReadStats()
 		out.exports += C.int64_t(s.Exports) - exports

@@ -26,7 +26,7 @@ int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t
 }
 
 int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(dlbcapi_text *t, const void *thing),
-                      const void *thing, dlb_error *error) {
+                         const void *thing, dlb_error *error) {
   dlbcapi_text counted = {NULL, 0, 0}, text = {data, room, 0};
   write(&counted, thing);
   *out = counted.size + 1; /* the NUL */
@@ -150,8 +150,8 @@ int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error) {
     if (out->bits * out->lanes == 8 || *text != other) return dlbcapi_ok(error);
     memset(out, 0, sizeof *out);
     return dlbcapi_fail(error, DLB_ERROR_DTYPE,
-                     "%s: data type \"%.40s\": DLPack has elements in the byte order of this machine only, swap the bytes first",
-                     __func__, text);
+                        "%s: data type \"%.40s\": DLPack has elements in the byte order of this machine only, swap the bytes first",
+                        __func__, text);
   }
   if (find_lanes(out, text)) return dlbcapi_ok(error);
   memset(out, 0, sizeof *out);
@@ -211,4 +211,12 @@ int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error) {
     return dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: device \"%.40s\" is not like \"cpu\" or \"cuda:0\"", __func__, text);
   *out = (DLDevice){(DLDeviceType)type, id};
   return dlbcapi_ok(error);
+}
+
+int32_t dlbcapi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error) {
+  if (dlbcore_host_readable(tensor->device.device_type)) return DLB_OK;
+  char device[32];
+  dlbcapi_text t = {.data = device, .room = sizeof device};
+  dlbcapi_write_device(&t, tensor->device);
+  return dlbcapi_fail(error, DLB_ERROR_DEVICE, "%s: memory on %s cannot be read; its producer can copy it to the CPU", op, device);
 }

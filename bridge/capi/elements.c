@@ -55,7 +55,6 @@ static int32_t deliver_tensor(dlb_value *out, const dlbcapi_reading *r, const dl
       .shape = r->shape,
   };
   uint64_t flags = r->flags;
-  if (!(frame->flags & DLB_FRAME_WRITABLE)) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   dlbcore_extent extent;
   if (dlbcore_check_layout(&view, flags, &extent, NULL, 0) != CORE_OK) return DLB_ERROR_INTERNAL;
   size_t nbytes = (size_t)extent.nbytes;
@@ -69,6 +68,7 @@ static int32_t deliver_tensor(dlb_value *out, const dlbcapi_reading *r, const dl
   }
   if (nbytes == 0) view.data = NULL;
   if (own != NULL) flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+  else if (!(frame->flags & DLB_FRAME_WRITABLE)) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   out->copied = own != NULL;
   out->tensor = dlbcore_export_versioned(own != NULL ? own : hold, &view, flags);
   if (own != r->own) dlbcore_share_drop(own);
@@ -121,7 +121,7 @@ static int32_t decode_values(const char *op, dlb_value *out, const dlb_frame *fr
   if (code != DLB_OK) return code;
   if (in->offset > frame->size)
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
-                     frame->size);
+                        frame->size);
   if (in->count > READINGS) in->count = READINGS;
   size_t dims_at = in->count * sizeof *in->readings;
   char *room = malloc(dims_at + DIMS * sizeof *in->dims);
@@ -131,7 +131,7 @@ static int32_t decode_values(const char *op, dlb_value *out, const dlb_frame *fr
   in->readings = (dlbcapi_reading *)room;
   in->dims = (int64_t *)(room + dims_at);
   in->room = DIMS;
-  code = capiValueDecode(in, error);
+  code = capiValueDecode(op, in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
     if (in->readings[i].elements != NULL) end_elements(in->readings[i].elements);
@@ -163,7 +163,7 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   if (code != DLB_OK) return code;
   if (e->ndim < 0 || e->ndim > CORE_RANK_MAX)
     return dlbcapi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d is not in 0..%d", op, (int)e->ndim,
-                     CORE_RANK_MAX);
+                        CORE_RANK_MAX);
   code = dlbcapi_check_bytes(op, "elements->shape", e->shape, (size_t)e->ndim * sizeof *e->shape, error);
   if (code != DLB_OK || !with_values) return code;
   if (e->count > PTRDIFF_MAX / sizeof(dlb_bytes))
@@ -182,7 +182,7 @@ static int32_t check_value(const char *op, const dlb_value *value, int with_valu
   if (code != DLB_OK) return code;
   if ((value->tensor == NULL) == (value->elements == NULL))
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: value has %s: set exactly one of them", op,
-                     value->tensor != NULL ? "both tensor and elements" : "neither tensor nor elements");
+                        value->tensor != NULL ? "both tensor and elements" : "neither tensor nor elements");
   if (value->elements != NULL) return check_elements(op, value->elements, with_values, error);
   code = dlbcapi_check(op, "value->tensor", value->tensor, NULL, error);
   if (code != DLB_OK) return code;
@@ -212,7 +212,7 @@ static int32_t check_options(const char *op, size_t format, uint64_t options, ui
     uint64_t dialect = decoder ? options & (DLB_LIMIT(1) - 1) : options;
     if (dialect <= f->dialect) return DLB_OK;
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: dialect = %" PRIu64 " is not in 0..%" PRIu64 " (%s)", op, dialect,
-                     f->dialect, f->last_dialect);
+                        f->dialect, f->last_dialect);
   }
   int32_t code = dlbcapi_check_bits(op, "options", options, decoder ? known | DLB_LIMIT(-1) : known, error);
   uint64_t chosen = decoder ? 0 : options & f->either;
@@ -256,7 +256,7 @@ static int32_t encode(const char *op, size_t format, size_t *out, void *data, si
   if (code == DLB_OK) code = dlbcapi_check_forked(op, error);
   if (code != DLB_OK) return code;
   /* Without room `data` may be any value, which must not become a Go pointer. */
-  code = capiValueEncode(format, out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements,
+  code = capiValueEncode(op, format, out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements,
                          options, error);
   if (code != DLB_OK || data == NULL || *out <= room) return code;
   return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: data has room for %zu bytes, %zu are required", op, room, *out);
@@ -269,7 +269,7 @@ static int32_t check(const char *op, size_t format, dlb_bytes rules, const dlb_v
   if (code == DLB_OK) code = dlbcapi_check_forked(op, error);
   if (code != DLB_OK) return code;
   if (rules.size == 0) rules.data = NULL;
-  return capiValueCheck(format, rules, value->tensor != NULL ? &view : NULL, value->elements, error);
+  return capiValueCheck(op, format, rules, value->tensor != NULL ? &view : NULL, value->elements, error);
 }
 
 #define FORMAT(name, ...)                                                                                                  \

@@ -33,8 +33,8 @@ const batchSize = 1 << 16
 // C: dlb_NAME_decode, and if in.several is set, dlb_NAME_decode_batch
 //
 //export capiValueDecode
-func capiValueDecode(in *C.dlbcapi_input, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+func capiValueDecode(op *C.dlbcapi_name, in *C.dlbcapi_input, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_FORMAT, func() error {
 		r := &reading{data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
 		f, several := &formats[in.format], in.several != 0
 		if f.counted {
@@ -67,7 +67,7 @@ func capiValueDecode(in *C.dlbcapi_input, e *C.dlb_error) C.int32_t {
 // spend subtracts memory that a value takes from the limit. It fails if less is left.
 func (r *reading) spend(bytes int64) error {
 	if bytes > r.limit {
-		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; DLB_LIMIT allows more (in Python, limit=)", bytes, r.limit)
+		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; Limit allows more", bytes, r.limit)
 	}
 	r.limit -= bytes
 	return nil
@@ -169,8 +169,8 @@ func (r *reading) offset(b []byte) int {
 // C: dlb_NAME_encode. It encodes the elements, or the tensor if they are nil, into the room bytes at data.
 //
 //export capiValueEncode
-func capiValueEncode(format C.size_t, out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, options C.uint64_t, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+func capiValueEncode(op *C.dlbcapi_name, format C.size_t, out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, options C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_ARGUMENT, func() error {
 		f := &formats[format]
 		if elems != nil {
 			return withElements(elems, func(e *elements.Elements) error { return f.encode(out, data, room, e, nil, options) })
@@ -182,8 +182,8 @@ func capiValueEncode(format C.size_t, out *C.size_t, data unsafe.Pointer, room C
 // C: dlb_NAME_check. It checks the elements, or the tensor if they are nil.
 //
 //export capiValueCheck
-func capiValueCheck(format C.size_t, rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+func capiValueCheck(op *C.dlbcapi_name, format C.size_t, rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_ARGUMENT, func() error {
 		if err := dlpack.RequireMemory(perByte * int64(rules.size)); err != nil {
 			return err
 		}

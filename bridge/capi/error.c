@@ -66,7 +66,7 @@ int32_t dlbcapi_null(const char *op, const char *what, dlb_error *error) {
 }
 
 int32_t dlbcapi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
-                    dlb_error *error) {
+                       dlb_error *error) {
   char place[24] = "";
   if (index != NO_INDEX) snprintf(place, sizeof place, "[%zu]", index);
   return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s%s at %p %s", op, what, place, object, why);

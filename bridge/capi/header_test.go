@@ -1,3 +1,5 @@
+//go:build cgo
+
 package capi_test
 
 import (
@@ -227,6 +229,38 @@ func TestTheProgramInTheHeaderRuns(t *testing.T) {
 		run(t, nil, nil, language[0], append(flags, libraryFlags(t)...)...)
 		assert.Equal(t, "2 dimensions, last element 42\n", run(t, sanitized, nil, program))
 	}
+}
+
+// The function in the comment of dlb_message_encode compiles, and does what it says.
+func TestTheExampleOfEncodeRuns(t *testing.T) {
+	const begin, end = " *   // Encodes a tensor as", "\n *   }\n"
+	_, text, found := strings.Cut(include.Header, begin)
+	require.True(t, found)
+	text, _, found = strings.Cut(text, end)
+	require.True(t, found)
+	text = strings.ReplaceAll(begin+text+end, " *   ", "")
+	file := filepath.Join(t.TempDir(), "encode.c")
+	require.NoError(t, os.WriteFile(file, []byte("#include <dlbridge.h>\n#include <stdio.h>\nstatic "+text[strings.Index(text, "int32_t"):]+`
+int main(void) {
+  DLManagedTensorVersioned *x;
+  dlb_frame frame;
+  dlb_message *message;
+  dlb_bytes metadata;
+  size_t at;
+  dlb_error error;
+  if (dlb_tensor_alloc(&x, (DLDataType){kDLFloat, 32, 1}, 0, NULL, &error) != DLB_OK || encode(&frame, x, &error) != DLB_OK ||
+      dlb_message_decode_packed(&message, &frame, 0, &error) != DLB_OK || dlb_message_find(&at, message, "x", &error) != DLB_OK ||
+      dlb_message_tensor_metadata(&metadata, message, at, &error) != DLB_OK)
+    return puts(error.message), 1;
+  printf("%.*s", (int)metadata.size, metadata.data);
+  dlb_message_free(message);
+  return encode(&frame, NULL, NULL) == DLB_ERROR_NULL ? 0 : 2;
+}
+`), 0o600))
+	program := filepath.Join(t.TempDir(), "encode")
+	flags := []string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-I" + headers, file, "-o", program}
+	run(t, nil, nil, "cc", append(flags, libraryFlags(t)...)...)
+	assert.Equal(t, `{"name":"x"}`, run(t, sanitized, nil, program))
 }
 
 // The comment of each function has the four labels Ownership, Lifetime, Threads and On error, or names a function whose
@@ -462,7 +496,7 @@ func (d *declarations) calls() string {
 			strings.Join(append(quoted, "NULL"), ", "), strings.Join(append(pointers, "0"), ", "))
 	}
 	return c.String() + "static const struct {\n  const char *name;\n  int32_t (*call)(void);\n  int is_status, parameters;\n" +
-		"  const char *names[8];\n  int pointers[8];\n} calls[] = {\n" + table.String() + "};\n"
+		"  const char *names[9];\n  int pointers[9];\n} calls[] = {\n" + table.String() + "};\n"
 }
 
 // maker returns the function of hostile.c that makes arguments of a kind.

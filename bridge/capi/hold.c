@@ -66,13 +66,13 @@ static int32_t hold_managed(dlbcore_share **out, const char *op, const char *wha
 }
 
 int32_t dlbcapi_hold_versioned(dlbcore_share **out, const char *op, const char *what, size_t index,
-                            DLManagedTensorVersioned *managed, dlb_error *error) {
+                               DLManagedTensorVersioned *managed, dlb_error *error) {
   return hold_managed(out, op, what, index, managed, dlbcore_block_of_versioned(managed),
                       managed->deleter == dlbcore_delete_versioned, release_versioned, error);
 }
 
 int32_t dlbcapi_hold_legacy(dlbcore_share **out, const char *op, const char *what, size_t index, DLManagedTensor *managed,
-                         dlb_error *error) {
+                            dlb_error *error) {
   return hold_managed(out, op, what, index, managed, dlbcore_block_of_legacy(managed), managed->deleter == dlbcore_delete_legacy,
                       release_legacy, error);
 }
@@ -82,12 +82,12 @@ void dlbcapi_release_frame(void *ctx) {
 }
 
 int32_t dlbcapi_hold_frame(dlbcore_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
-                        dlb_error *error) {
+                           dlb_error *error) {
   return hold_block(out, op, what, index, frame->data, dlbcapi_block_of_frame(frame), frame->release, frame->ctx, error);
 }
 
 int32_t dlbcapi_hand_over(DLManagedTensorVersioned **out, const char *op, dlbcore_share *share, const DLTensor *view,
-                       uint64_t flags, void (*undo)(dlbcore_share *share), dlb_error *error) {
+                          uint64_t flags, void (*undo)(dlbcore_share *share), dlb_error *error) {
   *out = dlbcore_export_versioned(share, view, flags);
   if (*out == NULL) {
     undo(share);

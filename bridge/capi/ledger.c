@@ -227,7 +227,7 @@ int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
   if (code != DLB_OK) return code;
   if (!dlbcapi_ledger_on())
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT,
-                     "%s: the ledger is off; dlb_ledger_set(1) or DLBRIDGE_LEDGER=1 switches it on", __func__);
+                        "%s: the ledger is off; dlb_ledger_set(1) or DLBRIDGE_LEDGER=1 switches it on", __func__);
   record *list;
   uint64_t without;
   int64_t count = copy_live(&list, &without);

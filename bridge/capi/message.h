@@ -5,6 +5,9 @@
 #include "capi.h"
 #include "formats.h"
 
+/* The name of a C function, which it passes to Go for the texts of errors. The type keeps `const` in the declarations of Go. */
+typedef const char dlbcapi_name;
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Returns a zeroed message with arrays of these sizes. Calls refuse it until dlbcapi_object_publish. NULL means that

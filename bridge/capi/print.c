@@ -1,7 +1,7 @@
 //go:build !dlbridge_shared
 
-/* Tensors as text, as Go prints them with %v, and their elements also as NumPy prints them. All of it is plain C, and
- * independent of the locale. */
+/* Writes tensors as text in one line, with the same words and numbers as %v in Go. The elements alone can also be written as NumPy
+ * writes them, in lines. All of it is plain C, and independent of the locale. */
 #include "copy.h"
 #include "text.h"
 
@@ -84,10 +84,12 @@ typedef struct {
   const char *comma, *yes, *no, *nan, *infinity, *plus_infinity, *point, *complex_begin, *complex_end;
   int scientific; /* floats from 10^scientific on are written with an exponent */
   int narrow;     /* whether a float narrower than float32 is written with no more digits than its own type needs */
+  int digits;     /* the most digits after the point, or 0 if there is no limit */
+  int lines;      /* whether rows are lines of their own, with all elements as wide as the widest */
 } notation;
 
-static const notation of_go = {" ", "true", "false", "NaN", "Inf", "+Inf", "", "(", "i)", 6, 0};
-static const notation of_numpy = {", ", "True", "False", "nan", "inf", "inf", ".", "", "j", 16, 1};
+static const notation of_go = {" ", "true", "false", "NaN", "Inf", "+Inf", "", "(", "i)", 6, 0, 0, 0};
+static const notation of_numpy = {", ", "True", "False", "nan", "inf", "inf", ".", "", "j", 16, 1, 8, 1};
 
 /* Writes a float. If it is below 1e-4, or large (see `scientific`), it has an exponent. With `plus` a positive float has a sign. */
 static void write_float(dlbcapi_text *t, const notation *n, double value, DLDataType dtype, int plus) {
@@ -107,11 +109,13 @@ static void write_float(dlbcapi_text *t, const notation *n, double value, DLData
     return;
   }
   decimal d = shortest(value, dtype);
+  int has_exponent = d.point < -3 || d.point > n->scientific, most = (has_exponent ? 1 : d.point) + n->digits;
+  if (n->digits > 0 && d.count > most) d = rounded(value, most);
   while (d.count > 1 && d.digits[d.count - 1] == '0') d.count--;
   int exponent = d.point - 1;
-  if (exponent < -4 || exponent >= n->scientific) {
+  if (has_exponent) {
     dlbcapi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : n->point, d.count - 1, d.digits + 1,
-               exponent < 0 ? '-' : '+', abs(exponent));
+                  exponent < 0 ? '-' : '+', abs(exponent));
     return;
   }
   write_decimal(t, &d);
@@ -127,7 +131,8 @@ typedef struct {
   const int64_t *strides;
   DLDataType shown; /* the type that an element is converted to */
   int padded, is_short;
-  int64_t left; /* how many elements may still be printed */
+  int width, widest; /* of an element: how wide one is at least, and how wide the widest was */
+  int64_t left;      /* how many elements may still be printed */
 } printer;
 
 /* Returns the smallest type with an equivalent in C that can hold every number of a type. Its bits are 0 if the elements are
@@ -157,7 +162,7 @@ static void read_element(const printer *p, int64_t at, unsigned char bytes[16]) 
   bytes[0] = (unsigned char)(both >> bit % 8 & ((1u << bits) - 1));
 }
 
-static void write_element(const printer *p, int64_t at) {
+static void write_number(dlbcapi_text *text, const printer *p, int64_t at) {
   unsigned char bytes[16] = {0};
   union {
     int64_t i;
@@ -172,7 +177,7 @@ static void write_element(const printer *p, int64_t at) {
   read_element(p, at, bytes);
   const notation *n = p->notation;
   if (wide.code == kDLBool) {
-    dlbcapi_write(p->text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? n->yes : n->no);
+    dlbcapi_write(text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? n->yes : n->no);
     return;
   }
   dlbcore_convert(v.bytes, wide, &one, 0, (const char *)bytes, p->tensor->dtype, &one, 1, &one, 1);
@@ -182,20 +187,40 @@ static void write_element(const printer *p, int64_t at) {
   if (n->narrow && p->tensor->dtype.code != kDLComplex) written = p->tensor->dtype;
   switch (wide.code) {
     case kDLInt:
-      dlbcapi_write(p->text, "%" PRId64, v.i);
+      dlbcapi_write(text, "%" PRId64, v.i);
       break;
     case kDLUInt:
-      dlbcapi_write(p->text, "%" PRIu64, v.u);
+      dlbcapi_write(text, "%" PRIu64, v.u);
       break;
     case kDLComplex:
-      dlbcapi_write(p->text, "%s", n->complex_begin);
-      write_float(p->text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
-      write_float(p->text, n, is_double ? v.d[1] : (double)v.f[1], written, 1);
-      dlbcapi_write(p->text, "%s", n->complex_end);
+      dlbcapi_write(text, "%s", n->complex_begin);
+      write_float(text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
+      write_float(text, n, is_double ? v.d[1] : (double)v.f[1], written, 1);
+      dlbcapi_write(text, "%s", n->complex_end);
       break;
     default:
-      write_float(p->text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
+      write_float(text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
   }
+}
+
+static void write_element(printer *p, int64_t at) {
+  char number[128];
+  dlbcapi_text text = {number, sizeof number, 0};
+  write_number(&text, p, at);
+  if (p->widest < (int)text.size) p->widest = (int)text.size;
+  dlbcapi_write(p->text, "%*s", p->width, number);
+}
+
+/* Writes what stands between two parts of dimension d: as NumPy, an empty line between matrices, two between stacks of them, and so on. */
+static void write_between(const printer *p, int32_t d) {
+  int32_t inner = p->tensor->ndim - d - 1;
+  if (!p->notation->lines || inner == 0) {
+    dlbcapi_write(p->text, "%s", p->notation->comma);
+    return;
+  }
+  dlbcapi_write(p->text, ",");
+  while (inner-- > 0) dlbcapi_write(p->text, "\n");
+  dlbcapi_write(p->text, "%*s", (int)d + 1, "");
 }
 
 /* Writes the elements of a tensor that has some. It is a loop and not a recursion, which would need a larger stack the more dimensions
@@ -212,14 +237,15 @@ __attribute__((noinline)) static void write_elements(printer *p) {
   index[0] = 0;
   dlbcapi_write(p->text, "[");
   while (d >= 0) {
-    if (index[d] > 0 && index[d] < shape[d]) dlbcapi_write(p->text, "%s", p->notation->comma);
+    if (index[d] > 0 && index[d] < shape[d]) write_between(p, d);
     if (index[d] == shape[d] || p->left == 0) {
       dlbcapi_write(p->text, index[d] == shape[d] ? "]" : "...]");
       at -= (uint64_t)index[d] * (uint64_t)strides[d];
       d--;
     } else {
       if (p->is_short && index[d] == EDGE && shape[d] > 2 * EDGE) {
-        dlbcapi_write(p->text, "...%s", p->notation->comma);
+        dlbcapi_write(p->text, "...");
+        write_between(p, d);
         at += (uint64_t)(shape[d] - 2 * EDGE) * (uint64_t)strides[d];
         index[d] = shape[d] - EDGE;
       }
@@ -239,7 +265,7 @@ __attribute__((noinline)) static void write_elements(printer *p) {
 
 /* Writes `before` and the elements. Returns 0, and writes nothing, where dlbcapi_write_elements does so. */
 static int write_values(dlbcapi_text *t, const notation *how, const DLTensor *tensor, uint64_t flags, int64_t count,
-                        int64_t whole, const char *before) {
+                        const char *before) {
   int64_t row_major[CORE_RANK_MAX];
   dlbcore_set_row_major(row_major, tensor->shape, tensor->ndim);
   DLDataType shown = shown_as(tensor->dtype);
@@ -256,15 +282,23 @@ static int write_values(dlbcapi_text *t, const notation *how, const DLTensor *te
       .strides = tensor->strides == NULL ? row_major : tensor->strides,
       .shown = shown,
       .padded = (flags & PADDED) != 0,
-      .is_short = count > whole,
+      .is_short = count > WHOLE,
       .left = MOST,
   };
+  if (how->lines && tensor->ndim > 1) {
+    dlbcapi_text measured = {NULL, 0, 0};
+    p.text = &measured;
+    write_elements(&p);
+    p.text = t;
+    p.width = p.widest;
+    p.left = MOST;
+  }
   write_elements(&p);
   return 1;
 }
 
-int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole) {
-  return write_values(t, &of_numpy, tensor, flags, count, whole, "");
+int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count) {
+  return write_values(t, &of_numpy, tensor, flags, count, "");
 }
 
 static void write_numbers(dlbcapi_text *t, const int64_t *numbers, int32_t count) {
@@ -290,7 +324,7 @@ static void write_tensor(dlbcapi_text *t, const void *thing) {
   dlbcapi_write(t, " on ");
   dlbcapi_write_device(t, d->device);
   if (c->tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) dlbcapi_write(t, ", read-only");
-  write_values(t, &of_go, d, c->tensor->flags, c->extent.count, WHOLE, " ");
+  write_values(t, &of_go, d, c->tensor->flags, c->extent.count, " ");
 }
 
 int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor, dlb_error *error) {

@@ -3,19 +3,27 @@ package capi
 /*
 #include "capi.h"
 
+#include <stdio.h>
+
 static const int *fork_mark(void) { return dlbcore_fork_mark(); }
 
 // Refuses a call in a forked child, and releases its arguments. It is C, because Go's collector does not run there.
-static void refuse_forked(DLManagedTensorVersioned **in, size_t count, dlb_error *error) {
+static void refuse_forked(const char *name, size_t size, DLManagedTensorVersioned **in, size_t count, dlb_error *error) {
+  char op[128];
   for (size_t i = 0; i < count; i++) dlb_tensor_release(in[i]);
-  dlbcapi_check_forked("dlbridge: the function", error);
+  snprintf(op, sizeof op, "%.*s", (int)size, name);
+  dlbcapi_check_forked(op, error);
 }
 */
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -25,14 +33,25 @@ import (
 // forked points to 1 in a forked child, and to 0 elsewhere.
 var forked = C.fork_mark()
 
+// Arguments are the tensors that an exported function has got from C or Python, in order; [Tensors] makes them. They are a type of
+// their own, which has no nil, so that a call of [Serve] with a tensor and the dlb_error swapped does not compile.
+type Arguments struct{ managed []unsafe.Pointer }
+
+// Tensors makes the arguments of [Serve] of any number of `DLManagedTensorVersioned *`. Serve reports those that are no tensors.
+//
+// Ownership: Serve takes over the tensors, Tensors does not. Lifetime: Serve may be called once with the arguments. Threads: any. On
+// error: cannot fail.
+func Tensors(managed ...unsafe.Pointer) Arguments { return Arguments{managed} }
+
 // Serve calls f, a Go function on tensors, for a caller in C or Python. It is the body of an exported function of a Go library
 // that is built with -buildmode=c-shared:
 //
 //	//export scale
-//	func scale(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(scaled, e, x) }
+//	func scale(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(scaled, capi.Tensors(x), e) }
 //
-// in and the result are `DLManagedTensorVersioned *`, and e is a `dlb_error *` of dlbridge.h, which may be NULL. e is the last
-// parameter of an exported function by convention, and comes before the tensors here. In Python,
+// C calls it as `DLManagedTensorVersioned *scale(DLManagedTensorVersioned *x, dlb_error *e)`: first the tensors, last e, and Serve takes
+// them in this order. in has the tensors, each a `DLManagedTensorVersioned *`; a function without tensors passes capi.Tensors(). e is a
+// `dlb_error *` of dlbridge.h, which may be NULL. The result is a `DLManagedTensorVersioned *`. In Python,
 // dlbridge.wrap(library.scale, args=["tensor", "error"], returns="tensor") makes a function of it.
 //
 // f gets a tensor for each of in. It returns nil or a tensor, which may be one of its arguments or a view of one. Serve
@@ -40,10 +59,19 @@ var forked = C.fork_mark()
 // [dlpack.Tensor.Share], and must close the share: no cleanup guard does so (see [dlpack.WithoutGuard]). Scalar
 // arguments of an exported function reach f as variables of a closure.
 //
-// If f returns an error or panics, the result is NULL and *e has the text and the code of the error. The code depends
-// on the cause: an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, for example, one that wraps
-// [dlpack.ErrDType] has DLB_ERROR_DTYPE, and one without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has
-// DLB_ERROR_INTERNAL. dlbridge.wrap raises the exception that fits the code. Without an error the code is DLB_OK.
+// If f returns an error or panics, the result is NULL, and *e has the code of the error, and its text, with the name of the exported
+// function in front: "scale: no such model". If the error is one of package dlpack about one of in, the text says which, and counts
+// tensors alone: "scale: tensor argument 1: the tensor has int64, asked for float32". What such a text names as the way out is a function
+// of C. The code depends on the cause: an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, for example, one that wraps
+// [dlpack.ErrDType] has DLB_ERROR_DTYPE, and one without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has DLB_ERROR_INTERNAL.
+// dlbridge.wrap raises the exception that fits the code, with the name in a note, and names the way out in Python. Without an error the
+// code is DLB_OK.
+//
+// The text of a panic has a line "  in FUNCTION (FILE:LINE)" for each call from the panic outwards to f, at most 16 and as many as the
+// dlb_error has room for, without the calls of the Go runtime. FILE is named with its folder alone. dlbridge.wrap makes notes of these
+// lines. [OnPanic] sees the value of the panic and the whole stack. An access by f to memory that is not there, as behind the end of a
+// mapped file that was truncated, is a panic, too, with DLB_ERROR_ARGUMENT. A panic in another goroutine that f has started ends the
+// process, as in every Go program.
 //
 // If f calls [runtime.Goexit], as testing.T.FailNow does, Go ends the process.
 //
@@ -54,18 +82,21 @@ var forked = C.fork_mark()
 // DLB_ERROR_FORKED, if Go gets as far as Serve: if all of Go's processors were in use when the process was forked, or the thread
 // has never called Go, the call may wait forever instead. dlbridge.wrap does not make the call: for the functions of the library
 // that dlbridge.load has loaded, it raises RuntimeError.
-func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), e unsafe.Pointer, in ...unsafe.Pointer) (out unsafe.Pointer) {
+func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), in Arguments, e unsafe.Pointer) (out unsafe.Pointer) {
 	if *forked != 0 {
-		C.refuse_forked((**C.DLManagedTensorVersioned)(unsafe.Pointer(unsafe.SliceData(in))), C.size_t(len(in)), (*C.dlb_error)(e))
+		name := cmp.Or(exported(), "the function")
+		arguments := (**C.DLManagedTensorVersioned)(unsafe.Pointer(unsafe.SliceData(in.managed)))
+		C.refuse_forked((*C.char)(unsafe.Pointer(unsafe.StringData(name))), C.size_t(len(name)), arguments, C.size_t(len(in.managed)), (*C.dlb_error)(e))
 		return nil
 	}
-	status := guard((*C.dlb_error)(e), C.DLB_ERROR_FUNCTION, func() error {
-		tensors, err := importAll(in)
+	status := guard(exported, (*C.dlb_error)(e), C.DLB_ERROR_FUNCTION, func() error {
+		tensors, err := importAll(in.managed)
 		defer closeAll(tensors)
 		if err != nil {
 			return err
 		}
 		result, err := f(tensors...)
+		err = aboutArgument(err, tensors)
 		if result == nil {
 			return err
 		}
@@ -79,6 +110,19 @@ func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), e unsafe.Pointe
 		return nil
 	}
 	return out
+}
+
+// exported returns the name of the exported function that C has called, or "" if Go has called Serve. A forked child calls it too,
+// where Go's collector does not run, so that it allocates next to nothing.
+func exported() string {
+	var callers [64]uintptr
+	for _, pc := range callers[:runtime.Callers(1, callers[:])] {
+		if called, ok := strings.CutPrefix(runtime.FuncForPC(pc-1).Name(), "_cgoexp_"); ok { // of cgo: _cgoexp_HASH_NAME
+			_, name, _ := strings.Cut(called, "_")
+			return name
+		}
+	}
+	return ""
 }
 
 // importAll imports managed tensors. It takes over all of them, even on error: those that cannot be imported are released, and
@@ -96,10 +140,24 @@ func importAll(in []unsafe.Pointer) ([]*dlpack.Tensor, error) {
 			dlpack.Release(managed)
 		}
 		if failed == nil {
-			failed = payload.WithFormat(fmt.Sprintf("dlbridge: argument %d", i+1), err)
+			failed = payload.WithFormat(fmt.Sprintf("dlbridge: tensor argument %d", i+1), err)
 		}
 	}
 	return tensors, failed
+}
+
+// aboutArgument returns the error of a function that was called with these tensors. Where package dlpack says which of them it is about,
+// the text has the number of the argument among the tensors instead of the operation of package dlpack.
+func aboutArgument(err error, in []*dlpack.Tensor) error {
+	e, ok := errors.AsType[*dlpack.Error](err)
+	if !ok {
+		return err
+	}
+	i := slices.IndexFunc(in, e.IsAbout)
+	if i < 0 {
+		return err
+	}
+	return payload.WithText(strings.Replace(err.Error(), e.Error(), fmt.Sprintf("tensor argument %d: %s", i+1, e.Where), 1), err)
 }
 
 func closeAll(tensors []*dlpack.Tensor) {

@@ -27,8 +27,9 @@ static int32_t fail_errno(const char *op, const char *what, int number, dlb_erro
 /* Returns the error for a status and a text of handover.h. `tensor` is the index of the tensor that the error is about, or -1. */
 static int32_t fail_status(const char *op, dlbcore_status status, int64_t tensor, const char *text, dlb_error *error) {
   int32_t code = status == CORE_NEEDS_COPY ? DLB_ERROR_ARGUMENT : (int32_t)status;
-  if (tensor < 0) return dlbcapi_fail(error, code, "%s: %s", op, text);
-  return dlbcapi_fail(error, code, "%s: tensors[%" PRId64 "]: %s", op, tensor, text);
+  const char *remedy = status == CORE_NEEDS_COPY ? "; dlb_shm_copy makes a copy that is" : "";
+  if (tensor < 0) return dlbcapi_fail(error, code, "%s: %s%s", op, text, remedy);
+  return dlbcapi_fail(error, code, "%s: tensors[%" PRId64 "]: %s%s", op, tensor, text, remedy);
 }
 
 /* Sets *out to a tensor on the segment `made`, which it takes over, also after an error. */
@@ -316,7 +317,7 @@ int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *hand
   if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
   if (code != DLB_OK) return code;
   const char *wrong = dlbsegment_handle_set(&h, handle->socket, strnlen(handle->socket, sizeof handle->socket), handle->token,
-                                         strnlen(handle->token, sizeof handle->token));
+                                            strnlen(handle->token, sizeof handle->token));
   if (wrong != NULL) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: handle: %s", __func__, wrong);
   DLTensor placed = *view;
   placed.byte_offset = handle->offset;
@@ -340,8 +341,12 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   if (code != DLB_OK) return code;
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
   int failed = dlbsegment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
-  if (failed == EINVAL) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is not that of a file in the directory", __func__);
-  if (failed) return fail_errno(__func__, "the object cannot be opened", failed, error);
+  if (failed == EINVAL) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is \"%.80s\", not that of a file in the directory, without the leading slash of shm_open", __func__, name);
+  if (failed) {
+    char what[192];
+    snprintf(what, sizeof what, "\"%.80s\" in %.80s cannot be opened", name, directory);
+    return fail_errno(__func__, what, failed, error);
+  }
   return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }
 #else

@@ -46,7 +46,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   if (code != DLB_OK) return code;
   if (count == 0) frames = NULL;
   dlb_message *message = NULL;
-  code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
+  code = capiDecode(__func__, &message, (dlb_frame *)frames, count, options, error);
   if (code == DLB_OK) code = hold_frames(__func__, "frames", message, 0, frames, error);
   return publish(out, message, code);
 }
@@ -64,7 +64,7 @@ static int32_t decode_packed(const char *op, dlb_message **out, size_t *next, co
   dlb_message *message = NULL;
   int ended = next != NULL && offset == packed->size;
   size_t end = offset;
-  if (!ended) code = capiDecodePacked(&message, next == NULL ? NULL : &end, (dlb_frame *)packed, offset, options, error);
+  if (!ended) code = capiDecodePacked(op, &message, next == NULL ? NULL : &end, (dlb_frame *)packed, offset, options, error);
   if (code != DLB_OK) return code;
   dlbcore_share *hold;
   code = dlbcapi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
@@ -106,7 +106,7 @@ int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dl
   if (label.size == 0) label.data = NULL;
   if (count == 0) parts = NULL;
   dlb_message *message = NULL;
-  code = capiEncodeParts(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
+  code = capiEncodeParts(__func__, &message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
   if (code == DLB_OK) code = hold_frames(__func__, "parts", message, 2, parts, error);
   return publish(out, message, code);
 }
@@ -129,7 +129,7 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   for (size_t i = 1; i < count && code == DLB_OK; i++) {
     if (sorted[i] == sorted[i - 1])
       code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the tensor at %p is passed twice", op,
-                       (const void *)sorted[i]);
+                          (const void *)sorted[i]);
   }
   free(sorted);
   return code;
@@ -202,7 +202,7 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   code = describe(__func__, views, tensors, count, error);
   if (code == DLB_OK) code = check_distinct(__func__, tensors, count, error);
   if (code == DLB_OK)
-    code = capiEncode(&message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,
+    code = capiEncode(__func__, &message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,
                       count, error);
   if (code == DLB_OK) code = hold_tensors(__func__, holds, message, tensors, error);
   free(views);
@@ -215,7 +215,7 @@ int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dl
   if (code == DLB_OK) code = dlbcapi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   dlbcapi_frame packed = {.flags = DLB_FRAME_WRITABLE};
-  code = capiEncodePacked(&packed, (dlb_message *)message, error);
+  code = capiEncodePacked(__func__, &packed, (dlb_message *)message, error);
   if (code != DLB_OK) return code;
   code = dlbcapi_frame_out(__func__, out, &packed, error);
   dlbcore_share_drop(packed.share);

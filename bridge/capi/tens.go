@@ -20,8 +20,8 @@ import (
 // C: dlb_message_decode
 //
 //export capiDecode
-func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+func capiDecode(op *C.dlbcapi_name, out **C.dlb_message, frames *C.dlb_frame, count C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_FORMAT, func() error {
 		in := unsafe.Slice(frames, int(count))
 		prefix := 0
 		if len(in) > 0 {
@@ -50,8 +50,8 @@ func viewFrame(f C.dlb_frame) []byte { return view(f.data, f.size) }
 // C: dlb_message_decode_packed, and with next, where the message ends, dlb_message_decode_next
 //
 //export capiDecodePacked
-func capiDecodePacked(out **C.dlb_message, next *C.size_t, packed *C.dlb_frame, offset C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+func capiDecodePacked(op *C.dlbcapi_name, out **C.dlb_message, next *C.size_t, packed *C.dlb_frame, offset C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_FORMAT, func() error {
 		data := view(packed.data, packed.size)[offset:]
 		if next != nil {
 			n, err := tens.SizeFirst(data)
@@ -118,7 +118,7 @@ func roomAfter(options C.uint64_t, prefix, count int) (int64, error) {
 	if int64(count) <= limit/perFrame && int64(prefix) <= (limit-int64(count)*perFrame)/perByte {
 		return limit - int64(count)*perFrame - int64(prefix)*perByte, nil
 	}
-	return 0, fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; DLB_LIMIT allows more (in Python, limit=)", prefix, count, limit)
+	return 0, fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; Limit allows more", prefix, count, limit)
 }
 
 // noLimit stands for a call without DLB_LIMIT.
@@ -165,7 +165,7 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	var budget *bridge.Budget
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
-		size.text += len(t.Metadata)
+		size.text += len(t.Metadata) + len(t.Name())
 		if !t.IsDense() {
 			size.tensors++
 			continue
@@ -211,8 +211,8 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 		at, copies := 0, 0 // indices of the tensors of the message
 		for i := range label.Tensors {
 			t := &label.Tensors[i]
-			metadata := m.keep(t.Metadata)
-			m.tensors[at].metadata = metadata
+			metadata, name := m.keep(t.Metadata), m.keep([]byte(t.Name()))
+			m.tensors[at].metadata, m.tensors[at].name = metadata, name
 			switch {
 			case !t.IsDense(): // it has no frame: see dlb_message_tensor_at
 				at++
@@ -226,7 +226,7 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 			}
 			for piece, err := range bridge.Pieces(t, func(part int) int64 { return int64(m.frames[2+part].size) }, nil) {
 				if err == nil {
-					m.tensors[at].metadata = metadata
+					m.tensors[at].metadata, m.tensors[at].name = metadata, name
 					err = m.described(at, piece)
 				}
 				if err != nil {
@@ -256,7 +256,7 @@ func budgetOf(label *tens.Label, parts [][]byte, sizeOf func(part int) int64, jo
 			for i := range label.Tensors {
 				need += b.Need(&label.Tensors[i], sizeOf)
 			}
-			return fmt.Errorf("tensors in several parts take %d bytes, where the limit leaves %d; DLB_LIMIT allows more (in Python, limit=)", need, b.Bytes)
+			return fmt.Errorf("tensors in several parts take %d bytes, where the limit leaves %d; Limit allows more", need, b.Bytes)
 		}
 	}
 	return &b
@@ -281,8 +281,8 @@ func joinedOf(label *tens.Label, parts [][]byte) ([]*dlpack.Tensor, error) {
 // C: dlb_message_encode_parts
 //
 //export capiEncodeParts
-func capiEncodeParts(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+func capiEncodeParts(op *C.dlbcapi_name, out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(parts, int(count))
 		list, free, err := viewList(in, viewFrame)
 		if err != nil {
@@ -308,15 +308,16 @@ func setHeader(msg *tens.Message, header *C.dlb_header) {
 	msg.Origin, msg.Granule, msg.Seqno = uint64(header.origin), uint64(header.granule), uint64(header.seqno)
 }
 
-// C: dlb_message_encode. Of tensors only the metadata is used; taken has the same tensors without deleters.
+// C: dlb_message_encode. Of tensors only metadata and names are used; taken has the same tensors without deleters.
 //
 //export capiEncode
-func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(taken, int(count))
 		need := perByte * int64(fields.label.size) // bridge.Encode asks for what else the label takes
+		given := unsafe.Slice(tensors, int(count))
 		for i := range in {
-			need += perTensor + perDimension*int64(in[i].dl_tensor.ndim)
+			need += perTensor + perDimension*int64(in[i].dl_tensor.ndim) + perByte*int64(nameOf(given[i]).size)
 		}
 		if err := dlpack.RequireMemory(need); err != nil {
 			return err
@@ -336,19 +337,25 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			how[i] = copied
 		}
 		var options []bridge.EncodeOption
-		metadata, texts := []byte("{}"), make([][]byte, len(ts))
+		metadata := []byte("{}")
 		if fields.metadata.size > 0 {
 			metadata = viewText(fields.metadata)
 			options = append(options, bridge.Metadata(metadata))
 		}
-		size := messageSize{tensors: len(ts), text: len(metadata)}
-		for i, t := range unsafe.Slice(tensors, int(count)) {
+		var names []string // nil if no tensor has one
+		for i, t := range given {
 			if t.metadata.size > 0 {
-				texts[i] = viewText(t.metadata)
-				options = append(options, bridge.TensorMetadata(i, texts[i]))
+				options = append(options, bridge.TensorMetadata(i, viewText(t.metadata)))
 			}
-			size.dims += 2 * ts[i].Rank()
-			size.text += len(texts[i])
+			if t.name != nil {
+				if names == nil {
+					names = make([]string, len(given))
+				}
+				names[i] = viewString(nameOf(t))
+			}
+		}
+		if names != nil {
+			options = append(options, bridge.Names(names...))
 		}
 		if fields.label.size > 0 {
 			attributes, err := tens.DecodeAttributes(viewText(fields.label))
@@ -366,7 +373,12 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		if err != nil {
 			return err
 		}
-		size.frames = 2 + len(msg.Parts)
+		size := messageSize{frames: 2 + len(msg.Parts), tensors: len(ts), text: len(metadata)}
+		for i := range label.Tensors {
+			t := &label.Tensors[i]
+			size.dims += 2 * len(t.Shape)
+			size.text += len(t.Metadata) + len(t.Name())
+		}
 		form := msg.Form
 		setHeader(msg, &fields.header)
 		if msg.Form == [4]byte{} {
@@ -375,7 +387,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		return newMessage(out, msg, size, func(m *message) error {
 			m.c.metadata = m.keep(metadata)
 			for i, t := range ts {
-				m.tensors[i].metadata = m.keep(texts[i])
+				m.tensors[i].metadata, m.tensors[i].name = m.keep(label.Tensors[i].Metadata), m.keep([]byte(label.Tensors[i].Name()))
 				part, count := label.Tensors[i].Part, max(label.Tensors[i].Parts, 1)
 				pieces := msg.Parts[part : part+count]
 				if how[i] {
@@ -398,6 +410,14 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 	})
 }
 
+// nameOf returns the name that a tensor to be encoded is given.
+func nameOf(t C.dlb_message_tensor) C.dlb_bytes {
+	if t.name == nil {
+		return C.dlb_bytes{}
+	}
+	return C.dlb_bytes{data: t.name, size: C.strlen(t.name)}
+}
+
 // packed returns a tensor whose memory can be a payload part: the tensor that taken describes, or a copy of it. The
 // copy is in C memory, because it may be much larger than its source (a broadcast), and a failed allocation of Go
 // memory would end the process. The caller closes the tensor.
@@ -417,8 +437,8 @@ func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 // C: dlb_message_encode_packed
 //
 //export capiEncodePacked
-func capiEncodePacked(out *C.dlbcapi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
-	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+func capiEncodePacked(op *C.dlbcapi_name, out *C.dlbcapi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
+	return guard(of(op), e, C.DLB_ERROR_ARGUMENT, func() error {
 		frames, free, err := viewList(unsafe.Slice(message.frames, int(message.frame_count)), func(f C.dlbcapi_frame) []byte {
 			return view(unsafe.Pointer(f.data), f.size)
 		})

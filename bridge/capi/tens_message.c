@@ -2,6 +2,7 @@
 #include "message.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 dlb_message *dlbcapi_message_new(size_t frames, size_t joined, size_t tensors, size_t dims, size_t text) {
   size_t tensors_at = (frames + joined) * sizeof(dlbcapi_frame);
@@ -29,7 +30,7 @@ int32_t dlbcapi_message_check(const char *op, const dlb_message *message, dlb_er
   if (message == NULL) return dlbcapi_null(op, "message", error);
   if (known(message)) return DLB_OK;
   return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: there is no message at %p, or it was freed", op,
-                   (const void *)message);
+                      (const void *)message);
 }
 
 void dlb_message_free(dlb_message *message) {
@@ -56,7 +57,7 @@ static int32_t check_index(const char *op, const char *what, size_t index, size_
                            dlb_error *error) {
   if (index < count) return DLB_OK;
   return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: index = %zu, but the message has %zu %s%s", op, index, count, what,
-                   count == 1 ? "" : "s");
+                      count == 1 ? "" : "s");
 }
 
 /* Begins a function that reads a message: clears *out, and checks the message. */
@@ -96,6 +97,34 @@ int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, 
   return dlbcapi_ok(error);
 }
 
+int32_t dlb_message_tensor_name(dlb_bytes *out, const dlb_message *message, size_t index, dlb_error *error) {
+  int32_t code = BEGIN(out, message, error);
+  if (code == DLB_OK) code = check_index(__func__, "tensor", index, message->tensor_count, error);
+  if (code != DLB_OK) return code;
+  *out = message->tensors[index].name;
+  return dlbcapi_ok(error);
+}
+
+int32_t dlb_message_find(size_t *out, const dlb_message *message, const char *name, dlb_error *error) {
+  int32_t code = BEGIN(out, message, error);
+  if (code == DLB_OK && name == NULL) code = dlbcapi_null(__func__, "name", error);
+  if (code != DLB_OK) return code;
+  size_t size = strlen(name), found = message->tensor_count;
+  for (size_t i = 0; i < message->tensor_count; i++) {
+    dlb_bytes of = message->tensors[i].name;
+    if (of.data == NULL || of.size != size || memcmp(of.data, name, size) != 0) continue;
+    if (found != message->tensor_count)
+      return dlbcapi_fail(error, DLB_ERROR_FORMAT, "%s: tensors %zu and %zu are both named \"%.80s\"; if they are pieces of one "
+                          "tensor, DLB_DECODE_JOIN joins them", __func__, found, i, name);
+    found = i;
+  }
+  if (found == message->tensor_count)
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: none of the %zu tensors is named \"%.80s\"; dlb_message_tensor_name "
+                        "says how they are named", __func__, message->tensor_count, name);
+  *out = found;
+  return dlbcapi_ok(error);
+}
+
 size_t dlb_message_frame_count(const dlb_message *message) {
   return known(message) ? message->frame_count : 0;
 }
@@ -126,7 +155,7 @@ static DLManagedTensorVersioned *export_bytes(const dlbcapi_frame *frame) {
       .shape = shape,
   };
   return dlbcore_export_versioned(frame->share, &view,
-                               frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY);
+                                  frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY);
 }
 
 int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
@@ -146,7 +175,7 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   const dlbcapi_tensor *tensor = &message->tensors[index];
   if (tensor->frame == NULL)
     return dlbcapi_fail(error, DLB_ERROR_FORMAT, "%s: tensor %zu has a packing other than \"dense\"; dlb_message_label says which",
-                     __func__, index);
+                        __func__, index);
   *out = dlbcore_export_versioned(tensor->frame->share, &tensor->view, tensor->flags);
   return *out != NULL ? dlbcapi_ok(error) : dlbcapi_memory(__func__, error);
 }
@@ -180,7 +209,7 @@ int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *mess
   if (code != DLB_OK) return code;
   if (count != message->frame_count)
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, the message has %zu frames (dlb_message_frame_count)", __func__,
-                     count, message->frame_count);
+                        count, message->frame_count);
   for (size_t i = 0; i < count && code == DLB_OK; i++) code = dlbcapi_frame_out(__func__, &out[i], &message->frames[i], error);
   if (code != DLB_OK) dlb_frames_release(out, count);
   return code;

@@ -25,10 +25,10 @@ type message struct {
 }
 
 // messageSize has the numbers of entries that a message needs: frames, joined tensors, tensors, sizes and strides of
-// all tensors (dims), and bytes of metadata (text).
+// all tensors (dims), and bytes of metadata and names (text).
 type messageSize struct{ frames, joined, tensors, dims, text int }
 
-// newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors and metadata. If fill fails or
+// newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors, metadata and names. If fill fails or
 // panics, the message is freed.
 func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill func(*message) error) error {
 	c := C.dlbcapi_message_new(C.size_t(size.frames), C.size_t(size.joined), C.size_t(size.tensors), C.size_t(size.dims), C.size_t(size.text))
@@ -63,9 +63,9 @@ func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill f
 	return nil
 }
 
-// keep copies metadata into the message.
-func (m *message) keep(metadata []byte) C.dlb_bytes {
-	n := copy(m.text, metadata)
+// keep copies metadata or a name into the message.
+func (m *message) keep(s []byte) C.dlb_bytes {
+	n := copy(m.text, s)
 	kept := text(m.text[:n])
 	m.text = m.text[n:]
 	return kept

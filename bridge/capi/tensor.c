@@ -24,11 +24,11 @@ static int32_t allocate_tensor(const char *op, DLManagedTensorVersioned **out, D
   dlbcore_extent extent;
   char where[256];
   dlbcore_status status = dlbcore_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
+  if (status != CORE_OK) return dlbcapi_refuse_description(op, "tensor", &view, status, where, error);
   dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, zeroed);
   if (share == NULL)
     return dlbcapi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,
-                     extent.nbytes);
+                        extent.nbytes);
   view.data = share->data;
   return dlbcapi_hand_over(out, op, share, &view, 0, dlbcore_share_drop, error);
 }
@@ -90,7 +90,7 @@ int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype, 
   DLTensor view = {.device = {.device_type = kDLCPU}, .ndim = ndim, .dtype = dtype, .shape = (int64_t *)shape};
   char where[256];
   dlbcore_status status = dlbcore_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
+  if (status != CORE_OK) return dlbcapi_refuse_description(__func__, "tensor", &view, status, where, error);
   if (extent.nbytes == 0) return allocate_tensor(__func__, out, dtype, ndim, shape, 0, error);
   return allocate_with(__func__, out, &view, &extent, allocator, error);
 }
@@ -157,12 +157,12 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
   if (code != DLB_OK) return code;
   if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return dlbcapi_fail(error, DLB_ERROR_READONLY,
-                     "%s: the tensor is read-only, which the legacy form cannot represent; dlb_tensor_copy makes a writable one",
-                     __func__);
+                        "%s: the tensor is read-only, which the legacy form cannot represent; dlb_tensor_copy makes a writable one",
+                        __func__);
   if ((tensor->flags & PADDED) && tensor->dl_tensor.dtype.bits * tensor->dl_tensor.dtype.lanes % 8)
     return dlbcapi_fail(error, DLB_ERROR_DTYPE,
-                     "%s: the elements are padded, which the legacy form cannot represent",
-                     __func__);
+                        "%s: the elements are padded, which the legacy form cannot represent",
+                        __func__);
   dlbcore_share *hold;
   code = dlbcapi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
   if (code != DLB_OK) return code;

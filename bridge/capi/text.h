@@ -14,11 +14,11 @@ __attribute__((format(printf, 2, 3))) CORE_API void dlbcapi_write(dlbcapi_text *
 CORE_API void dlbcapi_write_dtype(dlbcapi_text *t, DLDataType dtype);
 CORE_API void dlbcapi_write_device(dlbcapi_text *t, DLDevice device);
 
-/* Writes the elements of a checked tensor, of which there are `count`, in one line as NumPy writes each:
- * "[[1., 2.5], [nan, 3.]]". If there are more than `whole`, it writes only the first and last three of each dimension. It
- * writes at most 1000 in all. Returns 0, and writes nothing, for memory that the host cannot read and for elements that are
- * not single numbers. */
-CORE_API int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
+/* Writes the `count` elements of a checked tensor in the way of NumPy: each number with at most 8 digits after the point, and each row in
+ * a line of its own: "[[ 1., 2.5],\n [nan,  3.]]". If there are more than 1000, it writes only the first and last three of each
+ * dimension. It writes at most 1000 in all. Returns 0, and writes nothing, for memory that the host cannot read and for elements that
+ * are not single numbers. */
+CORE_API int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count);
 
 /* Checks the arguments of a function that writes a text. */
 CORE_API int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);

@@ -1,4 +1,4 @@
-//go:build !race && !asan
+//go:build cgo && !race && !asan
 
 package capi_test
 
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ThreadSanitizer checks the C code of the library and of the programs, on threads and in a forked child. Go's race detector,
-// with which the other tests run too, checks Go code only.
+// ThreadSanitizer checks the C code of the library and of the programs, on threads. Go's race detector, with which the other tests run
+// too, checks Go code only.
 func TestCCodeUnderThreadSanitizer(t *testing.T) {
 	t.Parallel()
 	const thread = "-fsanitize=thread"

@@ -1,4 +1,4 @@
-//go:build !race && !asan && (amd64 || arm64)
+//go:build cgo && !race && !asan && (amd64 || arm64)
 
 package capi_test
 

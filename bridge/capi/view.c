@@ -13,9 +13,10 @@ _Static_assert(sizeof(dlb_index) == sizeof(dlbcore_index) && offsetof(dlb_index,
                    DLB_INDEX_ELLIPSIS == CORE_INDEX_ELLIPSIS && DLB_INDEX_NEW_AXIS == CORE_INDEX_NEW_AXIS,
                "dlb_index and dlbcore_index are the same");
 
-/* Checks the argument `what`, a list of `count` numbers. */
-static int32_t check_list(const char *op, int32_t count, const char *what, const void *list, size_t alignment, dlb_error *error) {
-  if (count < 0) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %" PRId32 " numbers in %s", op, count, what);
+/* Checks the argument `what`, a list of `count` numbers. The argument with their number is called `count_name`. */
+static int32_t check_list(const char *op, int32_t count, const char *count_name, const char *what, const void *list, size_t alignment,
+                          dlb_error *error) {
+  if (count < 0) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %" PRId32 ", must not be negative", op, count_name, count);
   if (count > 0 && list == NULL) return dlbcapi_null(op, what, error);
   if (count > 0 && (uintptr_t)list % alignment != 0)
     return dlbcapi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
@@ -25,12 +26,12 @@ static int32_t check_list(const char *op, int32_t count, const char *what, const
 /* Begins the view `op` of a tensor: checks the tensor and the `count` numbers at `list`, which is the argument `what`, and
  * begins *v, which `end` ends. A tensor of another library has no share that could be counted. */
 static int32_t begin(const char *op, DLManagedTensorVersioned **out, dlbcore_viewing *v,
-                     const DLManagedTensorVersioned *tensor, int32_t count, const char *what, const void *list,
-                     size_t alignment, dlb_error *error) {
+                     const DLManagedTensorVersioned *tensor, int32_t count, const char *count_name, const char *what,
+                     const void *list, size_t alignment, dlb_error *error) {
   int32_t code = CAPI_CLEAR(op, out, error);
   if (code == DLB_OK) code = dlbcapi_check(op, "tensor", tensor, NULL, error);
   if (code == DLB_OK) code = dlbcapi_check_own(op, "tensor", tensor, error);
-  if (code == DLB_OK) code = check_list(op, count, what, list, alignment, error);
+  if (code == DLB_OK) code = check_list(op, count, count_name, what, list, alignment, error);
   if (code != DLB_OK) return code;
   return dlbcore_viewing_begin(v, &tensor->dl_tensor, count) == CORE_OK ? DLB_OK : dlbcapi_memory(op, error);
 }
@@ -66,7 +67,7 @@ static int32_t end_view(const char *op, DLManagedTensorVersioned **out, const DL
 #define VIEW(rule, count, list, cast, more)                                                                         \
   dlbcore_viewing v;                                                                                                   \
   char where[256] = "";                                                                                             \
-  int32_t code = begin(__func__, out, &v, tensor, count, #list, list, _Alignof(cast), error);                       \
+  int32_t code = begin(__func__, out, &v, tensor, count, #count, #list, list, _Alignof(cast), error);               \
   if (code != DLB_OK) return code;                                                                                  \
   dlbcore_status status = rule(&v.view, &v.base, count, (const cast *)list, where, sizeof where);                      \
   return end_view(__func__, out, tensor, &v, more, status, where, error)
@@ -89,7 +90,7 @@ int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor, i
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = dlbcapi_check(__func__, "tensor", tensor, &extent, error);
   if (code == DLB_OK) code = dlbcapi_check_readable(__func__, &tensor->dl_tensor, error);
-  if (code == DLB_OK) code = check_list(__func__, count, "index", index, _Alignof(int64_t), error);
+  if (code == DLB_OK) code = check_list(__func__, count, "count", "index", index, _Alignof(int64_t), error);
   if (code != DLB_OK) return code;
   if (dlbcore_viewing_begin(&v, &tensor->dl_tensor, count) != CORE_OK) return dlbcapi_memory(__func__, error);
   DLTensor part = tensor->dl_tensor;
@@ -113,7 +114,7 @@ int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensor
 }
 
 int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
-                             const int64_t *shape, dlb_error *error) {
+                                const int64_t *shape, dlb_error *error) {
   VIEW(dlbcore_view_broadcast_to, ndim, shape, int64_t,
        status == CORE_OK && dlbcore_overlaps(&v.view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }

@@ -4,7 +4,9 @@ package decthings
 
 import (
 	"fmt"
+	"io"
 	"iter"
+	"log/slog"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -16,7 +18,8 @@ type Value struct {
 	Type     Type
 	Tensor   *dlpack.Tensor     // for numbers and booleans
 	Elements *elements.Elements // for all other types
-	// Copied reports whether the tensor has memory of its own because its elements are not aligned in the input.
+	// Copied reports whether the tensor has memory of its own, which may be written to, because its elements are not aligned in the
+	// input.
 	Copied bool
 }
 
@@ -41,6 +44,9 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
+// LogValue implements [slog.LogValuer]: in a log line the value is a group of its type and its tensor or elements, without their contents.
+func (v Value) LogValue() slog.Value { return payload.LogValue(v.Type, v.Tensor, v.Elements) }
+
 // A DecodeOption changes how values are decoded.
 type DecodeOption func(decoding) decoding
 
@@ -55,9 +61,8 @@ func In(dialect Dialect) DecodeOption {
 	return func(d decoding) decoding { d.dialect = dialect; return d }
 }
 
-// Writable makes the tensors writable that are decoded from Go memory, which are read-only otherwise. Nobody else may
-// use the input, because tensors alias it. It does not affect [DecodeFrom] and [DecodeFirstFrom], whose tensors are
-// read-only if their input is.
+// Writable makes the tensors writable that alias Go memory; without it they are read-only. Copies are writable anyway. Nobody else may
+// use the input. It does not affect [DecodeFrom] and [DecodeFirstFrom], whose views are read-only if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
 // Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment], instead of to the size of an
@@ -77,14 +82,49 @@ func decodingOf(options []DecodeOption) (d decoding, err error) {
 	return d, d.dialect.check()
 }
 
-// Decode decodes a buffer that has exactly one tensor. The value aliases the buffer if the elements are aligned there, and it
-// is read-only without [Writable].
+// Decode decodes a buffer that has exactly one tensor. If the elements are aligned in the buffer, the value aliases it,
+// and is read-only without [Writable]; otherwise it is a copy, which may be written to.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
 // Threads: any. On error: as [DecodeFirst], and [ErrTrailing].
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	v, n, err := DecodeFirst(data, options...)
 	return wholeValue(v, n, len(data), err)
+}
+
+// DecodeTensor is [Decode] for a buffer that must hold numbers or booleans. [dlpack.Tensor.Flags] has [dlpack.IsCopied] if the tensor
+// is a copy.
+//
+// Ownership: the caller closes the tensor; data is Go memory. Lifetime, Threads: as [Decode]. On error: as [Decode], and
+// [elements.ErrDType] for all other types.
+func DecodeTensor(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) {
+	v, err := Decode(data, options...)
+	if err != nil {
+		return nil, err
+	}
+	if v.Elements != nil {
+		return nil, fmt.Errorf("decthings: the buffer holds %v, whose type DLPack lacks; Decode returns its Elements: %w", v.Elements, elements.ErrDType)
+	}
+	return v.Tensor, nil
+}
+
+// ReadTensor reads a buffer of size bytes from r, or up to the end of r if size is negative, and decodes it as [DecodeTensor] does.
+// With net/http, r is the body of a request or response, and size its ContentLength. It reads no more than size bytes. The caller bounds
+// the size of the body, for example by [http.MaxBytesReader]. The tensor is writable, as with [Writable]. If the size is given, nothing is
+// copied.
+//
+// The memory grows with the bytes that arrive, not with size: it is at most five times as much, plus 64 KiB.
+//
+// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, one at a time for r. On error: as [DecodeTensor]; the
+// errors of r, [io.ErrUnexpectedEOF] if it ends before size bytes, [elements.ErrNil] if it is nil; [dlpack.ErrMemory].
+//
+// [http.MaxBytesReader]: https://pkg.go.dev/net/http#MaxBytesReader
+func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tensor, error) {
+	data, err := payload.ReadMessage("decthings", r, size)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeTensor(data, append([]DecodeOption{Writable()}, options...)...)
 }
 
 // wholeValue returns v if its n bytes are all of the size bytes of the buffer and err is nil; otherwise it closes v and
@@ -139,7 +179,7 @@ func DecodeAll(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 }
 
 // DecodeFrom is [Decode] for an input in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A tensor
-// is a view of the input, and read-only if the input is.
+// is a view of the input, and read-only if the input is, or a copy in C memory if its elements are not aligned there.
 //
 // Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias it, so
 // that data must stay open while they are in use. Threads: any. On error: as [DecodeFirstFrom], and [ErrTrailing].
@@ -177,14 +217,14 @@ func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Val
 	if view.Elements != nil {
 		return v, n, nil
 	}
-	s := dlpack.Spec{DType: view.Type.DataType(), Shape: view.Shape, ReadOnly: !d.writable}
+	s := dlpack.Spec{DType: view.Type.DataType(), Shape: view.Shape}
 	size := s.DType.ItemSize()
 	align := d.align
 	if align == 0 {
 		align = size
 	}
 	v.Copied = payload.IsMisaligned(view.Data, align)
-	s.Copied = v.Copied
+	s.Copied, s.ReadOnly = v.Copied, !d.writable && !v.Copied
 	if v.Tensor, err = payload.Place(source, data, view.Data, s, align); err != nil {
 		return Value{}, 0, err
 	}

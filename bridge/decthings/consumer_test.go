@@ -5,7 +5,9 @@ package decthings_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"testing"
@@ -50,7 +52,9 @@ func Example() {
 		v.Close()
 	}
 	// Output:
-	// float32[2 3] on cpu, read-only [[1 2 3] [4 5 6]] [1 2 3 4 5 6]
+	// float32[2 3] on cpu, read-only
+	// [[1 2 3]
+	//  [4 5 6]] [1 2 3 4 5 6]
 	// string[2] ["hello" ", world!"]
 }
 
@@ -135,7 +139,7 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 				continue
 			}
 			assert.Equal(t, want.Type.DataType(), got.Tensor.DType())
-			assert.True(t, got.Tensor.ReadOnly())
+			assert.Equal(t, !got.Copied, got.Tensor.ReadOnly())
 			elems := must.Do(got.Tensor.AppendBytes(nil))(t)
 			assert.True(t, bytes.Equal(want.Data, elems))
 			again := must.Do(decthings.AppendTensor(nil, got.Tensor))(t)
@@ -189,13 +193,14 @@ func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
 	}
 }
 
-func TestTensorsAreReadOnlyUnlessTheInputIsWritable(t *testing.T) {
+// A copy is the caller's own, and may be written to; a tensor in the input may only if the caller says so.
+func TestOnlyTensorsInTheInputAreReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, more := range []int{0, 1} {
 		data := numbers(t, more, 1)
 		v := must.Do(decthings.Decode(data))(t)
 		assert.Equal(t, more == 1, v.Copied)
-		assert.True(t, v.Tensor.ReadOnly())
+		assert.Equal(t, !v.Copied, v.Tensor.ReadOnly())
 		v.Close()
 		v = must.Do(decthings.Decode(data, decthings.Writable()))(t)
 		assert.False(t, v.Tensor.ReadOnly())
@@ -223,7 +228,7 @@ func TestForeignMemoryIsKeptByItsTensorsAlone(t *testing.T) {
 			assert.Equal(t, address%8 != 0, v.Copied)
 			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
 			assert.Equal(t, !v.Copied, v.Tensor.Data() == address)
-			assert.Equal(t, readOnly, v.Tensor.ReadOnly())
+			assert.Equal(t, readOnly && !v.Copied, v.Tensor.ReadOnly())
 			frame.Close()
 			assert.Equal(t, v.Copied, loan.Releases() == 1, "a tensor that aliases the frame keeps it, a copy does not")
 			exported := must.Do(v.Tensor.Export())(t)
@@ -399,4 +404,39 @@ func ExampleDecodeAll() {
 	// u8 [3]
 	// u8 []
 	// decthings: byte 12: u8[4] takes 4 elements of 1 bytes, 2 bytes are left: cut short
+}
+
+// In logs and in JSON, values are descriptions, and types are names.
+func TestLogLines(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	write := func(v any) string {
+		var out bytes.Buffer
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("", "x", v)
+		return out.String()
+	}
+	numbers := must.Do(decthings.Decode([]byte("\x07\x01\x03abc")))(t)
+	defer numbers.Close()
+	strings := must.Do(decthings.Decode([]byte("\x0b\x01\x01\x02go")))(t)
+	assert.Contains(t, write(numbers), `"x":{"dtype":"u8","tensor":"uint8[3] on cpu, read-only"}`)
+	assert.Contains(t, write(&strings), `"x":{"dtype":"string","elements":"string[1]"}`)
+	assert.Contains(t, write(strings.Elements), `"x":"string[1]"`)
+	assert.Contains(t, write(decthings.Type(99)), `"x":"type 99"`)
+	text := must.Do(json.Marshal([]decthings.Type{decthings.String, numbers.Type}))(t)
+	assert.Equal(t, `["string","u8"]`, string(text))
+	var back []decthings.Type
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, []decthings.Type{decthings.String, numbers.Type}, back)
+	assert.ErrorIs(t, json.Unmarshal([]byte(`["float99"]`), &back), decthings.ErrType)
+	must.Fail(json.Marshal(decthings.Type(0)))(t, decthings.ErrType)
+}
+
+func TestDecodeTensorRefusesWhatIsNone(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x := must.Own(decthings.DecodeTensor([]byte("\x07\x01\x03abc")))(t)
+	assert.Equal(t, "uint8[3] on cpu, read-only", x.String())
+	must.Fail(decthings.DecodeTensor(nil))(t, decthings.ErrTruncated)
+	_, err := decthings.DecodeTensor([]byte("\x0b\x01\x01\x02go"))
+	assert.ErrorIs(t, err, elements.ErrDType)
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	assert.EqualError(t, err, "decthings: the buffer holds string[1], whose type DLPack lacks; Decode returns its Elements: data type not representable")
 }

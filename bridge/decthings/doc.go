@@ -1,8 +1,8 @@
 // Package decthings decodes and encodes tensors in the binary form of Decthings, and the rules by which its
 // methods say which tensors they take. It is for programs that call or serve Decthings models.
 //
-//	v, err := decthings.Decode(data)                      // v.Tensor for numbers and booleans, otherwise v.Elements
-//	defer v.Close()
+//	t, err := decthings.DecodeTensor(data)                // an error for strings, media and the like, which Decode returns
+//	defer t.Close()
 //	reply, err := decthings.AppendTensor(nil, result)
 //
 // A tensor in the binary form has a byte for its type, a byte for its rank, a varint for each dimension, and the elements
@@ -11,6 +11,8 @@
 //
 //	function                                  result
 //	Decode, DecodeFirst, DecodeAll            the value of the only tensor of a buffer, of its first tensor, of all of them
+//	DecodeTensor                              the only tensor of a buffer, of numbers or booleans
+//	ReadTensor, WriteTensor                   the only tensor of an io.Reader, such as the body of a request, and one to an io.Writer
 //	DecodeFrom, DecodeFirstFrom               the same for an input in memory that is not Go's
 //	AppendTensor, AppendElements              a tensor in its binary form
 //	Reader                                    the bytes of each tensor of an io.Reader, aligned for decoding without a copy
@@ -45,6 +47,8 @@
 //
 // The format has no padding, so that the payload lies directly after its header. Where [AppendTensor] and [Reader] take new
 // memory, they therefore place the whole tensor so that the payload is aligned to 64 bytes.
+//
+// ReadTensor places it so that it ends there, which aligns its elements to their size.
 //
 // [Reader] returns the bytes of tensors and not tensors, so that there is one decoder with one set of options. Decoding
 // the header a second time is cheap compared with reading it from a stream.

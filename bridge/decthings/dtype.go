@@ -2,6 +2,7 @@ package decthings
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -82,6 +83,30 @@ func unknownType(name string) error {
 		names = append(names, t)
 	}
 	return fmt.Errorf("%.40q is not one of %v: %w", name, names, ErrType)
+}
+
+// LogValue implements [slog.LogValuer]: in a log line the type is what [Type.String] returns.
+func (t Type) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], so that a type is "f32" in JSON.
+//
+// Errors: [ErrType] for an invalid type.
+func (t Type) MarshalText() ([]byte, error) {
+	if !t.valid() {
+		return nil, fmt.Errorf("decthings: marshal text: %v is not a type: %w", t, ErrType)
+	}
+	return []byte(t.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It reads what [ParseType] reads.
+//
+// Errors: as ParseType; t is unchanged then.
+func (t *Type) UnmarshalText(text []byte) error {
+	parsed, err := ParseType(string(text))
+	if err == nil {
+		*t = parsed
+	}
+	return err
 }
 
 // DataType returns the DLPack data type for numbers and booleans, and 0 for types whose elements are of variable size.

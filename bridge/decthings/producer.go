@@ -4,6 +4,7 @@ package decthings
 
 import (
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -32,6 +33,19 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	}
 	appendHeader(out[:n], what, shape) // after the elements, which may have overlapped the header
 	return out, nil
+}
+
+// WriteTensor writes what [AppendTensor] appends to w. Elements that lie in row-major order are written from the memory of t, and others
+// copied first. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
+//
+// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
+// of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.
+func WriteTensor(w io.Writer, t *dlpack.Tensor) error {
+	what, shape, err := headerOf(t, nil)
+	if err != nil {
+		return err
+	}
+	return payload.WriteTensor("decthings", w, t, appendHeader(nil, what, shape))
 }
 
 // SizeTensor returns how many bytes [AppendTensor] appends.

@@ -10,7 +10,6 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
-	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // A Reader splits a stream into tensors.
@@ -30,34 +29,7 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 	if r == nil {
 		return &Reader{}
 	}
-	return &Reader{in: bufio.NewReader(&checked{in: r}), dialect: d, err: d.check()}
-}
-
-// checked reads from an io.Reader. It rejects counts that an io.Reader must not return, on which package bufio would panic, and readers
-// that return nothing again and again. An error that comes together with bytes is returned by the next Read.
-type checked struct {
-	in   io.Reader
-	late error
-	idle int // how many times in a row nothing came
-}
-
-func (c *checked) Read(data []byte) (int, error) {
-	const tries = 100 // as in package bufio
-	if c.late != nil {
-		return 0, c.late
-	}
-	n, err := c.in.Read(data)
-	if n < 0 || n > len(data) {
-		return 0, fmt.Errorf("the io.Reader returned %d for %d bytes", n, len(data))
-	}
-	if n > 0 {
-		c.idle, c.late = 0, err
-		return n, nil
-	}
-	if c.idle++; err == nil && c.idle > tries {
-		err = io.ErrNoProgress
-	}
-	return 0, err
+	return &Reader{in: bufio.NewReader(payload.Checked(r)), dialect: d, err: d.check()}
 }
 
 // errPanicked reports that an earlier Next has read a part of a tensor and not returned, so that the next byte of the stream is not
@@ -151,45 +123,17 @@ func (r *Reader) readCounted(what string) error {
 	return r.readMore(n)
 }
 
-// readMore reads n more bytes of the tensor. If it needs more memory, it doubles the memory as bytes arrive, or makes it up
-// to three times as large if that is enough for all n bytes.
-func (r *Reader) readMore(n uint64) error {
-	const first = 16 << 10
-	for n > 0 {
-		have := len(r.tensor)
-		step := max(have, first)
-		if n <= 2*uint64(step) { // so that the tensor is not copied again for the last few bytes
-			step = int(n)
-		}
-		if cap(r.tensor)-have < step {
-			size := max(have+step, 2*have)
-			if err := dlpack.RequireMemory(int64(size + alignment)); err != nil {
-				return r.failed(err)
-			}
-			r.tensor = append(payload.Aligned(r.payload, size, alignment), r.tensor...)
-		}
-		got, err := r.fill(r.tensor[have : have+step])
-		r.tensor = r.tensor[:have+got]
-		if err == io.EOF {
-			return newError(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).After(r.start)
-		}
-		if err != nil {
-			return r.failed(err)
-		}
-		n -= uint64(step)
+// readMore reads n more bytes of the tensor.
+func (r *Reader) readMore(n uint64) (err error) {
+	have := len(r.tensor)
+	r.tensor, err = payload.ReadMore(r.in, r.tensor, n, r.payload)
+	if err == io.EOF {
+		return newError(len(r.tensor), ErrTruncated, "%d more bytes are to come", n-uint64(len(r.tensor)-have)).After(r.start)
+	}
+	if err != nil {
+		return r.failed(err)
 	}
 	return nil
-}
-
-// fill reads until data is full or there is an error. [io.ReadFull] is not suitable: it replaces [io.EOF] by an error that an
-// io.Reader may return itself.
-func (r *Reader) fill(data []byte) (got int, err error) {
-	for got < len(data) && err == nil {
-		var n int
-		n, err = r.in.Read(data[got:])
-		got += n
-	}
-	return got, err
 }
 
 // failed returns an error of the io.Reader, or of memory, with its place.

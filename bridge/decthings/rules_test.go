@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
@@ -210,4 +211,14 @@ func FuzzRules(f *testing.F) {
 		again := must.Do(decthings.DecodeRules(printed))(t)
 		require.Equal(t, rules, again)
 	})
+}
+
+// A program asks for the errors of package dlpack, whichever package has refused.
+func TestErrorsAreAlsoThoseOfDLPack(t *testing.T) {
+	for _, err := range []error{decthings.ErrType, decthings.ErrRuleType} {
+		assert.ErrorIs(t, err, dlpack.ErrDType)
+	}
+	for _, err := range []error{decthings.ErrRank, decthings.ErrRuleShape} {
+		assert.ErrorIs(t, err, dlpack.ErrLayout)
+	}
 }

@@ -34,7 +34,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 // whole returns [ErrTrailing] if a tensor of n bytes is shorter than the size bytes of its buffer.
 func whole(n, size int) error {
 	if n < size {
-		return newError(n, ErrTrailing, "%d bytes after the tensor; DecodeAll (in Python decode_all) decodes several", size-n)
+		return newError(n, ErrTrailing, "%d bytes after the tensor; DecodeAll decodes several", size-n)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 
 // hint returns the end of an error text that names the dialect, because the wrong dialect is a frequent cause of errors in elements.
 func (d Dialect) hint() string {
-	return fmt.Sprintf(", in dialect %v (the option In, in Python dialect=, selects another)", d)
+	return fmt.Sprintf(", in dialect %v; the option In selects another", d)
 }
 
 // least returns the fewest bytes that an element takes, with its length.
@@ -299,7 +299,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 // Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 	if t.DataType() == 0 {
-		return dst, fmt.Errorf("decthings: %v has elements of variable size, which AppendElements encodes: %w", t, ErrType)
+		return dst, fmt.Errorf("decthings: %v has elements of variable size; AppendElements encodes them: %w", t, ErrType)
 	}
 	if _, _, err := sizeHeader(shape); err != nil {
 		return dst, err
@@ -395,7 +395,7 @@ func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 		return m, err
 	}
 	if m.t.DataType() != 0 {
-		return m, fmt.Errorf("decthings: elements of %v are numbers, which AppendTensor encodes: %w", m.t, ErrType)
+		return m, fmt.Errorf("decthings: elements of %v are numbers; AppendTensor encodes them: %w", m.t, ErrType)
 	}
 	if err := e.Validate(); err != nil {
 		return m, fmt.Errorf("decthings: %w", err)

@@ -384,7 +384,7 @@ func TestErrorsInElementsNameTheDialect(t *testing.T) {
 	text := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("one"), []byte("two")}}
 	data := must.Do(decthings.AppendElements(nil, text, decthings.Py004))(t)
 	_, err := decthings.DecodeView(data, decthings.Doc)
-	assert.ErrorContains(t, err, "in dialect doc (the option In, in Python dialect=, selects another): cut short")
+	assert.ErrorContains(t, err, "in dialect doc; the option In selects another: cut short")
 	_, err = decthings.DecodeView(data, decthings.Py004)
 	assert.NoError(t, err)
 	_, err = decthings.NewReader(bytes.NewReader(data[:len(data)-9]), decthings.Py004).Next()

@@ -2,6 +2,7 @@ package elements
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -49,3 +50,6 @@ func (e *Elements) String() string {
 	}
 	return fmt.Sprintf("%.40s%s", e.Type, errtext.Shape(e.Shape))
 }
+
+// LogValue implements [slog.LogValuer]: in a log line the Elements are what [Elements.String] returns, without the values.
+func (e *Elements) LogValue() slog.Value { return slog.StringValue(e.String()) }

@@ -6,15 +6,16 @@ import (
 	"math"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // The errors that several formats have. Errors of a codec wrap one of these, one of its own package, or one of package
-// dlpack or layout.
+// dlpack or layout. ErrDType is also [dlpack.ErrDType], and ErrNil is also [dlpack.ErrNull].
 var (
 	// ErrNil reports a nil receiver or argument.
-	ErrNil = errors.New("nil")
+	ErrNil = errtext.New(dlpack.ErrNull, "nil")
 	// ErrDType reports a data type that the format or DLPack does not have, or that the given elements cannot have.
-	ErrDType = errtext.New(errtext.DType, "data type not representable")
+	ErrDType = errtext.New(dlpack.ErrDType, "data type not representable")
 	// ErrElements reports Elements whose number of values or formats is not the product of their shape.
 	ErrElements = errors.New("elements do not fit their shape")
 	// ErrSize reports a payload that is longer or shorter than the shape requires.
@@ -42,4 +43,14 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) After(start int64) *Error {
 	e.Offset += min(start, math.MaxInt64-e.Offset)
 	return e
+}
+
+// WithoutRemedy returns the text of an error of this module without its way out, such as "; Convert makes a copy of that type", which is for
+// the programmer and names functions of Go: for a server that tells its clients what was wrong with their input. The error may be wrapped,
+// or be any other, whose text is returned as it is. The text for nil is empty.
+func WithoutRemedy(err error) string {
+	if err == nil {
+		return ""
+	}
+	return errtext.WithoutRemedies(err.Error())
 }

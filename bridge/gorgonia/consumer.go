@@ -22,8 +22,8 @@ type Option uint8
 //
 //   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take
 //     the elements in the order in which they lie in memory; so does MatMul of a tensor that SafeT returned;
-//   - Reshape, Transpose, a second T that does not reverse the first one, and MatMul with a lazy transpose
-//     as the tensor of WithReuse, move the elements to other places in the producer's memory;
+//   - Reshape, Transpose, a second T that does not reverse the first one, RollAxis(axis, start, false), which calls T, and
+//     MatMul with a lazy transpose as the tensor of WithReuse, move the elements to other places in the producer's memory;
 //   - Add, Mul and similar operations overwrite their second operand before they read it, if it is the tensor of WithReuse;
 //   - Apply gives the tensor of WithReuse the strides of row-major memory, so that its indices refer to other elements;
 //   - TensorMul and Contract of more than two dimensions take the wrong elements;
@@ -42,8 +42,20 @@ type engine struct {
 
 func (e *engine) release() { e.owner.Close() }
 
-// Dense returns a gorgonia tensor over the memory of t, with the same shape and elements. The producer sees what gorgonia
-// writes in place (tensor.WithReuse, tensor.UseUnsafe, SetAt, ...). int64 becomes tensor.Int64.
+// Dense returns a gorgonia tensor over the memory of t, with the same shape and elements. int64 becomes tensor.Int64.
+//
+// The producer sees what gorgonia writes in place: SetAt, Memset, Zero and CopyTo(d); Add, Lt, Neg, Apply and most other operations
+// with tensor.UseUnsafe, or with d as the tensor of tensor.WithReuse or tensor.WithIncr; and MatMul, MatVecMul and Outer with one of the
+// latter two. All other results have memory of their own, from which CopyTo(d) copies them. gorgonia v0.9.24 gets these wrong, in memory
+// of any order, and without an error:
+//
+//   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB and ByIndices ignore WithReuse and WithIncr: their result is in new memory, and the
+//     memory of the producer stays as it was. MatMul, MatVecMul and Outer ignore UseUnsafe in the same way;
+//   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB, MaxBetween and MinBetween with UseUnsafe panic;
+//   - ByIndices with UseUnsafe, and MatMul, MatVecMul and Outer with an operand as the tensor of WithReuse, overwrite elements before
+//     they read them;
+//   - SoftMax and LogSoftMax along the last axis are infinite or not a number where the elements differ by hundreds from the first
+//     element of the tensor.
 //
 // t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully
 // transposed), and have at least one element, of a type that gorgonia has. The elements of a bool tensor are checked; all
@@ -151,7 +163,7 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 		}
 	}
 	if align := n.held.Align(); t.Data()%uintptr(align) != 0 {
-		return nil, false, fmt.Errorf("data at %#x; Align(%d) copies it: %w", t.Data(), align, dlpack.ErrUnaligned)
+		return nil, false, fmt.Errorf("data at %#x is not aligned to %d bytes; Align copies it: %w", t.Data(), align, dlpack.ErrUnaligned)
 	}
 	return n, transposed, nil
 }

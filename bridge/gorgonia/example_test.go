@@ -16,8 +16,10 @@ import (
 func ExampleDense() {
 	t, _ := dlpack.New(dlpack.Float32, 2, 3) // or dlpack.Import, bridge.Decode, ...
 	defer t.Close()
-	values, _ := dlpack.Values[float32](t)
-	copy(values, []float32{1, 2, 3, 4, 5, 6})
+	dlpack.Use(t, func(values []float32) error {
+		copy(values, []float32{1, 2, 3, 4, 5, 6})
+		return nil
+	})
 
 	d, release, err := gorgonia.Dense(t)
 	if err != nil {
@@ -34,8 +36,11 @@ func ExampleDense() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(values, sum.Data())
-	// Output: [10 20 30 40 50 60] [50 70 90]
+	fmt.Println(t, sum.Data())
+	// Output:
+	// float32[2 3] on cpu
+	// [[10 20 30]
+	//  [40 50 60]] [50 70 90]
 }
 
 // A refusal names the call that makes the tensor acceptable.
@@ -101,5 +106,9 @@ func ExampleFromDense() {
 	}
 	defer dlpack.Release(m)
 	fmt.Println(t)
-	// Output: int32[3 2] strides [1 3] on cpu [[1 4] [2 5] [3 6]]
+	// Output:
+	// int32[3 2] strides [1 3] on cpu
+	// [[1 4]
+	//  [2 5]
+	//  [3 6]]
 }

@@ -29,7 +29,7 @@ func TestOnlyThisPackageImportsGorgonia(t *testing.T) {
 			importers = append(importers, strings.TrimPrefix(packages[0], root))
 		}
 	}
-	assert.Equal(t, []string{"bridge/gorgonia", "examples/gorgonia"}, importers)
+	assert.Equal(t, []string{"bridge/gorgonia", "examples/gorgonia", "examples/pipeline"}, importers)
 }
 
 // gorgonia's latest version does not resolve, and this one does not start without the other.

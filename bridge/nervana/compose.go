@@ -21,7 +21,7 @@ func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 	const op = "compose"
 	held, err := dst.Share() // keeps the memory if another goroutine closes dst meanwhile
 	if err != nil {
-		return wrap(op, err)
+		return wrap(op+": destination", err)
 	}
 	defer held.Close()
 	whole := held.Layout()

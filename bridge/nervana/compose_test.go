@@ -232,12 +232,13 @@ func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
 	assert.Equal(t, make([]float32, 4), values)
 }
 
-func TestComposeNamesTheSourceThatIsNotOpen(t *testing.T) {
+func TestComposeNamesTheTensorThatIsNotOpen(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	open := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
 	defer open.Close()
 	whole := must.Do(nervana.Simple(1, open.Layout()))(t)
 	tensors := notOpen(t)
+	assert.EqualError(t, nervana.Compose(tensors["closed"], whole, open, open), "nervana: compose: destination: the tensor is closed")
 	assert.EqualError(t, nervana.Compose(open, whole, open, tensors["closed"]), "nervana: compose: source 1: the tensor is closed")
 	assert.EqualError(t, nervana.Compose(open, whole, open, tensors["zero"]), "nervana: compose: source 1: the tensor is the zero Tensor")
 	assert.EqualError(t, nervana.Compose(open, whole, open, nil), "nervana: compose: source 1 of 2 is missing or nil")

@@ -52,7 +52,7 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	rank := len(c.shape)
 	if len(pads) != rank {
-		return Composite{}, fmt.Errorf("nervana: pad: %d pads for %d dimensions: %w", len(pads), rank, layout.ErrRank)
+		return Composite{}, fmt.Errorf("nervana: pad: the number of pads is %d, the rank %d: %w", len(pads), rank, layout.ErrRank)
 	}
 	padded, shift := Composite{shape: slices.Clone(c.shape)}, make([]int64, rank)
 	for d, pad := range pads {
@@ -127,7 +127,7 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 	shift := make([]int64, rank)
 	for k, part := range parts {
 		if len(part.shape) != rank {
-			return Composite{}, fmt.Errorf("nervana: concat: part %d has %d dimensions, part 0 has %d: %w", k, len(part.shape), rank, layout.ErrShape)
+			return Composite{}, fmt.Errorf("nervana: concat: part %d has rank %d, part 0 has %d: %w", k, len(part.shape), rank, layout.ErrShape)
 		}
 		for d, n := range part.shape {
 			if d != axis && n != joined.shape[d] {
@@ -158,7 +158,7 @@ func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
 // shape.
 func (c Composite) OffsetOf(index ...int64) (source int, offset int64, err error) {
 	if len(index) != len(c.shape) {
-		return 0, 0, fmt.Errorf("nervana: index: %d entries for %d dimensions: %w", len(index), len(c.shape), layout.ErrRank)
+		return 0, 0, fmt.Errorf("nervana: index: the number of entries is %d, the rank %d: %w", len(index), len(c.shape), layout.ErrRank)
 	}
 	within := make([]int64, len(index))
 pieces:

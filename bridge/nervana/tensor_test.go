@@ -147,7 +147,7 @@ func TestDescriptionsThatNoTensorHas(t *testing.T) {
 		message string
 	}{
 		{"type", nervana.Description{DType: dlpack.MakeDataType(dlpack.CodeFloat, 128, 1)}, dlpack.ErrDType,
-			"nervana: describe: dtype = (code 2, bits 128, lanes 1): unsupported data type"},
+			"nervana: describe: dtype = (code 2, bits 128, lanes 1): float has 16, 32, 64 bits, not 128: unsupported data type"},
 		{"alignment", nervana.Description{Align: -8}, dlpack.ErrUnaligned, "nervana: describe: alignment to -8 bytes is negative"},
 		{"role", nervana.Description{Role: nervana.Constant | nervana.IsInput}, nervana.ErrConflict, "nervana: describe: a constant is neither trainable nor an input, but the role is constant+persistent+input"},
 		{"sizes", nervana.Description{Shape: partial(t, "[?,3]"), Sizes: []int64{7, 2}}, layout.ErrShape,

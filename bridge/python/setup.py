@@ -20,7 +20,16 @@ ROOT = HERE / "checkout" if (HERE / "checkout").is_dir() else HERE.parents[1]
 CORE = ROOT / "dlpack" / "internal" / "core"
 CAPI = ROOT / "bridge" / "capi"
 SEGMENT = ROOT / "bridge" / "internal" / "segment"
+TEXTS = ROOT / "bridge" / "internal" / "errtext"
 LIBRARY = ROOT / "bridge" / "libdlbridge"
+
+# The files that the C files of src include: headers, and tensor.c with the C files of other folders that it includes.
+INCLUDED = [
+    *HERE.glob("src/*.h"),
+    *(ROOT / "include").rglob("*.h"),
+    *(path for folder in (CORE, CAPI, SEGMENT, TEXTS) for path in folder.glob("*.[ch]")),
+    LIBRARY / "tensor.c",
+]
 
 LINUX = sys.platform.startswith("linux")
 
@@ -88,15 +97,13 @@ setup(
         Extension(
             "dlbridge._core",
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
-            depends=[
-                os.path.relpath(path, HERE)
-                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *CAPI.glob("*.[ch]"), *SEGMENT.glob("*.[ch]"), LIBRARY / "tensor.c", *(ROOT / "include").rglob("*.h")])
-            ],
+            depends=[os.path.relpath(path, HERE) for path in sorted(INCLUDED)],
             include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI), str(SEGMENT), str(ROOT / "bridge")],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=[
-                *["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror=int-conversion", "-Werror=incompatible-pointer-types"],
+                *["-std=gnu11", "-fvisibility=hidden", "-fno-omit-frame-pointer"],
+                *["-Wall", "-Wextra", "-Werror=int-conversion", "-Werror=incompatible-pointer-types"],
                 *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else []),
             ],
             # The linker drops the functions of the core that the extension does not use.

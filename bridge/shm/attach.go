@@ -101,7 +101,7 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 // checkSpec returns an error for a spec that must not be passed to C: too many dimensions, or not one stride for each.
 func checkSpec(spec *dlpack.Spec) error {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
-		return fmt.Errorf("%d strides for %d dimensions: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
+		return fmt.Errorf("the number of strides is %d, the rank %d: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
 	}
 	if len(spec.Shape) > dlpack.MaxRank {
 		return fmt.Errorf("%d dimensions are more than %d: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)

@@ -35,5 +35,8 @@ func Example() {
 	defer ts[0].Close()
 	fmt.Println(ts[0])
 	<-sent
-	// Output: float32[2 3] on cpu, read-only [[1.5 1.5 1.5] [1.5 1.5 1.5]]
+	// Output:
+	// float32[2 3] on cpu, read-only
+	// [[1.5 1.5 1.5]
+	//  [1.5 1.5 1.5]]
 }

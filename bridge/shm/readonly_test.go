@@ -81,9 +81,7 @@ func TestReadOnlyIsASecondMapping(t *testing.T) {
 		assert.Equal(t, "rw-s", permissions(t, y.Data()))
 		assert.Equal(t, y.Strides(), r.Strides())
 		require.NoError(t, y.Fill(i+1))
-		a := must.Do(y.AppendBytes(nil))(t)
-		b := must.Do(r.AppendBytes(nil))(t)
-		assert.Equal(t, a, b)
+		assert.True(t, must.Do(dlpack.Equal(y, r))(t), "%v instead of %v", r, y)
 		again := must.Do(shm.ReadOnly(r))(t)
 		assert.Equal(t, i < 4, shm.IsShared(r))
 		again.Close()
@@ -116,7 +114,7 @@ func TestReadOnlyRefusesPrivateMemory(t *testing.T) {
 	for _, x := range []*dlpack.Tensor{c, g, mapped(t, syscall.MAP_PRIVATE)} {
 		_, err := shm.ReadOnly(x)
 		require.ErrorIs(t, err, shm.ErrNotShared)
-		assert.ErrorContains(t, err, "a copy made by shm is")
+		assert.ErrorContains(t, err, "; shm.Copy makes a copy that is")
 	}
 }
 

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -271,7 +272,10 @@ func reason(status C.dlbcore_status, errno error) error {
 
 // failure returns the error with this text, about one of several tensors or, with -1, about all.
 func (t textOfC) failure(status C.dlbcore_status, tensor C.int64_t, errno error) error {
-	text := C.GoString(t.c())
+	text := strings.Replace(C.GoString(t.c()), "copy_unsealed", "CopyUnsealed", 1)
+	if status == C.CORE_NEEDS_COPY {
+		text += "; shm.Copy makes a copy that is"
+	}
 	if tensor >= 0 {
 		text = fmt.Sprintf("tensor %d: %s", tensor, text)
 	}

@@ -4,6 +4,8 @@ package tensorflow
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -15,8 +17,8 @@ type Value struct {
 	DType    DType
 	Tensor   *dlpack.Tensor     // for types that DLPack has
 	Elements *elements.Elements // for all other types
-	// Copied reports whether the tensor has memory of its own because its elements are not aligned in the message, or are
-	// encoded differently there: as varints, in several records, or without repeated values.
+	// Copied reports whether the tensor has memory of its own, which may be written to, because its elements are not aligned in the
+	// message, or are encoded differently there: as varints, in several records, or without repeated values.
 	Copied bool
 }
 
@@ -41,8 +43,11 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
-// Writable makes tensors of [Decode] that are not read-only. The caller must be free to write to the message. It does
-// not affect [DecodeFrom], whose tensors are read-only if the message is.
+// LogValue implements [slog.LogValuer]: in a log line the value is a group of its type and its tensor or elements, without their contents.
+func (v Value) LogValue() slog.Value { return payload.LogValue(v.DType, v.Tensor, v.Elements) }
+
+// Writable makes the tensors of [Decode] writable that alias the message; copies always are. The caller must be free to write to the
+// message. It does not affect [DecodeFrom], whose views are read-only if the message is.
 func Writable() DecodeOption {
 	return func(d decoding) decoding { d.writable = true; return d }
 }
@@ -58,8 +63,8 @@ func Integers() DecodeOption {
 }
 
 // Decode decodes a TensorProto. A tensor aliases the message if its elements lie there aligned and as they do in
-// memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. It is read-only
-// without [Writable]. Copies are aligned to 64 bytes, or to the number of bytes of [Align] if that is larger.
+// memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. Such a tensor
+// is read-only without [Writable]. Copies are writable, and aligned to 64 bytes, or to the number of bytes of [Align] if that is larger.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
 // Threads: any. On error: as [DecodeView], [dlpack.ErrUnaligned] for
@@ -69,9 +74,48 @@ func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	return d.decode(data, nil)
 }
 
+// DecodeTensor is [Decode] for a message that must hold a tensor of a type that DLPack has. [dlpack.Tensor.Flags] has
+// [dlpack.IsCopied] if it is a copy.
+//
+// Ownership: the caller closes the tensor; data is Go memory. Lifetime, Threads: as [Decode]. On error: as [Decode], and
+// [elements.ErrDType] for strings, resources and variants, and for quantised numbers without [Integers].
+func DecodeTensor(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) {
+	v, err := Decode(data, options...)
+	if err != nil {
+		return nil, err
+	}
+	if v.Elements != nil {
+		with := "Decode returns its Elements"
+		if v.DType.Storage() != 0 {
+			with += ", and the option Integers makes a tensor of the integers that store them"
+		}
+		return nil, fmt.Errorf("tensorflow: the message holds %v, whose type DLPack lacks; %s: %w", v.Elements, with, elements.ErrDType)
+	}
+	return v.Tensor, nil
+}
+
+// ReadTensor reads a TensorProto of size bytes from r, or up to the end of r if size is negative, and decodes it as [DecodeTensor] does.
+// With net/http, r is the body of a request or response, and size its ContentLength. It reads no more than size bytes. The caller bounds
+// the size of the body, for example by [http.MaxBytesReader]; [Limit] bounds what repeated values take. The tensor is writable, as with
+// [Writable]. If the size is given, a message that TensorFlow has written is not copied.
+//
+// The memory grows with the bytes that arrive, not with size: it is at most five times as much, plus 64 KiB, beside that of decoding.
+//
+// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, one at a time for r. On error: as [DecodeTensor]; the
+// errors of r, [io.ErrUnexpectedEOF] if it ends before size bytes, [elements.ErrNil] if it is nil; [dlpack.ErrMemory].
+//
+// [http.MaxBytesReader]: https://pkg.go.dev/net/http#MaxBytesReader
+func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tensor, error) {
+	data, err := payload.ReadMessage("tensorflow", r, size)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeTensor(data, append([]DecodeOption{Writable()}, options...)...)
+}
+
 // DecodeFrom is [Decode] for a message in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]).
-// A tensor is a view of the message or a copy in C memory like that of [dlpack.New], and is read-only if the message
-// is.
+// Each tensor is either a view of the message, which is read-only if the message is, or a copy in C memory, like that of
+// [dlpack.New].
 //
 // Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias
 // it, so that data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for
@@ -119,14 +163,14 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 		v.Elements = view.AsElements()
 		return v, nil
 	}
-	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), ReadOnly: !d.writable, Padded: dt.IsSubByte()}
+	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), Padded: dt.IsSubByte()}
 	align := d.align
 	if align == 0 {
 		align = payload.Alignment(dt)
 	}
 	// size is 0 unless the elements have to be put together, because they do not lie in the message as they lie in memory.
 	v.Copied = size > 0 || payload.IsMisaligned(view.Data, align)
-	s.Copied = v.Copied
+	s.Copied, s.ReadOnly = v.Copied, !d.writable && !v.Copied
 	switch {
 	case source != nil && !view.Aliases: // to be put together, or without elements and so without a place in the message
 		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.put(own, d) })

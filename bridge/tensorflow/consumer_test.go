@@ -5,7 +5,10 @@ package tensorflow_test
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"testing"
 	"unsafe"
 
@@ -31,15 +34,26 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	v, err := tensorflow.Decode(message, tensorflow.Writable())
+	x, err := tensorflow.DecodeTensor(message)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer v.Close()
-	x, err := dlpack.Values[float32](v.Tensor) // the message's own bytes
-	fmt.Println(v.DType, v.Tensor, x, v.Copied, err)
-	// Output: float float32[2 3] on cpu [[1 2 3] [4 5 6]] [1 2 3 4 5 6] false <nil>
+	defer x.Close()
+	if err := x.Require(dlpack.Float32, -1, 3); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = dlpack.Read(x, func(rows []float32) error { // the message's own bytes
+		fmt.Println(rows)
+		return nil
+	})
+	fmt.Println(x, err)
+	// Output:
+	// [1 2 3 4 5 6]
+	// float32[2 3] on cpu, read-only
+	// [[1 2 3]
+	//  [4 5 6]] <nil>
 }
 
 func ExampleDecode() {
@@ -117,7 +131,7 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 				}
 				require.Nil(t, got.Elements)
 				assert.Equal(t, dtype.DataType(), got.Tensor.DType())
-				assert.True(t, got.Tensor.ReadOnly())
+				assert.Equal(t, !got.Copied, got.Tensor.ReadOnly(), "a copy is the caller's own")
 				elems := must.Do(got.Tensor.AppendBytes(nil))(t)
 				assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(dtype, elems)))
 				if n := got.Tensor.NumElements(); n > 0 {
@@ -238,7 +252,7 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 			lent.Close()
 			assert.Equal(t, test.copied, v.Copied)
 			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
-			assert.Equal(t, test.readOnly, v.Tensor.ReadOnly())
+			assert.Equal(t, test.readOnly && !test.copied, v.Tensor.ReadOnly())
 			from := uintptr(loan.Data())
 			assert.Equal(t, !test.copied, v.Tensor.Data() > from && v.Tensor.Data() < from+uintptr(len(test.data)))
 			m := must.Do(v.Tensor.Export())(t)
@@ -324,4 +338,66 @@ func TestTheZeroValueHasNothingAndCanBeClosed(t *testing.T) {
 	var v tensorflow.Value
 	assert.Nil(t, v.Shape())
 	assert.NoError(t, v.Close())
+}
+
+// In logs and in JSON, values are descriptions, and types are names.
+func TestLogLines(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	write := func(v any) string {
+		var out bytes.Buffer
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("", "x", v)
+		return out.String()
+	}
+	numbers := must.Do(tensorflow.Decode([]byte("\x08\x04\x12\x04\x12\x02\x08\x03\x22\x03abc")))(t)
+	defer numbers.Close()
+	strings := must.Do(tensorflow.Decode([]byte("\x08\x07\x12\x04\x12\x02\x08\x01\x42\x02go")))(t)
+	assert.Contains(t, write(numbers), `"x":{"dtype":"uint8","tensor":"uint8[3] on cpu, read-only"}`)
+	assert.Contains(t, write(&strings), `"x":{"dtype":"string","elements":"string[1]"}`)
+	assert.Contains(t, write(strings.Elements), `"x":"string[1]"`)
+	assert.Contains(t, write(tensorflow.DType(99)), `"x":"dtype 99"`)
+	text := must.Do(json.Marshal([]tensorflow.DType{tensorflow.String, numbers.DType}))(t)
+	assert.Equal(t, `["string","uint8"]`, string(text))
+	var back []tensorflow.DType
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, []tensorflow.DType{tensorflow.String, numbers.DType}, back)
+	assert.ErrorIs(t, json.Unmarshal([]byte(`["float99"]`), &back), elements.ErrDType)
+	must.Fail(json.Marshal(tensorflow.DType(0)))(t, elements.ErrDType)
+}
+
+func TestDecodeTensorRefusesWhatIsNone(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x := must.Own(tensorflow.DecodeTensor([]byte("\x08\x04\x12\x04\x12\x02\x08\x03\x22\x03abc")))(t)
+	assert.Equal(t, "uint8[3] on cpu, read-only", x.String())
+	must.Fail(tensorflow.DecodeTensor(nil))(t, elements.ErrDType)
+	_, err := tensorflow.DecodeTensor([]byte("\x08\x07\x12\x04\x12\x02\x08\x01\x42\x02go"))
+	assert.ErrorIs(t, err, elements.ErrDType)
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	assert.EqualError(t, err, "tensorflow: the message holds string[1], whose type DLPack lacks; Decode returns its Elements: data type not representable")
+	quantised := []byte("\x08\x0c\x12\x04\x12\x02\x08\x03\x22\x03\x00\x80\xff")
+	_, err = tensorflow.DecodeTensor(quantised)
+	assert.ErrorIs(t, err, elements.ErrDType)
+	assert.ErrorContains(t, err, "holds quint8[3], whose type DLPack lacks; Decode returns its Elements, and the option Integers makes a tensor")
+	x = must.Own(tensorflow.DecodeTensor(quantised, tensorflow.Integers()))(t)
+	assert.Equal(t, dlpack.Uint8, x.DType())
+}
+
+// Package documentation says how a message is read so that nothing is copied.
+func TestMessagesThatEndAtAMultipleOf8BytesAreNotCopied(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	copied := 0
+	for _, dtype := range []dlpack.DataType{dlpack.Uint8, dlpack.Float16, dlpack.Float32, dlpack.Int64, dlpack.Complex128} {
+		for _, shape := range [][]int64{{}, {1}, {3}, {5, 7}, {128}, {200, 3}, {1, 224, 224, 3}, {1 << 20}} {
+			sent := must.Do(tensorflow.AppendTensor(nil, must.Own(dlpack.New(dtype, shape...))(t)))(t)
+			size := len(sent)
+			buffer := make([]byte, (size+7)&^7)
+			message := buffer[-size&7:]
+			must.Do(io.ReadFull(bytes.NewReader(sent), message))(t)
+			x := must.Own(tensorflow.DecodeTensor(message))(t)
+			assert.Zero(t, x.Flags()&dlpack.IsCopied, x)
+			if must.Own(tensorflow.DecodeTensor(bytes.Clone(sent)))(t).Flags()&dlpack.IsCopied != 0 {
+				copied++
+			}
+		}
+	}
+	assert.NotZero(t, copied, "without that, some are")
 }

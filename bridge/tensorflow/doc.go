@@ -2,8 +2,8 @@
 // exports tensors to TensorFlow in the same process. It is for programs that exchange files, requests or memory with
 // TensorFlow without linking it.
 //
-//	v, err := tensorflow.Decode(data)                    // v.Tensor, or v.Elements for strings and the like
-//	defer v.Close()
+//	t, err := tensorflow.DecodeTensor(data)              // an error for strings and the like, which Decode returns
+//	defer t.Close()
 //	out, err := tensorflow.AppendTensor(nil, result)     // the bytes that TensorFlow itself writes
 //
 // A TensorProto has a type, a shape, and elements: in tensor_content as they lie in memory, or one by one in a field of
@@ -11,6 +11,8 @@
 // tensors; strings, resources, variants and quantised numbers become [elements.Elements].
 //
 //	function                          result
+//	DecodeTensor                      the tensor of a TensorProto in Go memory
+//	ReadTensor, WriteTensor           a TensorProto from an io.Reader, such as the body of a request, and to an io.Writer
 //	Decode, DecodeFrom                the value of a TensorProto in Go memory, or in other memory
 //	AppendTensor, AppendElements      a TensorProto
 //	DecodeView, View                  the fields of a TensorProto; these need no cgo
@@ -42,6 +44,10 @@
 // message have any alignment, so that small tensors are mostly copied. Where the functions here take new memory, they place
 // the whole message so that its elements are aligned. The option [Pad] aligns them within the message, for files and other
 // memory whose beginning is aligned.
+//
+// A message that a program reads from the network into memory of its own is mostly copied too, because the length of its header decides
+// where the elements lie. TensorFlow writes them last, so that they are aligned if the message ends at a multiple of 8 bytes. ReadTensor
+// places a message so whose size is known.
 //
 // The padding is version_number = 0, as often and in as many bytes as needed (a varint may have ten). Parsers drop a field with
 // its default value, whereas they would keep an unknown field and write it again.

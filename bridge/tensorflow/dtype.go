@@ -2,6 +2,7 @@ package tensorflow
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -139,6 +140,30 @@ func ParseDType(name string) (DType, error) {
 		}
 	}
 	return 0, fmt.Errorf("tensorflow: %.40q is not a type of TensorFlow: %w", name, elements.ErrDType)
+}
+
+// LogValue implements [slog.LogValuer]: in a log line the type is what [DType.String] returns.
+func (d DType) LogValue() slog.Value { return slog.StringValue(d.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], so that a type is "float" in JSON.
+//
+// Errors: [elements.ErrDType] for an invalid type.
+func (d DType) MarshalText() ([]byte, error) {
+	if !d.valid() {
+		return nil, fmt.Errorf("tensorflow: marshal text: %v is not a type: %w", d, elements.ErrDType)
+	}
+	return []byte(d.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It reads what [ParseDType] reads.
+//
+// Errors: as ParseDType; d is unchanged then.
+func (d *DType) UnmarshalText(text []byte) error {
+	parsed, err := ParseDType(string(text))
+	if err == nil {
+		*d = parsed
+	}
+	return err
 }
 
 // DataType returns the DLPack data type with the same elements, or 0 if there is none. Elements of less than a byte have a byte

@@ -123,7 +123,7 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 	}
 	h, err := headerOf(dtype, shape)
 	if err == nil && h.bytes < 0 {
-		err = fmt.Errorf("tensorflow: %v has elements of variable size, which AppendElements encodes: %w", dtype, elements.ErrDType)
+		err = fmt.Errorf("tensorflow: %v has elements of variable size; AppendElements encodes them: %w", dtype, elements.ErrDType)
 	}
 	if err == nil {
 		_, err = h.sizeContent(len(dst), &e)
@@ -175,7 +175,7 @@ func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, fr
 		return m, nil, err
 	}
 	if dtype.DataType() != 0 {
-		return m, nil, fmt.Errorf("tensorflow: elements of %v are numbers, which AppendTensor encodes: %w", dtype, elements.ErrDType)
+		return m, nil, fmt.Errorf("tensorflow: elements of %v are numbers; AppendTensor encodes them: %w", dtype, elements.ErrDType)
 	}
 	if err := elems.Validate(); err != nil {
 		return m, nil, fmt.Errorf("tensorflow: %w", err)

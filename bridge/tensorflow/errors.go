@@ -6,6 +6,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // The causes of errors of this package. Further causes are those of package elements, [dlpack.ErrValue] for a value that its
@@ -15,8 +16,8 @@ var (
 	ErrWire = errors.New("malformed protocol buffer")
 	// ErrText reports a name, such as that of a dimension, a type or an allocator, that is not UTF-8.
 	ErrText = errors.New("not UTF-8")
-	// ErrRank reports an unknown rank where it must be known, or more dimensions than TensorFlow allows.
-	ErrRank = errtext.New(errtext.Layout, "unsupported rank")
+	// ErrRank reports an unknown rank where it must be known, or more dimensions than TensorFlow allows. It is also [dlpack.ErrLayout].
+	ErrRank = errtext.New(dlpack.ErrLayout, "unsupported rank")
 	// ErrCount reports more values than the shape has elements, or half of a complex number.
 	ErrCount = errors.New("number of values does not fit the shape")
 	// ErrLimit reports a tensor whose repeated values would take more memory than [Limit] allows.

@@ -3,12 +3,84 @@
 package tensorflow_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
+
+// A server that answers rows of logits with their softmax.
+func ExampleReadTensor() {
+	softmax := func(w http.ResponseWriter, r *http.Request) {
+		x, err := tensorflow.ReadTensor(http.MaxBytesReader(w, r.Body, 1<<20), r.ContentLength)
+		if err == nil {
+			defer x.Close()
+			err = x.Require(dlpack.Float32, -1, 3)
+		}
+		if err == nil {
+			err = dlpack.Use(x, func(logits []float32) error { // in the memory that the body was read to
+				for row := range slices.Chunk(logits, 3) {
+					largest, sum := slices.Max(row), float32(0)
+					for i, logit := range row {
+						row[i] = float32(math.Exp(float64(logit - largest)))
+						sum += row[i]
+					}
+					for i := range row {
+						row[i] /= sum
+					}
+				}
+				return nil
+			})
+		}
+		if err != nil { // without the names of Go functions, which are for the author of the server
+			http.Error(w, elements.WithoutRemedy(err), http.StatusBadRequest)
+			return
+		}
+		if err := tensorflow.WriteTensor(w, x); err != nil {
+			log.Print(err)
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(softmax))
+	defer server.Close()
+
+	for _, dtype := range []dlpack.DataType{dlpack.Float32, dlpack.Float64} {
+		logits, _ := dlpack.New(dtype, 2, 3)
+		defer logits.Close()
+		message, _ := tensorflow.AppendTensor(nil, logits)
+		response, err := http.Post(server.URL, "application/octet-stream", bytes.NewReader(message))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			text, _ := io.ReadAll(response.Body)
+			fmt.Printf("%s: %s", response.Status, text)
+			continue
+		}
+		y, err := tensorflow.ReadTensor(response.Body, response.ContentLength)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer y.Close()
+		fmt.Printf("%.2f\n", y)
+	}
+	// Output:
+	// float32[2 3] on cpu
+	// [[0.33 0.33 0.33]
+	//  [0.33 0.33 0.33]]
+	// 400 Bad Request: dlpack: require: the tensor has float64, asked for float32
+}
 
 func ExampleSizeTensor() {
 	t, _ := dlpack.FromSlice([]float32{1, 2, 3, 4})
@@ -100,7 +172,7 @@ func ExampleCompress() {
 	fmt.Println(v.Tensor, v.Copied)
 	// Output:
 	// 19 bytes instead of 4108: 0801120512030880082a080000803f00000000
-	// float32[1024] on cpu, read-only [1 0 0 ... 0 0 0] true
+	// float32[1024] on cpu [1 0 0 ... 0 0 0] true
 }
 
 func ExampleFields() {

@@ -4,6 +4,7 @@ package tensorflow
 
 import (
 	"fmt"
+	"io"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -50,6 +51,34 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	h.append(out[:len(dst)], contentField, size, e.pad) // after the elements, which may have overlapped the header
 	return out, nil
+}
+
+// WriteTensor writes what [AppendTensor] appends to an empty slice to w. Elements that lie in row-major order, each of whole bytes, are
+// written from the memory of t, unless an option changes their form; others are copied first. [SizeTensor] says beforehand how many bytes
+// there will be, for the header Content-Length.
+//
+// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
+// of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.
+func WriteTensor(w io.Writer, t *dlpack.Tensor, options ...EncodeOption) error {
+	e, err := encodingOf(options)
+	if err != nil {
+		return err
+	}
+	if e.gathers(t) {
+		message, err := AppendTensor(nil, t, options...)
+		if err != nil {
+			return err
+		}
+		return payload.Write("tensorflow", w, message)
+	}
+	h, err := tensorHeader(t, nil, &e)
+	if err != nil {
+		return err
+	}
+	if _, err := h.sizeContent(0, &e); err != nil {
+		return err
+	}
+	return payload.WriteTensor("tensorflow", w, t, h.append(nil, contentField, int(h.bytes), e.pad))
 }
 
 // SizeTensor returns how many bytes [AppendTensor] appends to an empty slice. It reads the elements if they are not written to

@@ -203,7 +203,7 @@ func (s TensorSlice) Cover(o TensorSlice) (TensorSlice, error) {
 
 func (s TensorSlice) requireRank(rank int) error {
 	if len(s.extents) != rank {
-		return fmt.Errorf("tensorflow: tensor slice: %.80v has %d dimensions instead of %d: %w", s, len(s.extents), rank, layout.ErrRank)
+		return fmt.Errorf("tensorflow: tensor slice: %.80v has rank %d instead of %d: %w", s, len(s.extents), rank, layout.ErrRank)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (s TensorSlice) Fill(starts, sizes, shape []int64) error {
 		return err
 	}
 	if len(starts) < len(shape) || len(starts) != len(sizes) {
-		return fmt.Errorf("tensorflow: tensor slice: %d starts and %d sizes for %d dimensions: %w", len(starts), len(sizes), len(shape), layout.ErrRank)
+		return fmt.Errorf("tensorflow: tensor slice: the number of starts is %d, of sizes %d, the rank %d: %w", len(starts), len(sizes), len(shape), layout.ErrRank)
 	}
 	for d := range starts {
 		e := Extent{0, 1}

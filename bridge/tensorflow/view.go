@@ -2,6 +2,7 @@ package tensorflow
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"unsafe"
 
@@ -275,7 +276,13 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 // memory to which put then writes them; otherwise size is 0.
 func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err error) {
 	if err := p.read(data); err != nil {
+		if e, ok := errors.AsType[*elements.Error](err); ok && e.Err == ErrWire {
+			e.Where = "not a TensorProto: " + e.Where
+		}
 		return 0, err
+	}
+	if len(data) == 0 {
+		return 0, newError(0, elements.ErrDType, "empty message")
 	}
 	if !p.dtype.valid() {
 		return 0, newError(p.dtypeAt, elements.ErrDType, "dtype = %d is not a type of TensorFlow", int32(p.dtype))

@@ -478,3 +478,18 @@ func TestEveryRankTravels(t *testing.T) {
 	}
 	must.Fail(tensorflow.DecodeView([]byte("\x08\x01\x12\xfe\x03"+strings.Repeat("\x12\x00", 255))))(t, tensorflow.ErrRank)
 }
+
+func TestErrorsSayThatBytesAreNoTensorProto(t *testing.T) {
+	for text, data := range map[string]string{
+		"tensorflow: byte 0: empty message: " + elements.ErrDType.Error():                                               "",
+		"tensorflow: byte 2: not a TensorProto: field 13: end of a group that has not begun: malformed protocol buffer": "\x08\x01\x6c",
+	} {
+		_, err := tensorflow.DecodeView([]byte(data))
+		assert.EqualError(t, err, text)
+	}
+}
+
+// A program asks for the errors of package dlpack, whichever package has refused.
+func TestErrRankIsAlsoErrLayoutOfDLPack(t *testing.T) {
+	assert.ErrorIs(t, tensorflow.ErrRank, dlpack.ErrLayout)
+}

@@ -38,7 +38,13 @@ var notes struct {
 // A note holds the first error about the arguments of a call, and the values to close at its end.
 type note struct {
 	err     error // about the first argument that was missing or of another type
-	closers []interface{ Close() error }
+	closers []argument
+}
+
+// An argument is a value that a handler got for the argument with an index, to be closed at the end of the call.
+type argument struct {
+	value interface{ Close() error }
+	index int
 }
 
 // note calls change with the note of the call, which it makes if there is none. It holds notes.mu meanwhile. For the zero
@@ -117,9 +123,9 @@ func (a Args) disagree(i int, kind, format string, values ...any) {
 	})
 }
 
-// atEnd arranges for c to be closed when the handler has returned.
-func (a Args) atEnd(c interface{ Close() error }) {
-	a.note(func(n *note) { n.closers = append(n.closers, c) })
+// atEnd arranges for the value of argument i to be closed when the handler has returned.
+func (a Args) atEnd(i int, value interface{ Close() error }) {
+	a.note(func(n *note) { n.closers = append(n.closers, argument{value, i}) })
 }
 
 var typeNames = map[C.int32_t]string{
@@ -325,7 +331,7 @@ func (a Args) Tensor(i int) *dlpack.Tensor {
 		a.refused(i, err)
 		return nil
 	}
-	a.atEnd(t)
+	a.atEnd(i, t)
 	return t
 }
 
@@ -348,7 +354,7 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 	}
 	C.ffi_incref(C.uintptr_t(word(arg)))
 	f := newFunction("function", uintptr(word(arg)), options)
-	a.atEnd(f)
+	a.atEnd(i, f)
 	return f
 }
 

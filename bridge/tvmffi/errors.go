@@ -5,10 +5,10 @@ package tvmffi
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/panics"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -137,20 +137,22 @@ var kinds = []struct {
 	}},
 }
 
+// entryHandle begins the names of the functions that call handlers.
+const entryHandle = "github.com/dlbridge/dlbridge/bridge/tvmffi.handle"
+
+// mostPanic is how many bytes of the text of a panic are in its error.
+const mostPanic = 1 << 10
+
 // panicked returns an error for a panic. Its backtrace has the Go frames from the panic to the entry of the handler.
-func panicked(value any) error {
+func panicked(p *panics.Panic) error {
+	p.Tell()
 	var frames strings.Builder
-	pcs := make([]uintptr, 64)
-	more := true
-	for stack := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]); more; {
-		var frame runtime.Frame
-		frame, more = stack.Next()
-		if strings.HasSuffix(frame.Function, "tvmffi.handle") {
-			break
-		}
-		if !strings.HasPrefix(frame.Function, "runtime.") {
-			fmt.Fprintf(&frames, "  File %q, line %d, in %s\n", frame.File, frame.Line, frame.Function)
-		}
+	for _, frame := range p.Frames {
+		fmt.Fprintf(&frames, "  File %q, line %d, in %s\n", frame.File, frame.Line, frame.Function)
 	}
-	return &Error{Kind: RuntimeError, Message: fmt.Sprintf("panic: %v", value), Backtrace: frames.String()}
+	return &Error{Kind: RuntimeError, Message: "panic: " + p.Text(mostPanic), Backtrace: frames.String()}
 }
+
+// OnPanic sets the function that receives each panic of a handler, before its error is raised. It is one function for the process: that
+// of OnPanic in package capi, which says what it receives and what it may do.
+func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }

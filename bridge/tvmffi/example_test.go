@@ -249,7 +249,7 @@ func ExampleSlice() {
 	fmt.Println(err)
 	// Output:
 	// [0.5 1 1.5] <nil>
-	// tvmffi: func1: TypeError: func1: argument 0: the tensor has float32, asked for float64; Convert makes a copy of that type
+	// tvmffi: func1: TypeError: func1: argument 0: the tensor has float32, asked for float64; astype() makes a copy of that type
 }
 
 func ExampleFunction_Prepare() {
@@ -281,11 +281,11 @@ func ExampleKeep() {
 	fmt.Println(err)
 	_, err = keep.Call(tvmffi.Keep(x))
 	x.Close()
-	fmt.Println(ok(dlpack.Values[float32](kept)), err)
+	fmt.Println(kept, err)
 	kept.Close()
 	// Output:
-	// tvmffi: func1: ValueError: tvmffi: argument 0: the tensor is borrowed for the call only; Tensor.Copy copies it
-	// [1 2 3] <nil>
+	// tvmffi: func1: ValueError: tvmffi: argument 0: the tensor is borrowed for the call only; tvm_ffi.from_dlpack makes one that can be kept
+	// float32[3] on cpu [1 2 3] <nil>
 }
 
 func ExampleUnsafeConstant() {
@@ -345,10 +345,12 @@ func ExampleArgs_Tensor() {
 		}
 		defer y.Close()
 		sum := 0.0
-		values, err := dlpack.Values[float64](y)
-		for _, v := range values {
-			sum += v * v
-		}
+		err = dlpack.Read(y, func(values []float64) error {
+			for _, v := range values {
+				sum += v * v
+			}
+			return nil
+		})
 		return math.Sqrt(sum), err
 	}
 	f := ok(tvmffi.NewFunction(norm))

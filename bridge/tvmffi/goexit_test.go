@@ -60,3 +60,13 @@ func TestHandlersMayEndTheirGoroutine(t *testing.T) {
 		})
 	}
 }
+
+// The end of a goroutine is no panic.
+func TestOnPanicIsNotCalledForTheEndOfAGoroutine(t *testing.T) {
+	tvmffi.OnPanic(func(value any, _ []byte) { t.Errorf("called with %v", value) })
+	defer tvmffi.OnPanic(nil)
+	leaves := serve(t, func(tvmffi.Args) (any, error) { runtime.Goexit(); return nil, nil })
+	var all sync.WaitGroup
+	all.Go(func() { leaves.Call() })
+	all.Wait()
+}

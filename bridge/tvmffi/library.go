@@ -3,8 +3,8 @@
 package tvmffi
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include
-#cgo linux LDFLAGS: -ldl -Wl,--wrap=_cgo_wait_runtime_init_done -Wl,--wrap=crosscall2
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../internal/library
+#cgo linux LDFLAGS: -Wl,--wrap=_cgo_wait_runtime_init_done -Wl,--wrap=crosscall2
 #include <stdlib.h>
 #include "tvmffi.h"
 */
@@ -12,18 +12,17 @@ import "C"
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/library"
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
 )
 
@@ -33,10 +32,10 @@ const (
 	RuntimeVariable = "DLBRIDGE_TVM_RUNTIME"
 )
 
-// library records the loaded libraries, which are never unloaded.
-var library struct {
+// loaded records the libraries, which are never unloaded.
+var loaded struct {
 	mu      sync.Mutex
-	loaded  atomic.Bool
+	ready   atomic.Bool
 	path    string
 	runtime string
 }
@@ -64,19 +63,19 @@ func init() { C.ffi_note_handler() }
 // for a library of another version than 0.1.x, for a path that is not a regular file, and if the process has loaded another
 // file than path; a library that was loaded may stay in the process unused.
 func Load(path string) error {
-	library.mu.Lock()
-	defer library.mu.Unlock()
-	if !library.loaded.Load() {
-		err := attach("", false) // the library that the process has loaded already
-		if err == nil && !library.loaded.Load() {
-			err = search(path, LibraryVariable, libraryFile, "tvm_ffi", func(file string) error { return attach(file, true) })
+	loaded.mu.Lock()
+	defer loaded.mu.Unlock()
+	if !loaded.ready.Load() {
+		err := attach("") // the library that the process has loaded already
+		if err == nil && !loaded.ready.Load() {
+			err = tvmFFI.Load(path, attach)
 		}
 		if err != nil {
 			return newError(ErrLibrary, "load: %v", err)
 		}
 	}
-	if path != "" && !sameFile(fileIn(path, libraryFile), library.path) {
-		return newError(ErrLibrary, "load: the process has loaded %s, and cannot load %s as well", library.path, path)
+	if path != "" && !tvmFFI.Is(path, loaded.path) {
+		return newError(ErrLibrary, "load: the process has loaded %s, and cannot load %s as well", loaded.path, path)
 	}
 	return nil
 }
@@ -91,24 +90,21 @@ func LoadRuntime(path string) error {
 	if err := ensure(); err != nil {
 		return err
 	}
-	library.mu.Lock()
-	defer library.mu.Unlock()
-	if library.runtime != "" {
+	loaded.mu.Lock()
+	defer loaded.mu.Unlock()
+	if loaded.runtime != "" {
 		return nil
 	}
-	err := search(path, RuntimeVariable, runtimeFile, "tvm", func(file string) error {
-		if file == "" {
-			file = runtimeFile
-		}
+	err := tvmRuntime.Load(path, func(file string) error {
 		name := C.CString(file)
 		defer C.free(unsafe.Pointer(name))
 		table.Lock() // the library registers functions when it is loaded
-		failed := taken(C.ffi_load_global(name))
+		failed := library.Error(unsafe.Pointer(C.ffi_load_global(name)))
 		table.Unlock()
 		if failed != nil {
 			return failed
 		}
-		library.runtime = file
+		loaded.runtime = file
 		return nil
 	})
 	if err != nil {
@@ -119,58 +115,43 @@ func LoadRuntime(path string) error {
 
 // Path returns the file that libtvm_ffi was loaded from, or "" if this package does not use the library yet.
 func Path() string {
-	library.mu.Lock()
-	defer library.mu.Unlock()
-	if !library.loaded.Load() {
+	loaded.mu.Lock()
+	defer loaded.mu.Unlock()
+	if !loaded.ready.Load() {
 		return ""
 	}
-	return library.path
+	return loaded.path
 }
 
 // ensure loads libtvm_ffi unless it is loaded.
 func ensure() error {
-	if library.loaded.Load() {
+	if loaded.ready.Load() {
 		return nil
 	}
 	return Load("")
 }
 
-var libraryFile, runtimeFile = "libtvm_ffi" + suffix, "libtvm_runtime" + suffix
+// The libraries.
+var (
+	tvmFFI = library.Library{File: library.Name("libtvm_ffi", ""), Variable: LibraryVariable, Install: "the wheel apache-tvm-ffi",
+		Elsewhere: func() (string, error) { return pythonFile("tvm_ffi", library.Name("libtvm_ffi", "")) }}
+	tvmRuntime = library.Library{File: library.Name("libtvm_runtime", ""), Variable: RuntimeVariable, Install: "the wheel apache-tvm",
+		Elsewhere: func() (string, error) { return pythonFile("tvm", library.Name("libtvm_runtime", "")) }}
+)
 
-var suffix = map[bool]string{true: ".dylib", false: ".so"}[runtime.GOOS == "darwin"]
-
-// search finds a library and loads it. It calls load with "" to leave the search for the file to the system's dynamic loader.
-func search(path, variable, file, pythonPackage string, load func(file string) error) error {
-	open := func(file string) error {
-		if err := loadable(file); err != nil {
-			return err
-		}
-		return load(file)
-	}
-	if path != "" {
-		return open(fileIn(path, file))
-	}
-	if path = os.Getenv(variable); path != "" {
-		if err := open(fileIn(path, file)); err != nil {
-			return fmt.Errorf("%s: %w", variable, err)
-		}
-		return nil
-	}
-	loader := open("")
-	if loader == nil {
-		return nil
-	}
+// pythonFile returns the path of a library in a package of python3.
+func pythonFile(pythonPackage, file string) (string, error) {
 	folder, err := pythonFolder(pythonPackage)
 	if err != nil {
-		return fmt.Errorf("%w, and %w; set %s to the path of %s", loader, err, variable, file)
+		return "", err
 	}
 	for _, sub := range []string{"lib", "."} {
 		name := filepath.Join(folder, sub, file)
 		if _, err := os.Stat(name); err == nil {
-			return open(name)
+			return name, nil
 		}
 	}
-	return fmt.Errorf("%w, and it is not in %s; set %s to the path of %s", loader, folder, variable, file)
+	return "", fmt.Errorf("it is not in %s", folder)
 }
 
 // patience is the longest time to wait for python3.
@@ -198,78 +179,34 @@ func pythonFolder(name string) (string, error) {
 }
 
 // attached reports whether libtvm_ffi is in the process and can be used. It does not load the library.
-func attached() bool { return attachPresent() == nil && library.loaded.Load() }
+func attached() bool { return attachPresent() == nil && loaded.ready.Load() }
 
 // attachPresent attaches the libtvm_ffi that is in the process, if there is one. It does not load the library.
 func attachPresent() error {
-	if library.loaded.Load() {
+	if loaded.ready.Load() {
 		return nil
 	}
-	library.mu.Lock()
-	defer library.mu.Unlock()
-	if library.loaded.Load() {
+	loaded.mu.Lock()
+	defer loaded.mu.Unlock()
+	if loaded.ready.Load() {
 		return nil
 	}
-	return attach("", false)
+	return attach("")
 }
 
-// attach looks up the functions of the libtvm_ffi in the process, which must have the version of abi.h. If there is none and
-// load is set, it loads the library from a file, or from the search path of the loader if file is empty. If there is none and
-// load is not set, it returns nil, and library.loaded stays false. The caller holds library.mu.
-func attach(file string, load bool) error {
+// attach looks up the functions of the libtvm_ffi in the process, which must have the version of abi.h. If there is none, it loads the
+// library from a file. If there is none and file is empty, it returns nil, and loaded.ready stays false. The caller holds loaded.mu.
+func attach(file string) error {
 	var name, found *C.char
 	if file != "" {
 		name = C.CString(file)
 		defer C.free(unsafe.Pointer(name))
 	}
-	flag := C.int(0)
-	if load {
-		flag = 1
-	}
-	if err := taken(C.ffi_attach(name, flag, &found)); err != nil || found == nil {
+	if err := library.Error(unsafe.Pointer(C.ffi_attach(name, &found))); err != nil || found == nil {
 		return err
 	}
 	defer C.free(unsafe.Pointer(found))
-	library.path = C.GoString(found)
-	library.loaded.Store(true)
+	loaded.path = C.GoString(found)
+	loaded.ready.Store(true)
 	return nil
-}
-
-// taken converts an error text of C to an error, and frees the text.
-func taken(text *C.char) error {
-	if text == nil {
-		return nil
-	}
-	defer C.free(unsafe.Pointer(text))
-	return errors.New(C.GoString(text))
-}
-
-// fileIn returns path, or the file in it if path is a folder.
-func fileIn(path, file string) string {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, file)
-	}
-	if !strings.ContainsRune(path, filepath.Separator) {
-		path = "." + string(filepath.Separator) + path // with a separator, so that the loader does not search for it
-	}
-	return path
-}
-
-// loadable returns an error for a path that must not reach the loader: one of a file that is not regular, because the
-// loader may wait forever for the writer of a FIFO, and one with a NUL, where the loader would take the path to end. It
-// returns nil if there is no file.
-func loadable(path string) error {
-	if strings.ContainsRune(path, 0) {
-		return fmt.Errorf("the path %q contains a NUL", path)
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", path)
-	}
-	return nil
-}
-
-func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
-	other, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(one, other)
 }

@@ -112,11 +112,12 @@ var children = map[string]func(t *testing.T){
 		err := tvmffi.Load("")
 		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
 		assert.ErrorContains(t, err, tvmffi.LibraryVariable, "no other place is tried behind one that was named")
+		assert.ErrorContains(t, err, "; set it to the path of libtvm_ffi.so, or unset it")
 		os.Unsetenv(tvmffi.LibraryVariable)
 		t.Setenv("PATH", "/nonexistent")
 		_, err = tvmffi.Global("ffi.String")
 		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
-		assert.ErrorContains(t, err, "set "+tvmffi.LibraryVariable)
+		assert.ErrorContains(t, err, "; install the wheel apache-tvm-ffi, or set "+tvmffi.LibraryVariable+" to the path of libtvm_ffi.so")
 		assert.Empty(t, tvmffi.Path())
 		assert.ErrorIs(t, tvmffi.LoadRuntime(""), tvmffi.ErrLibrary)
 	},

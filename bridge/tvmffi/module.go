@@ -9,6 +9,8 @@ import "C"
 import (
 	"path/filepath"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/library"
 )
 
 // A Module is a library of functions that has been loaded.
@@ -36,7 +38,7 @@ func LoadModule(path string) (*Module, error) {
 	if err != nil {
 		return nil, newError(ErrLibrary, "load module: %v", err)
 	}
-	if err := loadable(file); err != nil {
+	if err := library.Loadable(file); err != nil {
 		return nil, newError(ErrLibrary, "load module: %v", err)
 	}
 	load, err := Global("ffi.ModuleLoadFromFile")

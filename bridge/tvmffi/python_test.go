@@ -43,6 +43,6 @@ func TestWhatTheLoaderCannotHaveIsNotLoaded(t *testing.T) {
 			t.Errorf("%q is loaded", file)
 			return nil
 		}
-		assert.ErrorContains(t, search(path, LibraryVariable, libraryFile, "tvm_ffi", load), why)
+		assert.ErrorContains(t, tvmFFI.Load(path, load), why)
 	}
 }

@@ -7,17 +7,26 @@ package tvmffi
 import "C"
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"runtime"
 	"strings"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/panics"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // A Handler is a Go function that TVM-FFI can call. It returns nil, a value that [Function.Call] lists as a result (except
 // *[Error]), or any other integer, float or [Bytes]; a uintptr is returned as an integer. A result that has a Close method is
 // handed over to the caller and closed here. A string must be UTF-8 for Python to read it; [Bytes] may hold anything.
 //
-// A returned error is raised in the caller with its kind (see [Errorf]). A panic is raised as a RuntimeError. If memory
+// A returned error is raised in the caller with its kind (see [Errorf]). If it is one of package dlpack about a tensor of [Args.Tensor], the
+// text says which argument that is. What the text of an error of dlbridge names as the way out is a function of Python. A panic is raised
+// as a RuntimeError, in whose traceback Python shows up to 16 frames of Go, with functions, files and lines; [OnPanic] sees the whole
+// stack. A panic in a goroutine that a handler has started ends the process, as in every Go program. If memory
 // runs out, Go ends the process; [dlpack.New] instead returns an error if there is too little memory for a tensor.
 //
 // TVM-FFI does not tell a handler everything about its arguments, so a handler should document what it does with them:
@@ -82,7 +91,7 @@ func handle(h Handler, a Args) (status int32, err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			err = panicked(recover())
+			err = panicked(panics.Recovered(recover(), entryHandle))
 		}
 	}()
 	v, failed := h(a)
@@ -100,6 +109,7 @@ func finish(h Handler, result unsafe.Pointer, v any, err error) (status int32) {
 		kind, text, _ := kindOf(n.err)
 		err = Errorf(kind, "%s: %s", h.name(), text)
 	}
+	err = n.aboutArgument(h, err)
 	if err = n.end((*C.ffi_any)(result), v, err); err != nil {
 		raise(err)
 		return -1
@@ -107,12 +117,35 @@ func finish(h Handler, result unsafe.Pointer, v any, err error) (status int32) {
 	return 0
 }
 
+// aboutArgument returns the error of a handler. Where package dlpack says which of the arguments it is about, the text has the index of the
+// argument instead of the operation of package dlpack.
+func (n *note) aboutArgument(h Handler, err error) error {
+	e, ok := errors.AsType[*dlpack.Error](err)
+	if !ok {
+		return err
+	}
+	for _, c := range n.closers {
+		if t, ok := c.value.(*dlpack.Tensor); !ok || !e.IsAbout(t) {
+			continue
+		}
+		kind, text, backtrace := kindOf(err)
+		named := fmt.Sprintf("argument %d: %s", c.index, e.Where)
+		if text == e.Error() {
+			text = h.name() + ": " + named
+		} else {
+			text = strings.Replace(text, e.Error(), named, 1)
+		}
+		return &Error{Kind: kind, Message: text, Backtrace: backtrace}
+	}
+	return err
+}
+
 // end stores the result of a call. It closes the result and the arguments that were borrowed for the call, even if
 // something panics.
 func (n *note) end(result *C.ffi_any, v any, err error) error {
 	defer func() {
 		for _, c := range n.closers {
-			c.Close()
+			c.value.Close()
 		}
 	}()
 	if v == nil {
@@ -125,14 +158,14 @@ func (n *note) end(result *C.ffi_any, v any, err error) error {
 	return err
 }
 
-// raise leaves an error in this thread, for the caller of the function. The texts are made valid UTF-8, because Python would
-// otherwise raise an error about their encoding instead.
+// raise leaves an error in this thread, for the caller of the function, with the ways out in words of Python. The texts are made valid
+// UTF-8, because Python would otherwise raise an error about their encoding instead.
 func raise(err error) {
 	if !attached() { // nobody could read the error
 		return
 	}
 	kind, message, backtrace := kindOf(err)
-	kind, message, backtrace = validUTF8(kind), validUTF8(message), validUTF8(backtrace)
+	kind, message, backtrace = validUTF8(kind), validUTF8(errtext.InPython(message)), validUTF8(backtrace)
 	C.ffi_raise(chars(kind), C.size_t(len(kind)), chars(message), C.size_t(len(message)), chars(backtrace), C.size_t(len(backtrace)))
 }
 

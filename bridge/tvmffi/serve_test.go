@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -204,9 +205,9 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 		{"behind the last", tvmffi.TypeError, "argument 1: it is missing, want an int", 1, func(a tvmffi.Args) { a.Int(1) }},
 		{"before the first", tvmffi.TypeError, "argument -1: it is missing, want an int", 1, func(a tvmffi.Args) { a.Int(-1) }},
 		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, asked for int64", x, func(a tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
-		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps; Contiguous(RowMajor) makes them so", strided, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps; contiguous() makes them so", strided, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
 		{"an odd address", tvmffi.ValueError, "is not aligned to 4 bytes", odd, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
-		{"no bool", tvmffi.ValueError, "element 2 of a bool tensor is 2", noBool, func(a tvmffi.Args) { tvmffi.Slice[bool](a, 0) }},
+		{"no bool", tvmffi.ValueError, "byte 2 of a bool tensor is 2", noBool, func(a tvmffi.Args) { tvmffi.Slice[bool](a, 0) }},
 		{"on a device", tvmffi.ValueError, "memory on cuda:0 cannot be read", device, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
 		{"one too many", tvmffi.TypeError, "takes 0 arguments, got 1", 1, func(a tvmffi.Args) { a.Check(0) }},
 		{"the first of many", tvmffi.TypeError, "argument 0: it is an int, want a string", 1, func(a tvmffi.Args) { a.String(0); a.Bytes(0); a.Check(1) }},
@@ -223,6 +224,22 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 			assert.Equal(t, row.kind, e.Kind)
 			assert.Contains(t, e.Message, row.text)
 		})
+	}
+}
+
+// The error of package dlpack says which argument is wrong, whatever the handler puts around it.
+func TestErrorsOfHandlersNameTheArgument(t *testing.T) {
+	for format, want := range map[string]string{"%w": "func1: argument 1: ", "axpy: %w": "axpy: argument 1: "} {
+		f := serve(t, func(a tvmffi.Args) (any, error) {
+			a.Tensor(0)
+			_, err := dlpack.Values[int64](a.Tensor(1))
+			return nil, fmt.Errorf(format, err)
+		})
+		_, err := f.Call([]float32{1}, []float32{2})
+		var e *tvmffi.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, tvmffi.TypeError, e.Kind)
+		assert.Equal(t, want+"the tensor has float32, asked for int64; astype() makes a copy of that type", e.Message)
 	}
 }
 
@@ -364,6 +381,46 @@ func TestPanicsOfHandlersBecomeErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "panic: in its own words")
 }
 
+//go:noinline
+func deep(levels int, value any) {
+	if levels > 0 {
+		deep(levels-1, value)
+		return
+	}
+	panic(value)
+}
+
+// What the error of a panic takes is bounded.
+func TestErrorsOfPanicsAreSmall(t *testing.T) {
+	f := serve(t, func(a tvmffi.Args) (any, error) {
+		deep(int(a.Int(0)), strings.Repeat("ö", int(a.Int(1))))
+		return nil, nil
+	})
+	_, err := f.Call(5000, 1<<20)
+	var e *tvmffi.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, "panic: "+strings.Repeat("ö", 512)+"…", e.Message)
+	assert.Equal(t, 16, strings.Count(e.Backtrace, "in github.com/dlbridge/dlbridge/bridge/tvmffi_test.deep\n"))
+	assert.Equal(t, 16, strings.Count(e.Backtrace, "\n"))
+	_, err = serve(t, func(tvmffi.Args) (any, error) { panic(make([]int, 1<<20)) }).Call()
+	assert.ErrorContains(t, err, ": RuntimeError: panic: a value of type []int")
+}
+
+// The hook receives the value of a panic and the whole stack, and nothing else.
+func TestOnPanic(t *testing.T) {
+	var values []any
+	var stack string
+	tvmffi.OnPanic(func(value any, s []byte) { values, stack = append(values, value), string(s) })
+	defer tvmffi.OnPanic(nil)
+	_, err := serve(t, func(tvmffi.Args) (any, error) { deep(20, 7); return nil, nil }).Call()
+	assert.ErrorContains(t, err, "panic: 7")
+	_, err = serve(t, func(tvmffi.Args) (any, error) { return nil, errors.New("no panic") }).Call()
+	assert.ErrorContains(t, err, "no panic")
+	assert.Equal(t, []any{7}, values)
+	assert.Equal(t, 21, strings.Count(stack, "tvmffi_test.deep("))
+	assert.Contains(t, stack, "bridge/tvmffi/serve_test.go:")
+}
+
 // The value of a panic is nil then, as after runtime.Goexit.
 func TestPanicsWithNilBecomeErrors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
@@ -480,6 +537,7 @@ func TestStacksMayMoveDuringACall(t *testing.T) {
 func nothing[T any](tvmffi.Args) (any, error) { return *new(T), nil }
 
 func TestAHandlerHasTheNameOfItsFunction(t *testing.T) {
+	need(t)
 	for want, handler := range map[string]tvmffi.Handler{"nothing": nothing[int], "func1": func(tvmffi.Args) (any, error) { return nil, nil }} {
 		f := must.Do(tvmffi.NewFunction(handler))(t)
 		assert.Equal(t, want, f.Name())

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "tvmffi.h"
 
-#include <dlfcn.h>
+#include <library.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,11 +33,6 @@ enum { COUNT = sizeof names / sizeof *names };
 
 _Static_assert(sizeof ffi == COUNT * sizeof(void *), "one pointer for each name");
 
-static char *loader_error(void) {
-  const char *why = dlerror();
-  return strdup(why ? why : "the loader gives no reason");
-}
-
 /* The constructor of libtvm_ffi installs a handler for SIGSEGV without SA_ONSTACK, with which Go could no longer turn
  * a nil dereference into a panic. The previous handler is recorded when this package starts, because Python may load
  * the library later, and again before the library is loaded here. */
@@ -57,48 +52,42 @@ static void put_handler_back(const void *library) {
 /* Loads a library and makes its symbols global in the process. Returns NULL, or the reason for the failure, which the caller
  * frees. */
 char *ffi_load_global(const char *path) {
-  return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : loader_error();
+  return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : library_error();
 }
 
 /* Returns NULL if the library at path has the version that abi.h is written for, or else why it must not be used. */
 static char *other_version(const char *path, void *get_version) {
   ffi_version v;
-  char *why;
   ((__typeof__(ffi.GetVersion))get_version)(&v);
   if (v.major == FFI_MAJOR && v.minor == FFI_MINOR) return NULL;
-  return asprintf(&why, "%s has version %u.%u.%u, want %d.%d.x, as in the wheel apache-tvm-ffi of that version", path,
-                  v.major, v.minor, v.patch, FFI_MAJOR, FFI_MINOR) < 0
-             ? loader_error()
-             : why;
+  return library_text("%s has version %u.%u.%u, want %d.%d.x, as in the wheel apache-tvm-ffi of that version", path, v.major, v.minor,
+                      v.patch, FFI_MAJOR, FFI_MINOR);
 }
 
 static ffi_raise_text raise_text; /* of a libtvm_ffi that cannot be attached, or NULL */
 
-/* Looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library at
- * path (NULL: from the search path of the loader). Returns NULL, or the reason for the failure, and then no functions of
- * the library are called later, except raise_text. *found is the file of the library, or NULL if there is none. The caller
- * frees both texts. */
-char *ffi_attach(const char *path, int load, char **found) {
+/* Looks up the functions of the libtvm_ffi in the process. If there is none and path is not NULL, it loads the library from path.
+ * Returns NULL, or the reason for the failure, and then no functions of the library are called later, except raise_text. *found is
+ * the file of the library, or NULL if there is none. The caller frees both texts. */
+char *ffi_attach(const char *path, char **found) {
   void *functions[COUNT];
   void *library = NULL;
   *found = NULL;
   if (dlsym(RTLD_DEFAULT, names[0])) {
     library = RTLD_DEFAULT;
   } else if ((library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) == NULL) {
-    if (!load) return NULL;
+    if (path == NULL) return NULL;
     ffi_note_handler();
-    if ((library = dlopen(path ? path : LIBRARY, RTLD_NOW | RTLD_GLOBAL)) == NULL) return loader_error();
+    if ((library = dlopen(path, RTLD_NOW | RTLD_GLOBAL)) == NULL) return library_error();
   }
   Dl_info info = {.dli_fname = LIBRARY};
-  if ((functions[0] = dlsym(library, names[0])) == NULL) return loader_error(); /* it names the function */
+  char *why = library_functions(library, names, 1, functions);
+  if (why) return why;
   if (dladdr(functions[0], &info)) put_handler_back(info.dli_fbase);
   __atomic_store_n(&raise_text, (ffi_raise_text)dlsym(library, "TVMFFIErrorSetRaisedFromCStr"), __ATOMIC_RELAXED);
-  char *why = other_version(info.dli_fname, functions[0]);
-  if (why) return why;
-  for (int i = 1; i < COUNT; i++) {
-    if ((functions[i] = dlsym(library, names[i])) == NULL) return loader_error();
-  }
-  if ((*found = strdup(info.dli_fname)) == NULL) return loader_error();
+  if ((why = other_version(info.dli_fname, functions[0])) != NULL) return why;
+  if ((why = library_functions(library, names, COUNT, functions)) != NULL) return why;
+  *found = library_text("%s", info.dli_fname);
   memcpy(&ffi, functions, sizeof ffi);
   return NULL;
 }
@@ -294,7 +283,7 @@ static int raise_forked(void) {
                     message[] = "dlbridge: Go was loaded before this process was forked, and does not survive a fork: "
                                 "start the process with multiprocessing's 'spawn' or 'forkserver'";
   char *found = NULL;
-  if (ffi.ErrorCreate == NULL) free(ffi_attach(NULL, 0, &found)); /* needs no lock: there is no other thread */
+  if (ffi.ErrorCreate == NULL) free(ffi_attach(NULL, &found)); /* needs no lock: there is no other thread */
   free(found);
   if (ffi.ErrorCreate == NULL) return ffi_refuse(message);
   return ffi_raise(kind, sizeof kind - 1, message, sizeof message - 1, NULL, 0);

@@ -39,7 +39,7 @@ typedef struct ffi_result {
 
 typedef struct ffi_prepared ffi_prepared;
 
-FFI_HIDDEN char *ffi_attach(const char *path, int load, char **found);
+FFI_HIDDEN char *ffi_attach(const char *path, char **found);
 FFI_HIDDEN char *ffi_load_global(const char *path);
 FFI_HIDDEN void ffi_note_handler(void);
 FFI_HIDDEN int ffi_lacks_runtime(const char *path);

@@ -1,10 +1,8 @@
-//go:build cgo && zmq
+//go:build cgo
 
 package zeromq
 
 /*
-#cgo pkg-config: libzmq
-#cgo CFLAGS: -I${SRCDIR}/../../include
 #include "libzmq.h"
 #include <stdlib.h>
 */
@@ -24,8 +22,13 @@ import (
 // An Errno is an error of libzmq. [errors.Is] compares it with a [syscall.Errno], such as syscall.EADDRINUSE.
 type Errno int
 
-// Error returns the text of libzmq.
-func (e Errno) Error() string { return C.GoString(C.zmq_strerror(C.int(e))) }
+// Error returns the text that libzmq has for the error. Before libzmq is loaded, it returns that of the system.
+func (e Errno) Error() string {
+	if !loaded.ready.Load() {
+		return syscall.Errno(e).Error()
+	}
+	return C.GoString(C.zmq_strerror(C.int(e)))
+}
 
 // Is reports whether target is the [syscall.Errno] with the same number.
 func (e Errno) Is(target error) bool {
@@ -58,11 +61,14 @@ func number(n int64) (C.int, error) {
 	return C.int(n), nil
 }
 
-// Version returns the version of libzmq.
-func Version() string {
+// Version returns the version of libzmq, such as "4.3.5", and loads libzmq if [Load] has not done so. Errors: [ErrLibrary].
+func Version() (string, error) {
+	if err := Load(""); err != nil {
+		return "", err
+	}
 	var major, minor, patch C.int
 	C.zmq_version(&major, &minor, &patch)
-	return fmt.Sprintf("%d.%d.%d", major, minor, patch)
+	return fmt.Sprintf("%d.%d.%d", major, minor, patch), nil
 }
 
 // A Context has the I/O threads of its sockets. Sockets can connect over inproc only within one context. A program usually
@@ -108,8 +114,11 @@ func (o ContextOption) set(ptr unsafe.Pointer) error {
 }
 
 // NewContext makes a context, which the caller closes. It seeds the function rand of C, from which libzmq takes the routing ids of the peers
-// that choose none; see the package documentation. Errors: [Errno].
+// that choose none; see the package documentation. Errors: [ErrLibrary] if libzmq cannot be loaded (see [Load]); [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
+	if err := Load(""); err != nil {
+		return nil, err
+	}
 	var seed [4]byte
 	rand.Read(seed[:]) // never fails
 	C.srand(C.uint(binary.NativeEndian.Uint32(seed[:])))

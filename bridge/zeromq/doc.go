@@ -7,16 +7,13 @@
 //	msg, err := zeromq.Encode([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"run":7}`)))
 //	err = push.Send(context.Background(), msg)   // t may be closed now
 //
-//	msg, err := pull.Recv(context.Background(), zeromq.Writable(), zeromq.Aligned()) // in another process
+//	msg, err := pull.Recv(context.Background(), zeromq.Aligned()) // in another process
 //	defer msg.Close()
-//	err = dlpack.Use(msg.Tensors[0], func(x []float32) error { … })
+//	err = dlpack.Read(msg.Tensors[0], func(x []float32) error { … })
 //
-// Sockets need libzmq 4.2 or later, with its headers and pkg-config, and the build tag zmq:
-//
-//	go build -tags zmq ./...
-//
-// Without the tag the package has [Encode], [Message.Frames] and [Decode], which work on the frames of any implementation, such as
-// those of github.com/go-zeromq/zmq4 and of github.com/pebbe/zmq4.
+// Programs build and start without libzmq. Sockets need libzmq 4.2 or later: the first [NewContext] loads it, and returns an error that says
+// what was tried if there is none; [Load] says where it is looked for. [Encode], [Message.Frames] and [Decode] need no libzmq. They work on
+// the frames of any ZeroMQ library, for example github.com/go-zeromq/zmq4 or github.com/pebbe/zmq4.
 //
 // # Sending
 //
@@ -36,8 +33,8 @@
 // are copied: libzmq receives small messages into common buffers of 8 KiB, which one part would keep alive.
 //
 // Parts that come over tcp or ipc are aligned to 8 bytes at most, and often not at all. [Aligned] copies those tensors that
-// are not aligned to 256 bytes. Tensors are read-only without [Writable]. Go has no read-only slices, so [dlpack.Use] needs
-// [Writable].
+// are not aligned to 256 bytes. Tensors are read-only without [Writable]: [dlpack.Read] reads them, and [dlpack.Use] refuses
+// them.
 //
 // # Memory
 //

@@ -1,4 +1,4 @@
-//go:build cgo && zmq
+//go:build cgo
 
 package zeromq_test
 
@@ -46,7 +46,7 @@ func Example() {
 	}
 	x.Close()
 
-	m, err := pull.Recv(ctx, zeromq.Writable(), zeromq.Aligned())
+	m, err := pull.Recv(ctx, zeromq.Aligned())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(string(label.Metadata), m.Tensors[0].Shape())
-	err = dlpack.Use(m.Tensors[0], func(x []float32) error { fmt.Println(x); return nil })
+	err = dlpack.Read(m.Tensors[0], func(x []float32) error { fmt.Println(x); return nil })
 	if err != nil {
 		log.Fatal(err)
 	}

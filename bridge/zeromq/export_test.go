@@ -1,11 +1,28 @@
-//go:build cgo && zmq
+//go:build cgo
 
 package zeromq
 
 import (
 	"context"
+	"os"
 	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
+
+// Need skips a test where libzmq is not installed.
+func Need(t testing.TB) {
+	t.Helper()
+	err := Load("")
+	if err != nil && os.Getenv(LibraryVariable) == "" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+}
+
+// Rename changes the name of the file that the loader searches for.
+func Rename(file string) { libzmq.File = file }
 
 // CountTries waits for a message, and counts in tries how often it looks at the socket.
 func CountTries(s *Socket, ctx context.Context, tries *atomic.Int64) error {
@@ -26,3 +43,6 @@ func Looks() int {
 	defer looks.mu.Unlock()
 	return len(looks.sockets)
 }
+
+// Path returns the path of the libzmq that was loaded.
+func Path() string { return file() }

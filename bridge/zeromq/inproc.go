@@ -1,4 +1,4 @@
-//go:build cgo && zmq
+//go:build cgo
 
 package zeromq
 
@@ -43,7 +43,7 @@ func (c *Context) before(s *Socket, verb, endpoint string) error {
 	case verb == "connect" && c.inprocs.bound[endpoint] == nil && c.inprocs.last == nil:
 		last, err := C.zmq_socket(c.ptr, C.ZMQ_PULL)
 		if last == nil {
-			return fmt.Errorf("nothing is bound to it yet, which takes one more socket (see MaxSockets): %w", err)
+			return fmt.Errorf("nothing is bound to it yet, which takes one more socket; MaxSockets allows more: %w", err)
 		}
 		c.inprocs.last = last
 	case verb == "bind" && s.kind == Pair && len(waiting) > 0:

@@ -1,4 +1,4 @@
-//go:build cgo && zmq
+//go:build cgo
 
 package zeromq_test
 
@@ -37,7 +37,7 @@ func TestCloseEndsMoreConnectionsThanThereAreSockets(t *testing.T) {
 	push := newSocket(t, c, zeromq.Push)
 	err := push.Connect("inproc://nobody")
 	require.ErrorIs(t, err, syscall.EMFILE)
-	require.ErrorContains(t, err, "zeromq: connect inproc://nobody: nothing is bound to it yet, which takes one more socket (see MaxSockets): ")
+	require.ErrorContains(t, err, "zeromq: connect inproc://nobody: nothing is bound to it yet, which takes one more socket; MaxSockets allows more: ")
 	must.Do(push.Bind("inproc://own"))(t)
 	require.NoError(t, push.Connect("inproc://own"))
 }

@@ -1,10 +1,41 @@
-//go:build cgo && zmq
-
+#define _GNU_SOURCE
 #include "libzmq.h"
 
-#include <errno.h>
+#include <library.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct zeromq_functions zeromq_functions;
+
+#define NAME(result, name, parameters, arguments) "zmq_" #name,
+static const char *const names[] = {ZMQ_FUNCTIONS(NAME)};
+
+enum { COUNT = sizeof names / sizeof *names };
+
+_Static_assert(sizeof zeromq_functions == COUNT * sizeof(void *), "one pointer for each name");
+
+const char *zeromq_path(void) {
+  Dl_info info;
+  return dladdr((void *)(uintptr_t)zeromq_functions.version, &info) ? info.dli_fname : "";
+}
+
+char *zeromq_load(const char *path) {
+  struct zeromq_functions found;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) return library_error();
+  char *why = library_functions(library, names, 1, (void **)&found);
+  if (why != NULL) return why;
+  int major, minor, patch;
+  found.version(&major, &minor, &patch);
+  if (major != ZEROMQ_MAJOR || minor < ZEROMQ_MINOR) {
+    return library_text("%s has version %d.%d.%d, want %d.%d or a later %d.x", path, major, minor, patch, ZEROMQ_MAJOR, ZEROMQ_MINOR,
+                        ZEROMQ_MAJOR);
+  }
+  if ((why = library_functions(library, names, COUNT, (void **)&found)) != NULL) return why;
+  zeromq_functions = found;
+  return NULL;
+}
 
 /* The share of memory that libzmq releases when it no longer needs a frame. */
 typedef struct {

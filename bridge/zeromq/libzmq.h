@@ -1,12 +1,32 @@
-/* The C functions that Go calls. Each makes several calls of libzmq. */
+/* The C functions that Go calls: those of libzmq, and those that make several calls of it. */
 #ifndef DLBRIDGE_ZEROMQ_H
 #define DLBRIDGE_ZEROMQ_H
 
+#include "abi.h"
+
 #include <dlpack/dlpack.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <zmq.h>
+
+/* Loads libzmq from path and looks up its functions. Returns NULL, or why it cannot be used, which the caller frees. One
+   thread at a time calls it, and no other function here is called before it has returned NULL. */
+char *zeromq_load(const char *path);
+
+/* The functions of libzmq, after zeromq_load. */
+#define ZMQ_FIELD(result, name, parameters, arguments) result(*name) parameters;
+extern struct zeromq_functions {
+  ZMQ_FUNCTIONS(ZMQ_FIELD)
+} zeromq_functions __attribute__((visibility("hidden")));
+
+/* Each under its name in libzmq, such as zmq_bind. */
+#define ZMQ_CALL(result, name, parameters, arguments) \
+  static inline result zmq_##name parameters { return zeromq_functions.name arguments; }
+ZMQ_FUNCTIONS(ZMQ_CALL)
+
+/* Returns the file that libzmq was loaded from. */
+const char *zeromq_path(void);
 
 /* A frame. If it has an owner, its bytes are at the address `at`, and otherwise at the offset `at` in the buffer of small frames. */
 typedef struct {

@@ -1,4 +1,4 @@
-//go:build cgo && zmq && !asan
+//go:build cgo && !asan
 
 package zeromq_test
 

@@ -1,4 +1,4 @@
-//go:build cgo && zmq
+//go:build cgo
 
 package zeromq
 

@@ -1,25 +1,5 @@
 //go:build cgo
 
-// Package dlpacktest helps to test code that exchanges tensors through DLPack. It is for the tests of programs that use
-// package dlpack, and for the tests of package dlpack itself.
-//
-//   - [CheckLeaks] fails a test that leaves tensors behind, and [Main] does so for all tests of a package.
-//   - [Produce] makes a managed tensor in C, valid or hostile, and counts the calls of its deleter. [Lend] makes C memory for
-//     [dlpack.Lend].
-//   - [Read], [Sum], [Fill] and [Scribble] are what a consumer in C does with a managed tensor. [DeleteOnThreads] calls deleters
-//     on threads that Go has not created.
-//   - [CheckPlacements] runs an operation on tensors in all kinds of memory.
-//
-// For example, this test imports a tensor from C and checks that its deleter runs once:
-//
-//	func TestImport(t *testing.T) {
-//		dlpacktest.CheckLeaks(t)
-//		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}})
-//		x, err := dlpack.Import(p.Managed())
-//		require.NoError(t, err)
-//		x.Close()
-//		require.Equal(t, 1, p.Deletes())
-//	}
 package dlpacktest
 
 /*

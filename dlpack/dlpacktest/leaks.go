@@ -6,10 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
+	"github.com/dlbridge/dlbridge/dlpack/frames"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // Main runs the tests of a package and ends the process. The exit status is 1 if the tests leave tensors behind. A TestMain
@@ -17,10 +24,11 @@ import (
 //
 //	func TestMain(m *testing.M) { dlpacktest.Main(m) }
 //
-// Tensors left behind are exports whose deleter was not called, and imports and allocations that were neither closed nor
-// released by their cleanup guard. Main prints the number of each kind. If the ledger is on, for example by DLBRIDGE_LEDGER=1, it
-// also prints a line for each of them with its type, shape, age and the line of code that made it. Main checks nothing if a
-// test fails, because a failing test may leave tensors behind.
+// Tensors left behind are exports whose deleter was not called, imports and allocations that were not closed, and pinned memory of Go
+// ([dlpack.Stats]). Those that a cleanup guard has released, since the collector found them without Close, count as forgotten. Main prints
+// the number of each kind. If the ledger is on, for example by DLBRIDGE_LEDGER=1, it also prints a line for those of each stack, with the
+// type, shape and age of the first and the line of code that made it. Main checks nothing if a test fails, because a failing test may leave
+// tensors behind.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
 // Run is [Main] for a TestMain that has to clean up afterwards. It does not end the process, and returns the exit status instead.
@@ -31,30 +39,171 @@ func run(m interface{ Run() int }, out io.Writer) int {
 		return code
 	}
 	s := dlpack.ReadStats()
-	s.Imports -= repotest.Forgiven()
-	if s.Exports == 0 && s.Imports == 0 && s.Allocations == 0 {
+	imports, pinned := repotest.Forgiven()
+	left := tally{s.Exports, s.Imports - imports, s.Allocations, s.PinnedBytes - pinned, max(s.Forgotten-repotest.Forgotten(), 0)}
+	if left == (tally{}) {
 		return 0
 	}
-	fmt.Fprintf(out, "dlpacktest: the tests left tensors behind: %d exports, %d imports, %d allocations\n", s.Exports, s.Imports, s.Allocations)
-	live := dlpack.Live()
+	fmt.Fprintf(out, "dlpacktest: the tests left tensors behind: %v\n", left)
+	live, forgotten := grouped(dlpack.Live()), grouped(dlpack.Forgotten())
 	for _, record := range live {
 		fmt.Fprintf(out, "dlpacktest: %v\n", record)
 	}
-	if len(live) == 0 {
+	for _, record := range forgotten {
+		fmt.Fprintf(out, "dlpacktest: forgotten: %v\n", record)
+	}
+	if left.exports == 0 && left.pinned > 0 {
+		fmt.Fprintln(out, "dlpacktest: "+pinnedWithoutExports)
+	}
+	if len(live)+len(forgotten) == 0 && left.exports+left.imports+left.allocations+left.forgotten > 0 {
 		fmt.Fprintln(out, "dlpacktest: run the tests with DLBRIDGE_LEDGER=1 to see which lines made them")
 	}
 	return 1
 }
 
-// CheckLeaks makes the test fail if more exports, imports or allocations are alive when it ends than at this call. Each kind
-// is compared by itself. There may be fewer, because cleanup guards may release tensors that earlier tests have
-// forgotten. Tensors of tests that run at the same time are counted too.
+// CheckLeaks makes the test fail if exports, imports, allocations or pinned bytes that were made after this call are alive when the test
+// ends, and prints what the ledger knows of them: the lines that made them, with their stacks, and how many were made there. What was made
+// before this call does not count, and tensors of tests that run at the same time do. Pinned bytes, and what C has made, have no records:
+// there must not be more of them than at this call.
+//
+// A collection does not hide an import or allocation that the test has dropped without Close: it counts as forgotten ([dlpack.Stats]), and
+// is printed as such. If it is not released, because [dlpack.Values] has returned a slice of it, it is printed as alive, too.
+//
+// The ledger records exports, imports and allocations. The line of an import or allocation is where it was made or, if the tensor that was
+// made there is closed, where the oldest view or share was made that is not ([dlpack.Live]). Pinned bytes are those of [dlpack.Stats]:
+// without an export, they are memory of [dlpack.NewFrom], or with [dlpack.Tensor.OnRelease], of which a tensor was not closed; the ledger
+// has no lines for it. A tensor of such memory that is dropped without Close, and found by the collector before the test ends, is reported
+// by [Main] alone. A tensor of other memory of Go that is dropped leaves nothing behind.
+//
+// The ledger is on until the test ends ([dlpack.SetLedger]), so that what it records takes some microseconds and allocations more.
+// DLBRIDGE_LEDGER=0 in the environment leaves it off. Then all numbers are compared with those at this call, which does not find what was
+// forgotten and released.
 func CheckLeaks(t testing.TB) {
-	before := dlpack.ReadStats()
+	before, start, expected := dlpack.ReadStats(), time.Now(), repotest.Forgotten()
+	if os.Getenv("DLBRIDGE_LEDGER") != "0" {
+		beginRecording()
+		t.Cleanup(endRecording)
+	}
 	t.Cleanup(func() {
 		after := dlpack.ReadStats()
-		if after.Exports > before.Exports || after.Imports > before.Imports || after.Allocations > before.Allocations {
-			t.Errorf("tensors leaked: %+v before the test, %+v after it", before, after)
+		live, made := since(start, dlpack.Live())
+		forgotten, lost := since(start, dlpack.Forgotten())
+		left := tally{
+			// What C has made has no records, and what was made before may be released meanwhile, so that neither says all.
+			exports:     max(after.Exports-before.Exports, made[dlpack.KindExport]),
+			imports:     max(after.Imports-before.Imports, made[dlpack.KindImport]),
+			allocations: max(after.Allocations-before.Allocations, made[dlpack.KindAllocation]),
+			pinned:      max(after.PinnedBytes-before.PinnedBytes, 0),
+			forgotten:   max(lost[dlpack.KindImport]+lost[dlpack.KindAllocation]-(repotest.Forgotten()-expected), 0),
 		}
+		if left == (tally{}) {
+			return
+		}
+		about := stacks("", live)
+		if left.forgotten > 0 {
+			about += stacks("forgotten: ", forgotten)
+		}
+		if about == "" && left.exports+left.imports+left.allocations > 0 {
+			about = "the ledger has no record of them: C code has made them, or the ledger was off\n"
+		}
+		if left.exports == 0 && left.pinned > 0 {
+			about += pinnedWithoutExports
+		}
+		t.Errorf("tensors leaked since the test began: %v\n%s", left, about)
 	})
+}
+
+// A tally is what is left behind.
+type tally struct{ exports, imports, allocations, pinned, forgotten int64 }
+
+// String names what there is, such as "2 exports, 1 forgotten".
+func (l tally) String() string {
+	var parts []string
+	for _, p := range []struct {
+		n             int64
+		thing, things string
+	}{
+		{l.exports, "export", "exports"},
+		{l.imports, "import", "imports"},
+		{l.allocations, "allocation", "allocations"},
+		{l.pinned, "byte pinned", "bytes pinned"},
+		{l.forgotten, "forgotten", "forgotten"},
+	} {
+		if p.n != 0 {
+			parts = append(parts, extent.Number(p.n, p.thing, p.things))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// since returns the records of the objects that were made since start, grouped, and how many there are of each kind. It also holds for
+// records of several forgotten objects, since all of them were made before beginRecording, or all after it.
+func since(start time.Time, records []dlpack.Record) (groups []dlpack.Record, made map[dlpack.Kind]int64) {
+	made = map[dlpack.Kind]int64{}
+	groups = grouped(slices.DeleteFunc(records, func(r dlpack.Record) bool { return r.Since.Before(start) }))
+	for _, r := range groups {
+		made[r.Kind] += int64(r.Count)
+	}
+	return groups, made
+}
+
+// grouped joins records of the same kind and stack. The joined record is the first of them, with the number of all.
+func grouped(records []dlpack.Record) (groups []dlpack.Record) {
+	for _, r := range records {
+		same := func(g dlpack.Record) bool { return g.Kind == r.Kind && slices.Equal(g.Stack, r.Stack) }
+		if i := slices.IndexFunc(groups, same); i >= 0 {
+			groups[i].Count += r.Count
+		} else {
+			groups = append(groups, r)
+		}
+	}
+	return groups
+}
+
+// pinnedWithoutExports says what memory is pinned if no export holds it.
+const pinnedWithoutExports = "bytes stay pinned without an export: a tensor of NewFrom, or of memory with OnRelease, was not closed"
+
+// recording has the number of tests for which the ledger is on, and whether it was on before them.
+var recording struct {
+	sync.Mutex
+	tests int
+	was   bool
+}
+
+// beginRecording switches the ledger on. For each test it begins other records of what is forgotten.
+func beginRecording() {
+	recording.Lock()
+	defer recording.Unlock()
+	was := dlpack.SetLedger(true)
+	if recording.tests++; recording.tests == 1 {
+		recording.was = was
+	}
+}
+
+func endRecording() {
+	recording.Lock()
+	defer recording.Unlock()
+	if recording.tests--; recording.tests == 0 {
+		dlpack.SetLedger(recording.was)
+	}
+}
+
+// stacks describes objects with the program's calls of their stacks, each after a text.
+func stacks(before string, records []dlpack.Record) string {
+	var b strings.Builder
+	for _, r := range records {
+		fmt.Fprintf(&b, "%s%v\n", before, r)
+		calls, caller, begun := runtime.CallersFrames(r.Stack), r.Caller(), false
+		for more := true; more; {
+			var f runtime.Frame
+			if f, more = calls.Next(); f.Function == "testing.tRunner" {
+				break
+			}
+			first := caller.PC == f.PC && caller.Function == f.Function
+			if begun = begun || first; first || begun && !frames.OfLibrary(f) {
+				fmt.Fprintf(&b, "\t%s\n\t\t%s:%d\n", f.Function, f.File, f.Line)
+			}
+		}
+	}
+	return b.String()
 }

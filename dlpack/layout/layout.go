@@ -102,7 +102,7 @@ func New(shape, sizes []int64, order []int) (Layout, error) {
 		sizes = shape
 	}
 	if len(sizes) != len(shape) {
-		return Layout{}, fmt.Errorf("layout: %d sizes for %d dimensions: %w", len(sizes), len(shape), ErrRank)
+		return Layout{}, fmt.Errorf("layout: %s for %s: %w", extent.Number(len(sizes), "size", "sizes"), extent.Dimensions(len(shape)), ErrRank)
 	}
 	if _, err := isEmpty(shape); err != nil {
 		return Layout{}, err
@@ -141,7 +141,7 @@ func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]in
 		return dst, err
 	}
 	if order != nil && len(order) != len(shape) {
-		return dst, fmt.Errorf("layout: order of %d for %d dimensions: %w", len(order), len(shape), ErrOrder)
+		return dst, fmt.Errorf("layout: order of %d for %s: %w", len(order), extent.Dimensions(len(shape)), ErrOrder)
 	}
 	if len(shape) == 0 {
 		return dst, nil
@@ -198,12 +198,12 @@ func (l Layout) OffsetOf(index ...int64) (int64, error) {
 		return 0, err
 	}
 	if len(index) != len(l.Shape) {
-		return 0, fmt.Errorf("layout: index with %d entries for %d dimensions: %w", len(index), len(l.Shape), ErrRank)
+		return 0, errIndices("", len(index), len(l.Shape))
 	}
 	offset, fits := l.Offset, true
 	for d, i := range index {
 		if i < 0 || i >= l.Shape[d] {
-			return 0, fmt.Errorf("layout: index[%d] = %d of %d: %w", d, i, l.Shape[d], ErrIndex)
+			return 0, errIndex("", d, i, l.Shape[d])
 		}
 		if i != 0 {
 			offset, fits = forward(offset, fits, i, l.Strides[d])
@@ -267,7 +267,17 @@ func Count(shape []int64) (int64, error) {
 }
 
 func errNegative(d int, n int64) error {
-	return fmt.Errorf("layout: shape[%d] = %d: %w", d, n, ErrNegative)
+	return newError(ErrNegative, "shape[%d] is %d, must not be negative", d, n)
+}
+
+// errIndices returns an error for another number of indices than there are dimensions. op is the beginning of its text.
+func errIndices(op string, indices, rank int) error {
+	return newError(ErrRank, "%s%s for %s", op, extent.Number(indices, "index", "indices"), extent.Dimensions(rank))
+}
+
+// errIndex returns an error for an index outside dimension d, which has size n. op is the beginning of its text.
+func errIndex(op string, d int, index, n int64) error {
+	return newError(ErrIndex, "%sindex[%d] is %d, dimension %d has size %d", op, d, index, d, n)
 }
 
 // isEmpty reports whether any size of a shape is 0. If one is negative, it returns [ErrNegative].
@@ -309,7 +319,7 @@ func AppendColumnMajor(dst, shape []int64) ([]int64, error) {
 // size of 0 counts as 1. Errors: those of [Count], and [ErrOrder].
 func AppendStrides(dst, shape []int64, order []int) ([]int64, error) {
 	if len(order) != len(shape) {
-		return dst, fmt.Errorf("layout: order of %d for %d dimensions: %w", len(order), len(shape), ErrOrder)
+		return dst, fmt.Errorf("layout: order of %d for %s: %w", len(order), extent.Dimensions(len(shape)), ErrOrder)
 	}
 	return appendStrides(dst, shape, func(k int) int { return order[k] })
 }
@@ -367,7 +377,7 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 
 func sameRank(shape, strides []int64) error {
 	if len(shape) != len(strides) {
-		return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
+		return newError(ErrRank, "%s for %s", extent.Number(len(strides), "stride", "strides"), extent.Dimensions(len(shape)))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func partialShape(dims []int64) (PartialShape, error) {
 	}
 	for d, n := range dims {
 		if n < Unknown {
-			return PartialShape{}, fmt.Errorf("layout: partial shape[%d] = %d: %w", d, n, ErrNegative)
+			return PartialShape{}, newError(ErrNegative, "partial shape[%d] is %d, must not be less than %d", d, n, Unknown)
 		}
 	}
 	s := PartialShape{dims: dims, ranked: true}

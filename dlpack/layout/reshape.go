@@ -96,14 +96,14 @@ func complete(shape []int64, count int64) error {
 	case open < 0 && known == count:
 		return nil
 	case open < 0:
-		return fmt.Errorf("layout: reshape: the shape has %d elements, the tensor %d: %w", known, count, ErrShape)
+		return fmt.Errorf("layout: reshape: the shape has %s, the tensor %d: %w", extent.Elements(known), count, ErrShape)
 	case known != 0 && count%known == 0:
 		shape[open] = count / known
 		return nil
 	case known == 0 && count == 0:
 		return newError(ErrShape, "reshape: shape[%d] = -1 could be any size, since another is 0", open)
 	}
-	return newError(ErrShape, "reshape: no size for shape[%d] = -1: the others have %d elements, the tensor %d", open, known, count)
+	return newError(ErrShape, "reshape: no size for shape[%d] = -1: the others have %s, the tensor %d", open, extent.Elements(known), count)
 }
 
 // FlatInner merges the slowest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [12 5]. If the layout
@@ -182,11 +182,15 @@ func (l *Layout) Bitcast(from, to int64) error {
 	}
 	last := len(l.Shape) - 1
 	if last < 0 {
-		return newError(ErrRank, "bitcast: a scalar has no dimension that could change its size from %d to %d; Expand makes one", from, to)
+		return newError(ErrRank, "bitcast: a scalar has no dimension that could change its size from %d to %d; give it one of size 1 first", from, to)
 	}
 	parts, whole := over(l.Shape[last], part)
 	if !whole {
-		return fmt.Errorf("layout: bitcast: %d elements of %d are not a whole number of elements of %d: %w", l.Shape[last], from, to, ErrShape)
+		n, are := l.Shape[last], "are"
+		if n == 1 {
+			are = "is"
+		}
+		return fmt.Errorf("layout: bitcast: %s of %d %s not a whole number of elements of %d: %w", extent.Elements(n), from, are, to, ErrShape)
 	}
 	if l.Shape[last] > 1 && l.Strides[last] != 1 && !empty {
 		return fmt.Errorf("layout: bitcast: the last dimension has stride %d instead of 1: %w", l.Strides[last], ErrCopy)

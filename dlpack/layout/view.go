@@ -89,7 +89,7 @@ func (l *Layout) Slice(index ...Index) error {
 		}
 	}
 	if taken > rank {
-		return fmt.Errorf("layout: slice: %d indices for %d dimensions: %w", taken, rank, ErrRank)
+		return errIndices("slice: ", taken, rank)
 	}
 
 	var buf numbers
@@ -112,7 +112,7 @@ func (l *Layout) Slice(index ...Index) error {
 		if x.kind == kindAt {
 			i := fromStart(x.start, n)
 			if i < 0 || i >= n {
-				return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, n, ErrIndex)
+				return newError(ErrIndex, "slice: index %d is out of bounds for dimension %d of size %d", x.start, d, n)
 			}
 			offset, fits = forward(offset, fits, i, stride)
 			d++
@@ -144,14 +144,14 @@ func (l *Layout) Index(index ...int64) error {
 		return err
 	}
 	if len(index) > len(l.Shape) {
-		return fmt.Errorf("layout: index: %d indices for %d dimensions: %w", len(index), len(l.Shape), ErrRank)
+		return errIndices("index: ", len(index), len(l.Shape))
 	}
 	offset, fits := l.Offset, true
 	for d, i := range index {
 		n := l.Shape[d]
 		i = fromStart(i, n)
 		if i < 0 || i >= n {
-			return fmt.Errorf("layout: index: index[%d] = %d of %d: %w", d, index[d], n, ErrIndex)
+			return errIndex("index: ", d, index[d], n)
 		}
 		offset, fits = forward(offset, fits, i, l.Strides[d])
 	}
@@ -169,11 +169,14 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	}
 	n := l.Shape[d]
 	if size < 0 {
-		return newError(ErrIndex, "narrow: size = %d is negative", size)
+		return newError(ErrIndex, "narrow: size is %d, must not be negative", size)
 	}
 	first := fromStart(start, n)
-	if first < 0 || first > n || size > n-first {
-		return fmt.Errorf("layout: narrow: %d from %d on of dimension %d of size %d: %w", size, start, d, n, ErrIndex)
+	if first < 0 || first > n {
+		return newError(ErrIndex, "narrow: start %d is out of bounds for dimension %d of size %d", start, d, n)
+	}
+	if size > n-first {
+		return newError(ErrIndex, "narrow: %d to %d exceeds dimension %d of size %d", first, uint64(first)+uint64(size), d, n)
 	}
 	offset, fits := forward(l.Offset, true, first, l.Strides[d])
 	if empty || size == 0 {
@@ -196,18 +199,17 @@ func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest := l.Shape[d]
+	sum, fits := int64(0), true
 	for k, size := range sizes {
 		if size < 0 {
-			return nil, fmt.Errorf("layout: split: size %d is %d: %w", k, size, ErrNegative)
+			return nil, newError(ErrNegative, "split: sizes[%d] is %d, must not be negative", k, size)
 		}
-		if size > rest {
-			return nil, fmt.Errorf("layout: split: size %d is %d, %d are left of dimension %d: %w", k, size, rest, d, ErrShape)
+		if sum, fits = extent.Add(sum, size); !fits {
+			return nil, newError(ErrShape, "split: the sizes add up to more than 2^63-1, dimension %d has %d", d, l.Shape[d])
 		}
-		rest -= size
 	}
-	if rest != 0 {
-		return nil, fmt.Errorf("layout: split: %d are left of dimension %d: %w", rest, d, ErrShape)
+	if sum != l.Shape[d] {
+		return nil, newError(ErrShape, "split: the sizes add up to %d, dimension %d has %d", sum, d, l.Shape[d])
 	}
 	const addressable = 1 << 43 // pairs of a size and a stride
 	rank := len(l.Shape)
@@ -244,7 +246,7 @@ func (l *Layout) Transpose(order ...int) error {
 		return nil
 	}
 	if len(order) != rank {
-		return fmt.Errorf("layout: transpose: order of %d for %d dimensions: %w", len(order), rank, ErrOrder)
+		return fmt.Errorf("layout: transpose: order of %d for %s: %w", len(order), extent.Dimensions(rank), ErrOrder)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(rank)
@@ -401,7 +403,7 @@ func (l *Layout) BroadcastTo(shape ...int64) error {
 	}
 	missing := len(shape) - len(l.Shape)
 	if missing < 0 {
-		return fmt.Errorf("layout: broadcast: %d dimensions to %d: %w", len(l.Shape), len(shape), ErrShape)
+		return fmt.Errorf("layout: broadcast: %s to %d: %w", extent.Dimensions(len(l.Shape)), len(shape), ErrShape)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(shape))

@@ -87,6 +87,12 @@ func copyTo(src, dst *dlpack.Tensor) func(n int) {
 	}
 }
 
+// onOneCore returns a path that runs on one core.
+func onOneCore(name string, run func(n int)) path {
+	all := runtime.GOMAXPROCS(0)
+	return path{name: name, before: func(int) { runtime.GOMAXPROCS(1) }, after: func(int) { runtime.GOMAXPROCS(all) }, run: run}
+}
+
 func reference(dst, src *dlpack.Tensor) {
 	C.reference_transpose((*C.float)(start(dst)), (*C.float)(start(src)), side)
 }
@@ -104,12 +110,9 @@ func start(t *dlpack.Tensor) unsafe.Pointer {
 // and PyTorch, so that none finds elements of another layout in the caches. The transpose of 4 bytes and the contiguous copy are
 // compared with C on the same memory, the latter with Go's copy too.
 func copies(batches int) {
-	one := func(int) { runtime.GOMAXPROCS(1) }
-	all := runtime.GOMAXPROCS(0)
-	every := func(int) { runtime.GOMAXPROCS(all) }
 	for _, l := range kernels {
 		src, dst := l.views()
-		paths := []path{{name: "copy_" + l.name, before: one, after: every, run: copyTo(src, dst)}}
+		paths := []path{onOneCore("copy_"+l.name, copyTo(src, dst))}
 		if l.name == "transpose_4" {
 			paths = append(paths,
 				path{name: "copy_transpose_4_all_cores", run: copyTo(src, dst)},
@@ -127,7 +130,7 @@ func copies(batches int) {
 	src, dst := touched(dlpack.Uint8, size), touched(dlpack.Uint8, size)
 	from, to := must(dlpack.Values[byte](src)), must(dlpack.Values[byte](dst))
 	measure([]path{
-		{name: "copy_contiguous", before: one, after: every, run: copyTo(src, dst)},
+		onOneCore("copy_contiguous", copyTo(src, dst)),
 		{name: "copy_contiguous_all_cores", run: copyTo(src, dst)},
 		{name: "go_copy", run: func(n int) {
 			for range n {
@@ -150,26 +153,25 @@ func newCopies() []path {
 		values[i] = float32(i % 1000)
 	}
 	transposed := must(matrix.Transpose(1, 0))
-	all := runtime.GOMAXPROCS(0)
 	closed := func(name string, make func() (*dlpack.Tensor, error)) path {
-		return path{name: name, before: func(int) { runtime.GOMAXPROCS(1) }, after: func(int) { runtime.GOMAXPROCS(all) }, run: func(n int) {
+		return onOneCore(name, func(n int) {
 			for range n {
 				must(make()).Close()
 			}
-		}}
+		})
 	}
 	convert := func(dtype dlpack.DataType) func() (*dlpack.Tensor, error) {
 		return func() (*dlpack.Tensor, error) { return matrix.Convert(dtype) }
 	}
 	into := func(name string, src *dlpack.Tensor, dtype dlpack.DataType) path {
 		dst := must(dlpack.New(dtype, side, side))
-		return path{name: name, before: func(int) { runtime.GOMAXPROCS(1) }, after: func(int) { runtime.GOMAXPROCS(all) }, run: func(n int) {
+		return onOneCore(name, func(n int) {
 			for range n {
 				if err := src.ConvertTo(dst); err != nil {
 					panic(err)
 				}
 			}
-		}}
+		})
 	}
 	return []path{
 		into("go_copy_into", matrix, dlpack.Float32), into("go_copy_into_transposed", transposed, dlpack.Float32),

@@ -7,7 +7,6 @@ replace github.com/dlbridge/dlbridge => ../..
 require (
 	github.com/apache/arrow-go/v18 v18.8.0
 	github.com/dlbridge/dlbridge v0.0.0-00010101000000-000000000000
-	github.com/pebbe/zmq4 v1.4.0
 	google.golang.org/protobuf v1.36.12
 	gorgonia.org/tensor v0.9.24
 )

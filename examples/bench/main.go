@@ -46,7 +46,7 @@ var (
 
 func main() {
 	flag.Parse()
-	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), newCopies(), gorgonias())
+	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), stridedSums(), newCopies(), gorgonias())
 	for _, c := range []struct {
 		library string
 		names   []string

@@ -72,6 +72,7 @@ say "timing"
   "$out/bench" -batches "$batches" -rust "$rust" -views "$out/libviews.so" -kernels "$out/kernels.so"
   PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches" "$out/kernels.so"
   $python python/copies.py "$batches"
+  $python python/conversions.py "$batches"
   if [ "${BENCH_TORCH:-}" = 1 ]; then
     "$out/libtorch.test" -test.run none -test.bench . -test.benchtime "$((20 * batches))x" >"$out/libtorch.txt"
     awk '/^Benchmark/ { for (i = 4; i <= NF; i += 2) if (sub(/-ns$/, "", $i)) print "libtorch_" $i, $(i - 1), "ns" }' "$out/libtorch.txt"

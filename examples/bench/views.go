@@ -18,15 +18,6 @@ func views() []path {
 			}
 		}}
 	}
-	element := func(name string, use func() error) path {
-		return path{name: name, counted: true, run: func(n int) {
-			for range n {
-				if err := use(); err != nil {
-					panic(err)
-				}
-			}
-		}}
-	}
 	described := &nervana.Description{
 		DType: dlpack.Float32, Shape: must(layout.NewPartialShape(layout.Unknown, 4, 5)), Role: nervana.Placeholder,
 	}
@@ -66,4 +57,94 @@ func views() []path {
 		closed("description_allocate", complete.Allocate),
 		closed("new_close", func() (*dlpack.Tensor, error) { return dlpack.New(dlpack.Float32, 3, 4, 5) }),
 	}
+}
+
+// element returns a path that reads or writes elements.
+func element(name string, use func() error) path {
+	return path{name: name, counted: true, run: func(n int) {
+		for range n {
+			if err := use(); err != nil {
+				panic(err)
+			}
+		}
+	}}
+}
+
+// stridedSums returns the paths that add up the 2048 elements of a transposed matrix.
+func stridedSums() (paths []path) {
+	whole := make([]float32, 64*32)
+	for i := range whole {
+		whole[i] = float32(i % 7)
+	}
+	matrix := must(dlpack.FromSlice(whole, 64, 32))
+	t := must(matrix.Transpose())
+	shape, strides := t.Shape(), t.Strides()
+	var total float32
+	for _, way := range []struct {
+		name string
+		sum  func() error
+	}{
+		{"by_hand", func() error { total = sumByHand(whole, shape, strides); return nil }},
+		{"loop", func() error {
+			return dlpack.ReadStrided(t, func(x dlpack.Strided[float32]) error {
+				total = sumByHand(x.Data[x.Start:], x.Shape, x.Strides)
+				return nil
+			})
+		}},
+		{"all", func() error {
+			return dlpack.ReadStrided(t, func(x dlpack.Strided[float32]) error {
+				sum := float32(0)
+				for _, value := range x.All() {
+					sum += value
+				}
+				total = sum
+				return nil
+			})
+		}},
+		{"contiguous", func() error {
+			c, _, err := t.Contiguous(dlpack.RowMajor)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return dlpack.Read(c, func(x []float32) error {
+				sum := float32(0)
+				for _, value := range x {
+					sum += value
+				}
+				total = sum
+				return nil
+			})
+		}},
+		{"at", func() error {
+			sum := float32(0)
+			for i := range shape[0] {
+				for j := range shape[1] {
+					value, err := dlpack.At[float32](t, i, j)
+					if err != nil {
+						return err
+					}
+					sum += value
+				}
+			}
+			total = sum
+			return nil
+		}},
+	} {
+		if err := way.sum(); err != nil || total != sumByHand(whole, shape, strides) {
+			panic(way.name)
+		}
+		paths = append(paths, element("strided_sum_"+way.name, way.sum))
+	}
+	return paths
+}
+
+//go:noinline
+func sumByHand(data []float32, shape, strides []int64) (sum float32) {
+	for i := range shape[0] {
+		for j := range shape[1] {
+			sum += data[i*strides[0]+j*strides[1]]
+		}
+	}
+	return sum
 }

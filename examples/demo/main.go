@@ -35,7 +35,7 @@ func add(f func() ([]*dlpack.Tensor, error), e unsafe.Pointer) C.int64_t {
 			tensors = append(tensors, ts...)
 		}
 		return nil, err
-	}, e)
+	}, capi.Tensors(), e)
 	return C.int64_t(first)
 }
 
@@ -101,7 +101,7 @@ func go_count() C.int64_t { return C.int64_t(len(tensors)) }
 //
 //export go_tensor
 func go_tensor(i C.int64_t, e unsafe.Pointer) unsafe.Pointer {
-	return capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) { return tensors[i].Share() }, e)
+	return capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) { return tensors[i].Share() }, capi.Tensors(), e)
 }
 
 // go_address returns the address of the first element of tensor i as Go sees it.
@@ -133,7 +133,7 @@ func go_write(x, e unsafe.Pointer) {
 			x[len(x)-1] = 7
 			return nil
 		})
-	}, e, x)
+	}, capi.Tensors(x), e)
 }
 
 // go_close closes the tensors in Go, and returns how many of them C and Python still hold.

@@ -19,7 +19,7 @@ var cells = make([]bool, rows*columns) // allocated by Go
 // it returns NULL and fills e, a dlb_error.
 //
 //export world
-func world(e unsafe.Pointer) unsafe.Pointer { return capi.Serve(share, e) }
+func world(e unsafe.Pointer) unsafe.Pointer { return capi.Serve(share, capi.Tensors(), e) }
 
 func share(...*dlpack.Tensor) (*dlpack.Tensor, error) { return dlpack.FromSlice(cells, rows, columns) }
 

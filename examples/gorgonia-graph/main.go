@@ -74,8 +74,10 @@ func story(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		values, err := dlpack.Values[float64](y)
-		fmt.Fprintf(out, "%-20s y = %v\n", turn.what, values)
+		err = dlpack.Read(y, func(values []float64) error {
+			fmt.Fprintf(out, "%-20s y = %v\n", turn.what, values)
+			return nil
+		})
 		if err := errors.Join(err, y.Close()); err != nil {
 			return err
 		}

@@ -14,13 +14,18 @@ import (
 )
 
 // solve improves x until a x = b, and returns the number of steps. All three are DLManagedTensorVersioned of float64, which
-// solve takes over; e is a dlb_error. a must be symmetric and positive definite.
+// solve takes over: a has the shape [n n], b and x have [n]; e is a dlb_error. a must be symmetric and positive definite.
 //
 //export solve
 func solve(a, b, x, e unsafe.Pointer) (steps C.longlong) {
 	capi.Serve(func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
+		n := in[2].Dim(0)
+		shapes := [3][]int64{{n, n}, {n}, {n}}
 		var ds [3]*tensor.Dense
 		for i, t := range in {
+			if err := t.Require(dlpack.Float64, shapes[i]...); err != nil {
+				return nil, err
+			}
 			d, release, err := gorgonia.Dense(t)
 			if err != nil {
 				return nil, err
@@ -30,7 +35,7 @@ func solve(a, b, x, e unsafe.Pointer) (steps C.longlong) {
 		}
 		steps = C.longlong(conjugateGradients(ds[0], ds[1], ds[2]))
 		return nil, nil
-	}, e, a, b, x)
+	}, capi.Tensors(a, b, x), e)
 	return steps
 }
 

@@ -50,20 +50,22 @@ func softmax(a tvmffi.Args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	y, err := dlpack.Values[float32](t)
-	for width := int(shape[1]); len(x) > 0 && err == nil; x, y = x[width:], y[width:] {
-		sum, top := float32(0), float32(math.Inf(-1))
-		for _, v := range x[:width] {
-			top = max(top, v)
+	err = dlpack.Use(t, func(y []float32) error {
+		for width := int(shape[1]); len(x) > 0; x, y = x[width:], y[width:] {
+			sum, top := float32(0), float32(math.Inf(-1))
+			for _, v := range x[:width] {
+				top = max(top, v)
+			}
+			for i, v := range x[:width] {
+				y[i] = float32(math.Exp(float64(v - top)))
+				sum += y[i]
+			}
+			for i := range y[:width] {
+				y[i] /= sum
+			}
 		}
-		for i, v := range x[:width] {
-			y[i] = float32(math.Exp(float64(v - top)))
-			sum += y[i]
-		}
-		for i := range y[:width] {
-			y[i] /= sum
-		}
-	}
+		return nil
+	})
 	return t, err // the tensor becomes the caller's
 }
 

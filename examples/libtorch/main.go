@@ -32,9 +32,10 @@ func show(out io.Writer, name string, x *aten.Tensor, err error) error {
 		return err
 	}
 	defer t.Close()
-	values, err := dlpack.Values[float32](t)
-	fmt.Fprintf(out, "%-20s %.3f %v\n", name, values, t.Shape())
-	return err
+	return dlpack.Read(t, func(values []float32) error {
+		fmt.Fprintf(out, "%-20s %.3f %v\n", name, values, t.Shape())
+		return nil
+	})
 }
 
 func story(out io.Writer, modelFile string) error {

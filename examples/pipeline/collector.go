@@ -1,5 +1,3 @@
-//go:build zmq
-
 package main
 
 import (
@@ -76,7 +74,7 @@ func collector(ctx context.Context, args []string) error {
 	}
 	for ctx.Err() == nil {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		m, err := pull.Recv(short, zeromq.Writable(), zeromq.Aligned())
+		m, err := pull.Recv(short, zeromq.Aligned())
 		cancel()
 		if err == nil {
 			if first.IsZero() {

@@ -1,5 +1,3 @@
-//go:build zmq
-
 // Pipeline sends tensors from producers over workers to a collector, which acknowledges each of them to its producer. README.md
 // describes it.
 package main

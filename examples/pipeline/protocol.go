@@ -1,5 +1,3 @@
-//go:build zmq
-
 package main
 
 import (
@@ -57,7 +55,7 @@ func fill(x *dlpack.Tensor, seqno uint64) error {
 
 // check compares the elements of a result with twice those of its task.
 func check(x *dlpack.Tensor, seqno uint64) error {
-	return dlpack.Use(x, func(values []float32) error {
+	return dlpack.Read(x, func(values []float32) error {
 		for i, v := range values {
 			if want := 2 * float32((seqno+uint64(i))%1000); v != want {
 				return fmt.Errorf("task %d: element %d is %v instead of %v", seqno, i, v, want)

@@ -1,5 +1,3 @@
-//go:build zmq
-
 package main
 
 import (

@@ -10,38 +10,43 @@ import (
 )
 
 //export count
-func count(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(counts, e, x) }
+func count(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(counts, capi.Tensors(x), e) }
 
 // counts returns an int64 tensor of 256 elements: how often each byte occurs in a uint8 tensor. The tensor may be read-only, as those
 // of Ray's object store are.
 func counts(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
-	x, err := dlpack.UnsafeValues[uint8](in[0])
+	result := make([]int64, 256)
+	err := dlpack.Read(in[0], func(x []uint8) error {
+		for _, v := range x {
+			result[v]++
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	result := make([]int64, 256)
-	for _, v := range x {
-		result[v]++
 	}
 	return dlpack.FromSlice(result)
 }
 
 //export add
-func add(x, y, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(sum, e, x, y) }
+func add(x, y, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(sum, capi.Tensors(x, y), e) }
 
-// sum returns the sum of two int64 tensors.
+// sum returns the sum of two results of counts.
 func sum(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
-	x, err := dlpack.UnsafeValues[int64](in[0])
-	if err != nil {
-		return nil, err
-	}
-	y, err := dlpack.UnsafeValues[int64](in[1])
-	if err != nil {
-		return nil, err
-	}
-	result := make([]int64, len(x))
-	for i := range x {
-		result[i] = x[i] + y[i]
+	result := make([]int64, 256)
+	for _, t := range in {
+		if err := t.Require(dlpack.Int64, 256); err != nil {
+			return nil, err
+		}
+		err := dlpack.Read(t, func(x []int64) error {
+			for i, n := range x {
+				result[i] += n
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return dlpack.FromSlice(result)
 }

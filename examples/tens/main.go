@@ -28,24 +28,33 @@ func answer(r io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ts, err := bridge.Decode(question) // views of data
+	ts, err := bridge.Decode(question, bridge.Join()) // views of data; a tensor in several parts is copied
 	if err != nil {
 		return err
 	}
 	for _, t := range ts {
 		defer t.Close()
 	}
-	y, err := product(ts)
+	label, err := question.DecodeLabel()
+	if err != nil {
+		return err
+	}
+	i, errA := label.Find("a")
+	j, errX := label.Find("x")
+	if err := errors.Join(errA, errX); err != nil {
+		return err
+	}
+	y, err := product(ts[i], ts[j])
 	if err != nil {
 		return err
 	}
 	defer y.Close()
-	transposed, err := ts[0].Transpose(1, 0) // a view
+	transposed, err := ts[i].Transpose(1, 0) // a view
 	if err != nil {
 		return err
 	}
 	defer transposed.Close()
-	reply, _, err := bridge.Encode([]*dlpack.Tensor{y, transposed}, bridge.Metadata([]byte(`{"of":"Go"}`)))
+	reply, _, err := bridge.Encode([]*dlpack.Tensor{y, transposed}, bridge.Names("y", "transpose"), bridge.Metadata([]byte(`{"of":"Go"}`)))
 	if err != nil {
 		return err
 	}
@@ -59,20 +68,23 @@ func answer(r io.Reader, w io.Writer) error {
 }
 
 // product reads the elements one by one, because the matrix may have any order, and any address in the packed form.
-func product(ts []*dlpack.Tensor) (*dlpack.Tensor, error) {
-	if len(ts) != 2 || ts[0].Rank() != 2 || ts[1].Rank() != 1 || ts[0].Dim(1) != ts[1].Dim(0) || ts[1].Dim(0) == 0 {
-		return nil, fmt.Errorf("product: %s are not a matrix and a vector", ts)
+func product(a, x *dlpack.Tensor) (*dlpack.Tensor, error) {
+	if err := x.Require(dlpack.Float64, -1); err != nil {
+		return nil, fmt.Errorf("product: %w", err)
 	}
-	sums := make([]float64, ts[0].Dim(0))
+	if err := a.Require(dlpack.Float64, -1, x.Dim(0)); err != nil {
+		return nil, fmt.Errorf("product: %w", err)
+	}
+	sums := make([]float64, a.Dim(0))
 	for i := range sums {
-		for j := range ts[1].Dim(0) {
-			a, errA := dlpack.At[float64](ts[0], int64(i), j)
-			x, errX := dlpack.At[float64](ts[1], j)
+		for j := range x.Dim(0) {
+			u, errA := dlpack.At[float64](a, int64(i), j)
+			v, errX := dlpack.At[float64](x, j)
 			if err := errors.Join(errA, errX); err != nil {
 				return nil, err
 			}
-			sums[i] += a * x
+			sums[i] += u * v
 		}
 	}
-	return dlpack.FromSlice(sums, ts[0].Dim(0))
+	return dlpack.FromSlice(sums, a.Dim(0))
 }

@@ -29,15 +29,15 @@ def test_example_prints_what_the_readme_says(follow):
 
 def test_go_multiplies_as_numpy_does(program):
     rng = np.random.default_rng(3)
-    for rows, columns in [(1, 1), (5, 3), (2, 70)]:
+    for rows, columns in [(1, 1), (5, 3), (2, 70), (2, 0)]:
         for order, step, turn in itertools.product("CF", (1, -1), (1, -1)):
             a = np.array(rng.normal(size=(rows, columns)), order=order)[::step, ::turn]
             x = rng.normal(size=columns)[::turn]
-            ran = answer(program, dlbridge.tens.encode_frames(dlbridge.tens.encode([a, x], origin=2**64 - 1, seqno=6)))
+            ran = answer(program, dlbridge.tens.encode_frames(dlbridge.tens.encode({"x": x, "a": a}, origin=2**64 - 1, seqno=6)))
             assert ran.returncode == 0, ran.stderr
             frames = dlbridge.tens.decode_frames(ran.stdout)
             message = dlbridge.tens.decode(frames)
-            y, transposed = map(np.from_dlpack, message.tensors)
+            y, transposed = np.from_dlpack(message["y"]), np.from_dlpack(message["transpose"])
             np.testing.assert_allclose(y, a @ x, rtol=1e-12, atol=1e-12)
             np.testing.assert_array_equal(transposed, a.T)
             assert bytes(frames[3]) == bytes(dlbridge.tens.encode([a])[2])  # the same part under another order
@@ -47,11 +47,12 @@ def test_go_multiplies_as_numpy_does(program):
 @pytest.mark.parametrize(
     "tensors, says",
     [
-        ([np.ones((2, 3))], b"are not a matrix and a vector"),
-        ([np.ones((2, 3)), np.ones(2)], b"are not a matrix and a vector"),
-        ([np.ones((2, 0)), np.ones(0)], b"are not a matrix and a vector"),
-        ([np.ones((2, 3), np.float32), np.ones(3)], b"float32"),
-        ([np.ones((2, 3)), np.ones(3, int)], b"int64"),
+        ({"a": np.ones((2, 3))}, b'"x", the names are "a": no tensor has this name'),
+        ([np.ones((2, 3)), np.ones(3)], b'"a", and no tensor has a name'),
+        ({"a": np.ones((2, 3)), "x": np.ones(2)}, b"dimension 1 of the shape [2 3] has size 3, asked for 2"),
+        ({"a": np.ones(3), "x": np.ones(3)}, b"product: "),
+        ({"a": np.ones((2, 3), np.float32), "x": np.ones(3)}, b"float32"),
+        ({"a": np.ones((2, 3)), "x": np.ones(3, int)}, b"int64"),
     ],
 )
 def test_other_tensors_are_refused(program, tensors, says):
@@ -61,7 +62,7 @@ def test_other_tensors_are_refused(program, tensors, says):
 
 
 def test_what_is_no_message_is_refused(program):
-    good = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones((2, 3)), np.ones(3)]))
+    good = dlbridge.tens.encode_frames(dlbridge.tens.encode({"a": np.ones((2, 3)), "x": np.ones(3)}))
     for bad in [b"", b"\x00", good[:-1], good[1:], good.replace(b'"shape":[2,3]', b'"shape":[9,9]')]:
         ran = answer(program, bad)
         assert (ran.returncode, ran.stdout) == (1, b"")

@@ -45,6 +45,18 @@
 
 #define CHECK_OK(call) CHECK_CODE(DLB_OK, call)
 
+/* Checks the code of an error, and that its message contains `text`. */
+#define CHECK_TEXT(want, text, call)                                                             \
+  do {                                                                                           \
+    dlb_error error;                                                                             \
+    memset(&error, 0xff, sizeof error);                                                          \
+    int32_t got_ = (call);                                                                       \
+    if (got_ != (want) || strstr(error.message, text) == NULL) {                                 \
+      fprintf(stderr, "%s:%d: %s: \"%.500s\"\n", __FILE__, __LINE__, #call, error.message);      \
+      exit(1);                                                                                   \
+    }                                                                                            \
+  } while (0)
+
 /* Every test ends with the counters at zero, where they began. */
 static inline void check_nothing_is_left(const char *test) {
   dlb_counters now;

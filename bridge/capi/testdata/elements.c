@@ -206,8 +206,8 @@ static void writing_refuses_and_takes_nothing(const test_format *f) {
   check_nothing_is_left(__func__);
 }
 
-/* A decoded tensor may be written to if the frame may, wherever its elements lie. A copy by dlb_tensor_copy may always. */
-static void a_tensor_is_read_only_if_the_frame_is(const test_format *f) {
+/* A decoded tensor in the frame may be written to if the frame may. A copy may always. */
+static void only_a_tensor_in_the_frame_is_read_only(const test_format *f) {
   for (int copied = 0; copied < 2; copied++) {
     const dlb_bytes sample = copied ? f->copied : f->tensor;
     for (uint64_t flags = 0; flags <= DLB_FRAME_WRITABLE; flags++) {
@@ -217,7 +217,7 @@ static void a_tensor_is_read_only_if_the_frame_is(const test_format *f) {
       DLManagedTensorVersioned *copy;
       CHECK_OK(f->decode(&v, &frame, 0, &error));
       if (copied) CHECK_INT(1, v.copied);
-      CHECK_INT(flags == 0, (v.tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+      CHECK_INT(flags == 0 && !v.copied, (v.tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
       CHECK_OK(dlb_tensor_copy(&copy, v.tensor, &error));
       CHECK((copy->flags & DLPACK_FLAG_BITMASK_READ_ONLY) == 0);
       dlb_tensor_release(copy);
@@ -319,7 +319,7 @@ int main(void) {
   a_buffer_that_is_too_small_is_an_error();
   EACH_FORMAT(f) {
     reading_refuses_and_releases_nothing(f);
-    a_tensor_is_read_only_if_the_frame_is(f);
+    only_a_tensor_in_the_frame_is_read_only(f);
     writing_refuses_and_takes_nothing(f);
     threads_read_and_write_at_once(f);
     a_forked_child_is_refused_what_needs_go(f);

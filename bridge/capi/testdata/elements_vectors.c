@@ -75,7 +75,9 @@ static void end_value(dlb_value *v) {
 static void print_error(int32_t code, const dlb_error *error) {
   CHECK_INT(code, error->code);
   CHECK_INT(0, released);
-  printf("refused %s %s\n", dlb_error_name(code), error->message);
+  const char *text = strstr(error->message, ": "); /* of Go, behind the name of the function */
+  CHECK(text != NULL && strncmp(error->message, "dlb_", 4) == 0);
+  printf("refused %s %s\n", dlb_error_name(code), text + 2);
 }
 
 /* Encodes twice: to get the size, and into a buffer of exactly this size. */

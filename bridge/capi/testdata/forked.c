@@ -30,7 +30,7 @@ static void call_in_child(function *second, DLManagedTensorVersioned *inherited)
   released = 0;
   CHECK(second(lend(), lend(), &error) == NULL);
   CHECK_INT(DLB_ERROR_FORKED, error.code);
-  CHECK(strcmp(error.message, "dlbridge: the function: needs Go, which does not run in a forked child: use spawn, forkserver or exec") == 0);
+  CHECK(strcmp(error.message, "second: needs Go, which does not run in a forked child: call exec after fork") == 0);
   CHECK_INT(2, released);
   CHECK(second(inherited, NULL, NULL) == NULL);
   CHECK_INT(3, released);
@@ -52,6 +52,9 @@ int main(int argc, char **argv) {
   CHECK_INT(2, released);
   dlb_tensor_release(result);
   CHECK_INT(3, released);
+  CHECK(second(NULL, NULL, &error) == NULL);
+  CHECK_INT(DLB_ERROR_NULL, error.code);
+  CHECK(strcmp(error.message, "second: tensor argument 1: tensor is NULL") == 0);
   /* A child waits forever if a thread of Go held a lock of its runtime, or Go's processors were in use, when it was forked. Such a
    * child is ended, and another one forked. */
   int status = 0, waits = 1;

@@ -5,13 +5,15 @@
  * calls.h is generated from the header. It has one function for each function of the header, which takes its arguments
  * from the makers below, one for each kind of parameter. So a new function is tested without further work, and a new kind
  * of parameter does not compile. Makers record their arguments, and finish() checks the results: after an error the
- * caller still owns its inputs, the output is zero, and the error has a text; after success each input that was taken over
+ * caller still owns its inputs, the output is zero, and the text of the error begins with the
+ * name of the function; after success each input that was taken over
  * is released once.
  *
  * hostile ROUNDS SEED. With FAULTS, allocations fail and Go panics at random: it needs the library with fault_injection. */
 #include "formats.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -224,6 +226,11 @@ static int32_t finish(int32_t code, int is_status) {
     CHECK_INT(code, error_out->code);
     CHECK(memchr(error_out->message, 0, sizeof error_out->message) != NULL);
     CHECK((error_out->message[0] == 0) == (code == DLB_OK));
+    size_t name = strlen(function);
+    if (code != DLB_OK && (strncmp(error_out->message, function, name) != 0 || strncmp(error_out->message + name, ": ", 2) != 0)) {
+      fprintf(stderr, "%s: the text of the error begins with another name: %s\n", function, error_out->message);
+      exit(1);
+    }
   }
   return code;
 }
@@ -485,12 +492,14 @@ static dlb_error *make_dlb_error_p(void) {
 
 static int nowhere; /* /dev/null, opened for writing */
 
-/* Returns a tensor in shared memory, which wind_up releases. */
-static __thread DLManagedTensorVersioned *shared_element;
-static DLManagedTensorVersioned *shared(void) {
+/* Tensors in shared memory, which wind_up releases. Calls may send the first one writable, after which it cannot be sent
+ * read-only; the makers send the second one read-only. */
+static __thread DLManagedTensorVersioned *shared_elements[2];
+static DLManagedTensorVersioned *shared(int by_maker) {
   static const int64_t one = 1;
-  if (shared_element == NULL) CHECK_OK(dlb_shm_alloc(&shared_element, FLOAT32, 1, &one, &error));
-  return shared_element;
+  DLManagedTensorVersioned **t = &shared_elements[by_maker];
+  if (*t == NULL) CHECK_OK(dlb_shm_alloc(t, FLOAT32, 1, &one, &error));
+  return *t;
 }
 
 /* Returns a socket for a call. For dlb_shm_recv, a message with one tensor waits in it, and the other end is closed. */
@@ -500,7 +509,7 @@ static int32_t make_socket(void) {
     if (ends[i] >= 0) close(ends[i]);
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
   if (!is("dlb_shm_recv")) return ends[0];
-  DLManagedTensorVersioned *sent = shared();
+  DLManagedTensorVersioned *sent = shared(1);
   CHECK_OK(dlb_shm_send(ends[1], &sent, 1, 60000, 0, &error));
   close(ends[1]);
   ends[1] = -1;
@@ -513,7 +522,7 @@ static dlb_shm_handle *make_dlb_shm_handle_p(void) { return output_of(sizeof(dlb
 static const dlb_shm_handle *make_const_dlb_shm_handle_p(void) {
   static __thread dlb_shm_handle h;
   if (null()) return NULL;
-  CHECK_OK(dlb_shm_offer(&h, shared(), good ? 10000 : 20, 0, &error));
+  CHECK_OK(dlb_shm_offer(&h, shared(1), good ? 10000 : 20, 0, &error));
   if (chance(4)) ((char *)&h)[below(sizeof h)] = (char)any();
   if (chance(8)) memset(&h, (int)any(), sizeof h);
   return &h;
@@ -536,7 +545,8 @@ static void remove_object(void) {
 }
 
 static int64_t make_int64_t(void) {
-  argument++; /* timeout_ms */
+  argument++; /* or timeout_ms */
+  if (named("scales") || named("shifts")) return good ? 1 : ONE_OF(0, 1, 1, 2, 3, -1, INT64_MIN, INT64_MAX);
   if (is("dlb_shm_offer")) return chance(4) ? ONE_OF(0, -1, INT64_MIN) : 1 + (int64_t)below(20);
   return chance(4) ? ONE_OF(0, -1, INT64_MIN, INT64_MAX) : 10000;
 }
@@ -682,6 +692,7 @@ static const char *make_const_char_p(void) {
   static __thread char text[64];
   if (null()) return NULL;
   if (named("directory")) return good || below(3) ? folder : ONE_OF(0, 1) ? "/dev" : "";
+  if (is("dlb_message_find")) return good || below(2) ? "first" : "";
   if (named("name")) return good || below(3) ? "object" : ONE_OF(0, 1) ? "zero" : "../object";
   const char *from = of("dlb_device") ? device_names[good ? 0 : below(8)] : dtypes[good ? 0 : below(11)];
   return strcpy(text, from);
@@ -705,14 +716,14 @@ static DLManagedTensorVersioned *const *make_DLManagedTensorVersioned_pconst_p(v
   static __thread DLManagedTensorVersioned *tensors[3];
   length = good ? 1 : below(4);
   if (null()) return NULL;
-  for (size_t i = 0; i < length; i++) tensors[i] = ended_at < 0 && (good || below(2)) ? shared() : tensor(0);
+  for (size_t i = 0; i < length; i++) tensors[i] = ended_at < 0 && (good || below(2)) ? shared(0) : tensor(0);
   return tensors;
 }
 
 static const DLManagedTensorVersioned *make_const_DLManagedTensorVersioned_p(void) {
   if (null()) return NULL;
-  if ((is("dlb_shm_readonly") || is("dlb_shm_offer")) && (good || below(2)) && ended_at < 0) return shared();
-  return good && ended_at < 0 && is_view() ? one_element : tensor(0);
+  if ((is("dlb_shm_readonly") || is("dlb_shm_offer")) && (good || below(2)) && ended_at < 0) return shared(0);
+  return good && ended_at < 0 && (is_view() || is("dlb_tensor_convert_scaled")) ? one_element : tensor(0);
 }
 
 /* Lists of dimensions, longer than any count that is not refused. */
@@ -721,6 +732,11 @@ static const int32_t *make_const_int32_t_p(void) {
   if (null()) return NULL;
   for (int d = 0; d < 300; d++) axes[d] = good ? 0 : (int32_t)ONE_OF(d, d, d, -1, 0, 1, 256, INT32_MIN, INT32_MAX);
   return chance(30) ? (int32_t *)((char *)axes + 2) : axes;
+}
+
+static const double *make_const_double_p(void) {
+  static const double numbers[] = {0.5, -1, INFINITY};
+  return null() ? NULL : numbers;
 }
 
 static const dlb_index *make_const_dlb_index_p(void) {
@@ -756,10 +772,11 @@ static const void *make_const_void_p(void) {
   return value;
 }
 
-/* An allocator that may have no memory, lack a function, or return memory that is not aligned. */
+/* An allocator that may have no memory, lack a function, or return memory that is not aligned. There is more of it than was
+ * asked for, because dlb_tensor_from_legacy may be told that packed elements of one bit are padded to a byte each. */
 static void *allocate(void *ctx, size_t size) {
-  if (ctx != NULL && below(2)) return NULL;
-  char *memory = malloc(size + 1);
+  if ((ctx != NULL && below(2)) || size > SIZE_MAX / 16) return NULL;
+  char *memory = malloc(8 * size + 1);
   return memory == NULL ? NULL : memory + (ctx != NULL);
 }
 
@@ -786,6 +803,7 @@ static const dlb_message_tensor *make_const_dlb_message_tensor_p(void) {
     tensors[i].tensor = !wrong ? tensor(1) : i == 0 ? NULL : tensors[i - 1].tensor;
     if (wrong) play(WRONG, tensors[i].tensor, 0, 0);
     tensors[i].metadata = chance(4) ? say("{\"a\":1}", 7) : (dlb_bytes){NULL, 0};
+    tensors[i].name = good && i == 0 ? "first" : chance(4) ? &"first"[i] : NULL;
     memset(tensors[i].reserved, 0, sizeof tensors[i].reserved);
     SPOIL_RESERVED(tensors[i]);
   }
@@ -960,8 +978,10 @@ static void each_argument_in_turn(void) {
 static void wind_up(void) {
   for (kind k = 0; k < KINDS; k++)
     while (live_count[k] > 0) end_one(k);
-  dlb_tensor_release(shared_element);
-  shared_element = NULL;
+  for (int i = 0; i < 2; i++) {
+    dlb_tensor_release(shared_elements[i]);
+    shared_elements[i] = NULL;
+  }
   free(room);
   room = NULL;
   while (loans != NULL) {
@@ -973,11 +993,19 @@ static void wind_up(void) {
   }
 }
 
+/* ThreadSanitizer ends a child in which a new thread gets the stack of one that the parent had. */
+#ifdef __SANITIZE_THREAD__
+enum { CHILDREN = 0 };
+#else
+enum { CHILDREN = 1 };
+#endif
+
 static void in_a_child(void (*f)(int), int rounds) {
+  if (!CHILDREN) return;
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    alarm(60); /* ends a call that hangs */
+    alarm(300); /* ends a call that hangs */
     in_child = 1;
     f(rounds);
     wind_up();
@@ -1012,10 +1040,12 @@ static void any_calls(int rounds) {
   }
 }
 
-static void *one_of_many(void *rounds) {
-  state = (uintptr_t)&state | 1;
+static int rounds_of_each;
+
+static void *one_of_many(void *seed) {
+  state = *(uint64_t *)seed;
   every_pointer_is_null_once();
-  any_calls(*(int *)rounds);
+  any_calls(rounds_of_each);
   wind_up();
   return NULL;
 }
@@ -1094,8 +1124,12 @@ int main(int argc, char **argv) {
   wind_up();
   check_counters("chance");
   pthread_t threads[THREADS];
-  rounds /= THREADS;
-  for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, one_of_many, &rounds));
+  uint64_t seeds[THREADS];
+  rounds_of_each = rounds / THREADS;
+  for (int i = 0; i < THREADS; i++) {
+    seeds[i] = any() | 1;
+    CHECK_INT(0, pthread_create(&threads[i], NULL, one_of_many, &seeds[i]));
+  }
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   check_counters("chance on many threads");
   remove_object();

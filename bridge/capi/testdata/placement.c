@@ -121,6 +121,11 @@ static void written(DLManagedTensorVersioned *tensor, outcome *expected, int fir
   } else if (code == DLB_OK) {
     CHECK_OK(dlb_tensor_copy(&other, tensor, &error));
     note_elements(expected, 15, other, first);
+    CHECK_OK(dlb_tensor_copy(&other, copy, &error));
+    code = dlb_tensor_convert_scaled(other, tensor, 0, 1, &five, 0, NULL, &error);
+    CHECK_INT(code, dlb_tensor_convert_scaled(tensor, copy, 0, 1, &five, 0, NULL, &error));
+    dlb_tensor_release(other);
+    CHECK_INT(tensor->dl_tensor.dtype.code == kDLComplex ? DLB_ERROR_DTYPE : DLB_OK, code);
     CHECK_OK(dlb_tensor_copy_into(tensor, copy, &error));
     CHECK_OK(dlb_tensor_equal(&equal, tensor, copy, 0, &error));
     CHECK_INT(1, equal);

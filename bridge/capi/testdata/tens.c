@@ -540,15 +540,18 @@ static void accessors_refuse_what_is_no_message(void) {
     dlb_bytes bytes;
     dlb_frame frame;
     DLManagedTensorVersioned *t;
+    size_t found;
     for (size_t index = 5; index != 4; index = index == 5 ? SIZE_MAX : 4) {
 #define CHECK_EMPTY(out, call)                                               \
   memset(&out, 0xff, sizeof out);                                            \
   CHECK_CODE(rows[i].code, call);                                            \
   for (size_t k = 0; k < sizeof out; k++) CHECK_INT(0, ((char *)&out)[k])
       CHECK_EMPTY(bytes, dlb_message_tensor_metadata(&bytes, m, index, &error));
+      CHECK_EMPTY(bytes, dlb_message_tensor_name(&bytes, m, index, &error));
       CHECK_EMPTY(frame, dlb_message_frame(&frame, m, index, &error));
       CHECK_EMPTY(t, dlb_message_part(&t, m, index, &error));
       CHECK_EMPTY(t, dlb_message_tensor_at(&t, m, index, &error));
+      CHECK_EMPTY(found, dlb_message_find(&found, m, "no name", &error));
       CHECK_INT(0, dlb_message_copied(m, index));
       CHECK_INT(0, dlb_message_tensor_part(m, index));
       if (m == good) continue;
@@ -569,6 +572,8 @@ static void accessors_refuse_what_is_no_message(void) {
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_part(NULL, good, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_at(NULL, good, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_metadata(NULL, good, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_name(NULL, good, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_find(NULL, good, "first", &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_frame(NULL, good, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_packed(NULL, good, &error));
   CHECK_INT(DLB_ERROR_NULL, dlb_message_encode_packed(NULL, good, NULL));
@@ -805,6 +810,81 @@ static void encode_takes_empty_tensors(void) {
   check_nothing_is_left(__func__);
 }
 
+/* Names are written into the metadata, and found in the message that is encoded and in what is decoded from it. */
+static void named_tensors_are_found(void) {
+  producer p;
+  set_up_producer(&p);
+  p.in[0].name = "w";
+  p.in[1].metadata = (dlb_bytes){"{\"unit\":\"m\"}", 12};
+  p.in[2].metadata = (dlb_bytes){"{\"unit\":\"m\"}", 12};
+  p.in[2].name = "\xc3\xa9\n\"";
+  p.in[3].metadata = (dlb_bytes){"{\"name\":\"x\"}", 12};
+  dlb_message *m, *read;
+  CHECK_OK(dlb_message_encode(&m, NULL, p.in, TENSORS, &error));
+  dlb_frame out[2 + TENSORS];
+  CHECK_OK(dlb_message_frames(out, 2 + TENSORS, m, &error));
+  CHECK_OK(dlb_message_decode(&read, out, 2 + TENSORS, 0, &error));
+  const dlb_message *both[] = {m, read};
+  for (int k = 0; k < 2; k++) {
+    static const char *const names[TENSORS] = {"w", NULL, "\xc3\xa9\n\"", "x"};
+    static const char *const metadata[TENSORS] = {"{\"name\":\"w\"}", "{\"unit\":\"m\"}",
+                                                  "{\"name\":\"\xc3\xa9\\n\\\"\",\"unit\":\"m\"}", "{\"name\":\"x\"}"};
+    for (size_t i = 0; i < TENSORS; i++) {
+      dlb_bytes text;
+      CHECK_OK(dlb_message_tensor_metadata(&text, both[k], i, &error));
+      CHECK(is(text, metadata[i]));
+      CHECK_OK(dlb_message_tensor_name(&text, both[k], i, &error));
+      if (names[i] == NULL) {
+        CHECK(text.data == NULL && text.size == 0);
+        continue;
+      }
+      CHECK(is(text, names[i]));
+      size_t found = SIZE_MAX;
+      CHECK_OK(dlb_message_find(&found, both[k], names[i], &error));
+      CHECK_INT(i, found);
+    }
+    static const char *const missing[] = {"", "y", "ww", "W"};
+    for (int i = 0; i < 4; i++) {
+      size_t found = 7;
+      CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_find(&found, both[k], missing[i], &error));
+      CHECK_INT(0, found);
+    }
+    CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_message_find: none of the 4 tensors is named \"W\"; dlb_message_tensor_name says",
+               dlb_message_find(&(size_t){7}, both[k], "W", &error));
+    CHECK_CODE(DLB_ERROR_NULL, dlb_message_find(&(size_t){7}, both[k], NULL, &error));
+  }
+  dlb_message_free(read);
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
+/* Several tensors may have one name, in a message of another writer, and as the pieces of one tensor, which all have its name. */
+static void a_name_of_several_tensors_is_an_error(void) {
+  const dlb_message_tensor in[] = {{.tensor = numbers(), .name = "w"}, {.tensor = numbers(), .metadata = {"{\"name\":\"b\"}", 12}}};
+  const dlb_message_fields fields = {.spread = 12};
+  dlb_message *m, *read;
+  CHECK_OK(dlb_message_encode(&m, &fields, in, 2, &error));
+  size_t found;
+  CHECK_OK(dlb_message_find(&found, m, "b", &error));
+  CHECK_INT(1, found);
+  dlb_frame frames[8];
+  for (int join = 0; join < 2; join++) {
+    CHECK_OK(dlb_message_frames(frames, 8, m, &error));
+    CHECK_OK(dlb_message_decode(&read, frames, 8, join ? DLB_DECODE_JOIN : 0, &error));
+    if (join) {
+      CHECK_OK(dlb_message_find(&found, read, "b", &error));
+      CHECK_INT(1, found);
+    } else {
+      CHECK_TEXT(DLB_ERROR_FORMAT, "dlb_message_find: tensors 3 and 4 are both named \"b\"; if they are pieces of one tensor, DLB_DECODE_JOIN",
+                 dlb_message_find(&found, read, "b", &error));
+      CHECK_INT(0, found);
+    }
+    dlb_message_free(read);
+  }
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
 static void spoil_version(producer *p, dlb_message_fields *f) { p->made[2].version.major = 2, (void)f; }
 static void spoil_pointer(producer *p, dlb_message_fields *f) { p->in[2].tensor = NULL, (void)f; }
 static void spoil_twice(producer *p, dlb_message_fields *f) { p->in[2].tensor = p->in[0].tensor, (void)f; }
@@ -815,6 +895,11 @@ static void spoil_dtype(producer *p, dlb_message_fields *f) { p->made[2].dl_tens
 static void spoil_device(producer *p, dlb_message_fields *f) { p->made[2].dl_tensor.device.device_type = kDLCUDA, (void)f; }
 static void spoil_metadata(producer *p, dlb_message_fields *f) { p->in[2].metadata = (dlb_bytes){"[1]", 3}, (void)f; }
 static void spoil_metadata_data(producer *p, dlb_message_fields *f) { p->in[2].metadata.size = 3, (void)f; }
+static void spoil_name(producer *p, dlb_message_fields *f) { p->in[2].name = "", p->in[3].name = "\xff", (void)f; }
+static void spoil_names(producer *p, dlb_message_fields *f) { p->in[1].name = p->in[3].name = "w", (void)f; }
+static void spoil_name_metadata(producer *p, dlb_message_fields *f) {
+  p->in[2].name = "w", p->in[2].metadata = (dlb_bytes){"{\"name\":\"x\"}", 12}, (void)f;
+}
 static void spoil_level(producer *p, dlb_message_fields *f) { f->header.level = 9, (void)p; }
 static void spoil_label(producer *p, dlb_message_fields *f) { f->label = (dlb_bytes){"{\"a\":}", 6}, (void)p; }
 static void spoil_label_tens(producer *p, dlb_message_fields *f) { f->label = (dlb_bytes){"{\"TENS\":{}}", 11}, (void)p; }
@@ -830,13 +915,16 @@ static void encode_refuses_and_deletes_nothing(void) {
       {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2].tensor: DLPack version 2.3 is not supported, only 1.x is"},
       {spoil_pointer, DLB_ERROR_NULL, "tensors[2].tensor is NULL"},
       {spoil_twice, DLB_ERROR_ARGUMENT, "is passed twice"},
-      {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2].tensor: shape[1] = -3"},
+      {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2].tensor: shape[1] is -3, must not be negative"},
       {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2].tensor: "},
       {spoil_room, DLB_ERROR_MEMORY, "tensor 2: no memory for 13194139533312 bytes"},
       {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2].tensor: dtype"},
       {spoil_device, DLB_ERROR_DEVICE, "tensor 2"},
       {spoil_metadata, DLB_ERROR_ARGUMENT, "tensor 2"},
       {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata.data is NULL with 3 bytes"},
+      {spoil_name, DLB_ERROR_ARGUMENT, "tensor 3: tens: name \"\\xff\" is not UTF-8"},
+      {spoil_names, DLB_ERROR_ARGUMENT, "tensors 1 and 3 are both named \"w\""},
+      {spoil_name_metadata, DLB_ERROR_ARGUMENT, "tensor 2: tens: name \"w\" where the metadata have \"\\\"x\\\"\""},
       {spoil_level, DLB_ERROR_ARGUMENT, "level"},
       {spoil_label, DLB_ERROR_ARGUMENT, "tens: "},
       {spoil_label_tens, DLB_ERROR_ARGUMENT, "tens: "},
@@ -1133,6 +1221,8 @@ int main(void) {
   accessors_refuse_what_is_no_message();
   make_keeps_label_and_parts_as_they_are();
   encode_aliases_what_has_no_gaps();
+  named_tensors_are_found();
+  a_name_of_several_tensors_is_an_error();
   encode_carries_every_type();
   encode_takes_empty_tensors();
   encode_refuses_and_deletes_nothing();

@@ -423,7 +423,11 @@ static void errors_have_names_and_places(void) {
   DLManagedTensorVersioned *t;
   dlb_error error;
   CHECK_INT(DLB_ERROR_LAYOUT, dlb_tensor_alloc(&t, FLOAT32, 2, shape, &error));
-  CHECK(strcmp(error.message, "dlb_tensor_alloc: tensor: shape[1] = -3") == 0);
+  CHECK(strcmp(error.message, "dlb_tensor_alloc: tensor: shape[1] is -3, must not be negative") == 0);
+  shape[1] = 3;
+  CHECK_INT(DLB_ERROR_DTYPE, dlb_tensor_alloc(&t, (DLDataType){0}, 2, shape, &error));
+  CHECK(strcmp(error.message, "dlb_tensor_alloc: tensor: dtype = (code 0, bits 0, lanes 0): int has 2, 4, 8, 16, 32, 64 bits, not 0; it is not "
+                              "set: {kDLFloat, 32, 1} is float32") == 0);
 }
 
 enum { THREADS = 8, ROUNDS = 2000 };

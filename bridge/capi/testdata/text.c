@@ -36,15 +36,21 @@ static char text[1 << 16];
 
 static int64_t number(char **p) { return strtoll(*p, p, 10); }
 
+static DLDataType read_dtype(char **p) {
+  DLDataType dtype;
+  dtype.code = (uint8_t)number(p);
+  dtype.bits = (uint8_t)number(p);
+  dtype.lanes = (uint16_t)number(p);
+  return dtype;
+}
+
 static void tensor(char *p, int converted) {
   static int64_t shape[256], strides[256];
   static unsigned char bytes[1 << 15];
   DLDataType to = {0, 0, 0};
-  if (converted) to = (DLDataType){(uint8_t)number(&p), (uint8_t)number(&p), (uint16_t)number(&p)};
+  if (converted) to = read_dtype(&p);
   DLTensor view = {.shape = shape, .strides = strides};
-  view.dtype.code = (uint8_t)number(&p);
-  view.dtype.bits = (uint8_t)number(&p);
-  view.dtype.lanes = (uint16_t)number(&p);
+  view.dtype = read_dtype(&p);
   uint64_t flags = (uint64_t)number(&p);
   view.device.device_type = (DLDeviceType)number(&p);
   int64_t start = number(&p);
@@ -82,10 +88,15 @@ static void answer(char *line) {
     code = dlb_dtype_parse(&dtype, rest, &error);
     if (code != DLB_OK) printf("error %s\n", dlb_error_name(code));
     else printf("%d %d %d\n", dtype.code, dtype.bits, dtype.lanes);
+  } else if (strcmp(line, "refuse_dtype") == 0) {
+    static const char before[] = "dlb_tensor_alloc: tensor: ";
+    DLManagedTensorVersioned *none;
+    dtype = read_dtype(&rest);
+    CHECK_INT(DLB_ERROR_DTYPE, dlb_tensor_alloc(&none, dtype, 0, NULL, &error));
+    CHECK(strncmp(before, error.message, strlen(before)) == 0);
+    puts(error.message + strlen(before));
   } else if (strcmp(line, "format_dtype") == 0) {
-    dtype.code = (uint8_t)number(&rest);
-    dtype.bits = (uint8_t)number(&rest);
-    dtype.lanes = (uint16_t)number(&rest);
+    dtype = read_dtype(&rest);
 #define DTYPE(out) dlb_dtype_format(out, data, room, dtype, &error)
     PRINT(DTYPE);
   } else if (strcmp(line, "parse_device") == 0) {

@@ -314,7 +314,7 @@ static void errors_take_nothing(void) {
   CHECK(strstr(error.message, "dlb_tensor_reshape: shape[0] = 6 spans") != NULL);
   CHECK(strstr(error.message, "dlb_tensor_contiguous") != NULL);
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&view, t, 2, axes, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&view, t, -1, axes, &error));
+  CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_tensor_flip: count = -1, must not be negative", dlb_tensor_flip(&view, t, -1, axes, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_flip(&view, t, 1, NULL, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_flip(NULL, t, 0, NULL, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_flip(&view, NULL, 0, NULL, &error));
@@ -543,6 +543,57 @@ static void copy_into_takes_every_layout_of_small_numbers(void) {
   CHECK_INT(3, released);
 }
 
+static void convert_scaled_scales_and_refuses(void) {
+  unsigned char bytes[6] = {0, 1, 2, 3, 4, 5};
+  float floats[6] = {0};
+  double scale[] = {0.5, 1, 2}, shift[] = {10, 20};
+  int64_t shape[] = {2, 3}, turned[] = {1, 2};
+  int released = 0;
+  DLManagedTensorVersioned *src = lend(bytes, (DLDataType){kDLUInt, 8, 1}, 2, shape, NULL, 0, &released);
+  DLManagedTensorVersioned *dst = lend(floats, FLOAT32, 2, shape, NULL, 0, &released);
+  DLManagedTensorVersioned *columns = lend(floats, FLOAT32, 2, shape, turned, 0, &released);
+  DLManagedTensorVersioned *row;
+  CHECK_OK(dlb_tensor_convert_scaled(dst, src, -1, 3, scale, 1, shift, &error));
+  check_elements("[[10 11 14] [11.5 14 20]]", dst);
+  CHECK_OK(dlb_tensor_convert_scaled(columns, src, 0, 1, scale, 2, shift, &error));
+  check_elements("[[10 10.5 11] [21.5 22 22.5]]", columns);
+  CHECK_OK(dlb_tensor_convert_scaled(dst, src, INT32_MIN, 0, NULL, 1, shift, &error));
+  check_elements("[[10 11 12] [13 14 15]]", dst);
+  CHECK_OK(dlb_tensor_index(&row, src, 1, (const int64_t[]){1}, &error)); /* is repeated */
+  CHECK_OK(dlb_tensor_convert_scaled(dst, row, 1, 3, scale, 0, NULL, &error));
+  check_elements("[[1.5 4 10] [1.5 4 10]]", dst);
+  const struct {
+    DLManagedTensorVersioned *src;
+    int32_t axis;
+    int64_t scales, shifts;
+    const double *scale;
+    int32_t code;
+    const char *says;
+  } rows[] = {
+      {src, 0, 3, 0, scale, DLB_ERROR_LAYOUT, "3 scales for axis 0 of size 2, which takes one for each index, or one for all"},
+      {src, -1, 3, 2, scale, DLB_ERROR_LAYOUT, "2 shifts for axis -1 of size 3"},
+      {src, 2, 3, 0, scale, DLB_ERROR_ARGUMENT, "3 scales for axis 2 of 2"},
+      {src, -3, 3, 0, scale, DLB_ERROR_ARGUMENT, "3 scales for axis -3 of 2"},
+      {src, 0, -1, 0, scale, DLB_ERROR_ARGUMENT, "-1 scales"},
+      {src, 0, 1, 0, NULL, DLB_ERROR_NULL, "scale"},
+      {dst, 0, 1, 0, scale, DLB_ERROR_LAYOUT, "memory in common"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    dlb_error error;
+    CHECK_INT(rows[i].code, dlb_tensor_convert_scaled(dst, rows[i].src, rows[i].axis, rows[i].scales, rows[i].scale, rows[i].shifts, shift, &error));
+    CHECK(strstr(error.message, "dlb_tensor_convert_scaled: ") == error.message && strstr(error.message, rows[i].says) != NULL);
+  }
+  check_elements("[[1.5 4 10] [1.5 4 10]]", dst);
+  DLManagedTensorVersioned *complex = lend(floats, (DLDataType){kDLComplex, 64, 1}, 1, shape + 1, NULL, 0, &released);
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensor_convert_scaled(complex, complex, 0, 1, scale, 0, NULL, &error));
+  dlb_tensor_release(complex);
+  dlb_tensor_release(row);
+  dlb_tensor_release(columns);
+  dlb_tensor_release(dst);
+  dlb_tensor_release(src);
+  CHECK_INT(4, released);
+}
+
 static void copy_into_refuses(void) {
   float data[6] = {1, 2, 3, 4, 5, 6};
   int64_t shape[] = {2, 3}, repeated[] = {0, 1}, four[] = {4};
@@ -580,7 +631,7 @@ static void copy_into_refuses(void) {
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_copy_into(src, device, &error));
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_fill(device, FLOAT32, &one, &error));
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_equal(&equal, src, device, 0, &error));
-  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_address(&address, device, 0, NULL, &error));
+  CHECK_TEXT(DLB_ERROR_DEVICE, "memory on cuda:0 cannot be read", dlb_tensor_address(&address, device, 0, NULL, &error));
   CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensor_fill(src, (DLDataType){99, 8, 1}, &one, &error));
   check_elements("[[0 1 2] [3 4 5]]", src);
   dlb_tensor_release(device);
@@ -699,7 +750,7 @@ static void addresses_and_sizes(void) {
   CHECK_INT(12, count);
   dlb_tensor_release(y);
   index[0] = 3;
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_address(&at, x, 2, index, &error));
+  CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_tensor_address: index[0] is 3, dimension 0 has size ", dlb_tensor_address(&at, x, 2, index, &error));
   CHECK(at == NULL);
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_address(&at, x, -1, index, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_address(&at, x, 1, NULL, &error));
@@ -814,6 +865,7 @@ int main(int argc, char **argv) {
   a_forked_child_makes_views();
   copy_into_writes_to_a_part();
   copy_into_takes_every_layout_of_small_numbers();
+  convert_scaled_scales_and_refuses();
   copy_into_refuses();
   fill_loses_no_digit();
   equal_compares_values();

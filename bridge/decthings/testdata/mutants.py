@@ -5,7 +5,7 @@ MUTANTS = [
     ("a varint is in its shortest form", "varint.go",
      "if sizeVarint(x) < n {", "if sizeVarint(x) < n-2 {", "TestReaderRefusesHeadersAndLengths"),
     ("the first boolean is 0 or 1, too", "../internal/payload/source.go",
-     "FindNonBool(out[start:])", "FindNonBool(out[min(start+1, len(out)):])", "TestAppendTensorFindsBooleansOtherThan0And1Anywhere"),
+     "t, out[start:])", "t, out[min(start+1, len(out)):])", "TestAppendTensorFindsBooleansOtherThan0And1Anywhere"),
     ("a media element may have a format and no content", "view.go",
      "if len(element) < n {", "if len(element) <= n {", "TestVectorsBecomeTensorsAndElements"),
     ("offsets in errors of a Reader count from the beginning of the stream", "reader.go",

@@ -9,32 +9,20 @@ import (
 	"strings"
 )
 
-// A Kind says what an error of a format is about. The C functions return it as a code.
-type Kind int
+// ErrArgument is the cause of errors about an argument for which package dlpack has no error.
+var ErrArgument = errors.New("invalid argument")
 
-const (
-	Layout   Kind = iota + 1 // a rank, shape or strides
-	DType                    // a data type
-	Argument                 // another argument of the function
-)
-
-type kindError struct {
-	kind Kind
-	text string
+type causedError struct {
+	cause error
+	text  string
 }
 
-func (e *kindError) Error() string { return e.text }
+func (e *causedError) Error() string { return e.text }
+func (e *causedError) Unwrap() error { return e.cause }
 
-// New returns a new error of a kind, for errors.Is.
-func New(kind Kind, text string) error { return &kindError{kind, text} }
-
-// KindOf returns the kind of the first error in the chain that has one, and 0 if there is none.
-func KindOf(err error) Kind {
-	if e, ok := errors.AsType[*kindError](err); ok {
-		return e.kind
-	}
-	return 0
-}
+// New returns a new error for errors.Is, by which it is also its cause: an error of package dlpack, or [ErrArgument]. The C functions have
+// the code of the cause.
+func New(cause error, text string) error { return &causedError{cause, text} }
 
 // Shape formats the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a
 // copy, so that the shape of a caller can stay on the stack.

@@ -49,6 +49,7 @@ var Decthings = add(Format{
 	NoRank:     decthings.ErrRank,
 	NoElements: decthings.ErrType,
 	Writers:    []Writer{{"AppendTensor", decthings.AppendTensor, decthings.SizeTensor}},
+	Others:     []Other{writeTensor(decthings.WriteTensor, decthings.AppendTensor)},
 	Readers: []Reader{
 		{"DecodeFrom", func(data *dlpack.Tensor, align int) (Value, error) {
 			v, err := decthings.DecodeFrom(data, alignDecthings(align))

@@ -5,8 +5,12 @@
 package formats
 
 import (
+	"bytes"
+	"io"
 	"path"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -141,6 +145,18 @@ type Value struct {
 type Other struct {
 	Name string
 	Use  func(t testing.TB, x *dlpack.Tensor) error
+}
+
+// writeTensor returns the Other of a function that writes to an io.Writer what another one appends to nil.
+func writeTensor(write func(w io.Writer, x *dlpack.Tensor) error, appendTo func(dst []byte, x *dlpack.Tensor) ([]byte, error)) Other {
+	return Other{"WriteTensor", func(t testing.TB, x *dlpack.Tensor) error {
+		var out bytes.Buffer
+		err := write(&out, x)
+		want, refused := appendTo(nil, x)
+		require.Equal(t, refused, err)
+		require.True(t, bytes.Equal(want, out.Bytes()))
+		return err
+	}}
 }
 
 // A Payload appends one element that consists of data.

@@ -4,6 +4,7 @@ package formats
 
 import (
 	"errors"
+	"io"
 	"path/filepath"
 	"testing"
 
@@ -61,7 +62,10 @@ var TensorFlow = add(Format{
 		v, err := tensorflow.DecodeFrom(data, option)
 		return Value{v.Tensor, v.Elements, v.Copied}, err
 	}}},
-	Others: []Other{{"Export", func(t testing.TB, x *dlpack.Tensor) error {
+	Others: []Other{writeTensor(
+		func(w io.Writer, x *dlpack.Tensor) error { return tensorflow.WriteTensor(w, x) },
+		func(dst []byte, x *dlpack.Tensor) ([]byte, error) { return tensorflow.AppendTensor(dst, x) },
+	), {"Export", func(t testing.TB, x *dlpack.Tensor) error {
 		managed, err := tensorflow.Export(x)
 		if err == nil {
 			y, err := dlpack.ImportLegacy(managed)

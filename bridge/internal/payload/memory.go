@@ -38,19 +38,21 @@ func AlignedCopy(data []byte, align int) []byte {
 func WithFormat(format string, err error) error {
 	var e *dlpack.Error
 	if errors.As(err, &e) {
-		return &formatError{format + ": " + e.Where, err}
+		return WithText(format+": "+e.Where, err)
 	}
 	return fmt.Errorf("%s: %w", format, err)
 }
 
-// formatError is an error of package dlpack whose text begins with the name of a format instead of "dlpack" and the operation.
-type formatError struct {
+// WithText returns err as an error with another text.
+func WithText(text string, err error) error { return &textError{text, err} }
+
+type textError struct {
 	text  string
 	cause error
 }
 
-func (e *formatError) Error() string { return e.text }
-func (e *formatError) Unwrap() error { return e.cause }
+func (e *textError) Error() string { return e.text }
+func (e *textError) Unwrap() error { return e.cause }
 
 // Room returns dst with capacity for more further bytes, where more is at most [Addressable]. If that takes new memory,
 // the address of the byte with the given index is a multiple of align there.

@@ -4,12 +4,22 @@ package payload
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
+
+// LogValue returns what a decoded value is in a log line: a group of its type and of its tensor, or of its elements if it has those.
+func LogValue(dtype any, t *dlpack.Tensor, e *elements.Elements) slog.Value {
+	held := slog.Any("tensor", t)
+	if e != nil {
+		held = slog.Any("elements", e)
+	}
+	return slog.GroupValue(slog.Any("dtype", dtype), held)
+}
 
 // CheckSource returns an error unless t can be the input of a decoder: an open one-dimensional uint8 tensor without
 // gaps.
@@ -87,12 +97,20 @@ func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, alig
 	if err != nil {
 		return nil, err
 	}
-	if t.DType() == dlpack.Bool {
-		if _, where := FindNonBool(out[start:]); where != "" {
-			return nil, fmt.Errorf("%s: %s: %w", format, where, dlpack.ErrValue)
-		}
+	if err := checkBools(format, t, out[start:]); err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+// checkBools returns an error if t is one of booleans, and its elements, which data has, are not all 0 or 1.
+func checkBools(format string, t *dlpack.Tensor, data []byte) error {
+	if t.DType() == dlpack.Bool {
+		if _, where := FindNonBool(data); where != "" {
+			return fmt.Errorf("%s: %s: %w", format, where, dlpack.ErrValue)
+		}
+	}
+	return nil
 }
 
 // CheckAlign returns an error unless n is an alignment that an option may ask for: 0, which stands for the alignment that

@@ -139,7 +139,7 @@ dlbcore_status dlbsegment_place_of(dlbsegment_place *place, const DLTensor *t, c
     return FAILURE(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
   if (extent->count == 0) return FAILURE(CORE_ERR_LAYOUT, "it has no elements, so that there is nothing to fetch; its shape says all");
   int code = dlbsegment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
-  if (code == ENOENT) return FAILURE(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
+  if (code == ENOENT) return FAILURE(CORE_NEEDS_COPY, "the memory is not in a segment");
   if (code != 0) return dlbsegment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
   dlbcore_status status;
@@ -317,7 +317,7 @@ static dlbcore_status check_need(const need *n, const char *what, uint64_t size,
   if (n->fixed || size <= copy_unsealed) return CORE_OK;
   return FAILURE(CORE_ERR_ARGUMENT,
               "%s: another process can make it smaller at any time, so that its %" PRIu64
-              " bytes must be copied, which the caller must allow (CopyUnsealed in Go, copy_unsealed= in Python); %" PRIu64 " are allowed",
+              " bytes must be copied; copy_unsealed allows it, and is %" PRIu64,
               what, size, copy_unsealed);
 }
 
@@ -500,7 +500,7 @@ static dlbcore_status map_again(dlbsegment_inbox *out, const DLTensor *tensor, u
     return CORE_OK;
   }
   dlbsegment_inbox_free(out);
-  if (code == EINVAL) return FAILURE(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
+  if (code == EINVAL) return FAILURE(CORE_NEEDS_COPY, "the memory is not in one shared mapping");
   return dlbsegment_fail(code, "the memory cannot be mapped again", text, text_size);
 }
 

@@ -2,9 +2,9 @@
 
 A *producer* owns memory and describes it. A *consumer* reads it. A `Tensor` is a view of memory, and a share in its
 ownership. It is made without copying from any DLPack producer (`from_dlpack`), from the result of a C function
-(`from_address`), from any buffer (`from_buffer`), or on new memory (`empty`). Any DLPack consumer accepts it. `tens`
-decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and encode the tensors of
-other formats, with `Elements` for types that DLPack lacks.
+(`from_address`), or from any buffer (`from_buffer`); or on new memory, from lists (`asarray`) or of a shape (`empty`, `zeros`).
+Any DLPack consumer accepts it. `tens` decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and
+encode the tensors of other formats, with `Elements` for types that DLPack lacks.
 
 All functions raise `BufferError` for tensors that DLPack cannot carry, `ValueError` for malformed data (the text
 says where), and `TypeError` for wrong arguments. `from_dlpack` raises `AttributeError` for an object without `__dlpack__`.
@@ -21,6 +21,7 @@ from ._core import (
     from_buffer,
     from_dlpack,
     to_address,
+    zeros,
 )
 
 import os
@@ -29,12 +30,15 @@ from importlib import import_module
 TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this package
 if TYPE_CHECKING:
     from . import decthings, shm, tens, tensorflow, testing
+    from ._asarray import asarray
     from ._elements import Elements
-    from ._wrap import load, wrap
+    from ._wrap import converted, load, wrap
 
 __all__ = [
     "Elements",
     "Tensor",
+    "asarray",
+    "converted",
     "counters",
     "decthings",
     "empty",
@@ -49,11 +53,12 @@ __all__ = [
     "testing",
     "to_address",
     "wrap",
+    "zeros",
 ]
 __version__ = "0.1.0"
 
 _MODULES = {name: "" for name in ("decthings", "shm", "tens", "tensorflow", "testing")}
-_MODULES |= {"Elements": "_elements", "load": "_wrap", "wrap": "_wrap"}
+_MODULES |= {"Elements": "_elements", "asarray": "_asarray", "converted": "_wrap", "load": "_wrap", "wrap": "_wrap"}
 
 if not TYPE_CHECKING:  # a type checker would take every name for an attribute of this module
 

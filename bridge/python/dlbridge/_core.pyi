@@ -3,40 +3,71 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, Final, Never, Protocol, SupportsIndex, final, overload
+from typing import Any, ClassVar, Final, Never, Protocol, SupportsFloat, SupportsIndex, TypeVar, final, overload
 
-from numpy import generic
+from numpy import bool_, generic
 from numpy.typing import NDArray
 from typing_extensions import Buffer, CapsuleType, Self
 
-from ._dtypes import DType
 from ._elements import Elements
 
 class _Producer(Protocol):
     def __dlpack__(self) -> Any: ...
 
+_Out = TypeVar("_Out", bound=_Producer)
 _Source = _Producer | CapsuleType | complex | generic
 _Header = tuple[int, bytes, bytes | None, int, int, int]
 _Index = SupportsIndex | slice | EllipsisType | None
 _Shape = SupportsIndex | Sequence[SupportsIndex]
+_Factors = SupportsFloat | Sequence[SupportsFloat] | None
+
+@final
+class DType(str):
+    """The data type of a Tensor: its name, a str that is also equal to whatever else names the type."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
 class Tensor:
+    """A view of memory, and a share in its ownership."""
     def __init__(self, _: Never, /) -> None: ...  # functions make Tensors
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     shape: Final[tuple[int, ...]]
+    """The sizes of the dimensions, a tuple of int."""
     strides: Final[tuple[int, ...]]
+    """The strides in elements, a tuple of int."""
     ndim: Final[int]
+    """The number of dimensions."""
     size: Final[int]
+    """The number of elements: the product of the shape."""
     itemsize: Final[int]
+    """The size of one element in bytes, rounded up to whole bytes."""
     nbytes: Final[int]
+    """The size of the elements in bytes, without gaps."""
     dtype: Final[DType]
+    """The data type, a str such as 'float32', 'bfloat16' or 'float32x4'."""
     device: Final[tuple[int, int]]
+    """The DLPack device, a tuple (type, id); (1, 0) is the CPU."""
     readonly: Final[bool]
+    """Whether the memory must not be written. It is also True if the producer could not state whether it may be."""
     data_ptr: Final[int]
+    """The address of element (0, ..., 0), including byte_offset; 0 if there are no elements."""
     closed: Final[bool]
+    """Whether close was called, or the tensor is one that was not handed over (dlbridge.shm)."""
     @property
-    def T(self) -> Tensor: ...
+    def T(self) -> Tensor:
+        """The view with all dimensions in reverse order, transpose()."""
+    @overload
+    def __eq__(self, other: NDArray[Any], /) -> NDArray[bool_]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __eq__(self, other: object, /) -> bool: ...
+    @overload
+    def __ne__(self, other: NDArray[Any], /) -> NDArray[bool_]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     def __len__(self) -> int: ...
     def __getitem__(self, index: _Index | tuple[_Index, ...], /) -> Tensor: ...
     def __setitem__(self, index: _Index | tuple[_Index, ...], value: _Source, /) -> None: ...
@@ -49,30 +80,79 @@ class Tensor:
     def __bytes__(self) -> bytes: ...
     def __format__(self, spec: str, /) -> str: ...
     @overload
-    def reshape(self, shape: _Shape, /, *, copy: bool | None = None) -> Tensor: ...
+    def reshape(self, shape: _Shape, /, *, copy: bool | None = None) -> Tensor:
+        """Returns a view with another shape, in which the elements keep their row-major order."""
     @overload
-    def reshape(self, *shape: SupportsIndex, copy: bool | None = None) -> Tensor: ...
+    def reshape(self, *shape: SupportsIndex, copy: bool | None = None) -> Tensor:
+        """Returns a view with another shape, in which the elements keep their row-major order."""
     @overload
-    def transpose(self, axes: Sequence[SupportsIndex] | None, /) -> Tensor: ...
+    def transpose(self, axes: Sequence[SupportsIndex] | None, /) -> Tensor:
+        """Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor."""
     @overload
-    def transpose(self, *axes: SupportsIndex) -> Tensor: ...
-    def ravel(self) -> Tensor: ...
-    def squeeze(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor: ...
-    def flip(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor: ...
-    def broadcast_to(self, shape: _Shape) -> Tensor: ...
-    def contiguous(self) -> Tensor: ...
-    def copy(self) -> Tensor: ...
-    def convert(self, dtype: Any) -> Tensor: ...
-    def astype(self, dtype: Any) -> Tensor: ...
-    def tolist(self) -> Any: ...
-    def tobytes(self) -> bytes: ...
+    def transpose(self, *axes: SupportsIndex) -> Tensor:
+        """Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor."""
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
+        """Returns a view with two dimensions in each other's place."""
+    def moveaxis(
+        self, source: SupportsIndex | Sequence[SupportsIndex], destination: SupportsIndex | Sequence[SupportsIndex]
+    ) -> Tensor:
+        """Returns a view with dimensions at other places."""
+    def ravel(self) -> Tensor:
+        """Returns the elements in row-major order as one dimension: reshape(-1), a view if that is possible."""
+    def flatten(self) -> Tensor:
+        """Returns a copy of the elements in row-major order, as one dimension in new memory; ravel() copies only if it must."""
+    def view(self, dtype: Any) -> Tensor:
+        """Returns a tensor on the same memory that reads its bytes as elements of another data type."""
+    def squeeze(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor:
+        """Returns a view without the dimensions of size 1: all of them, or those that axis names, one or several."""
+    def flip(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor:
+        """Returns a view with the elements in reverse order along a dimension, several, or all (None)."""
+    def broadcast_to(self, shape: _Shape) -> Tensor:
+        """Returns a view in which elements are repeated until it has the shape."""
+    def contiguous(self) -> Tensor:
+        """Returns the tensor without gaps, row-major: a view if it is so already, and a copy otherwise."""
+    def copy(self) -> Tensor:
+        """Returns a row-major, writable copy in new memory."""
     @overload
-    def item(self, index: tuple[SupportsIndex, ...], /) -> Any: ...
+    def convert(
+        self,
+        dtype: Any,
+        *,
+        out: None = None,
+        scale: _Factors = None,
+        shift: _Factors = None,
+        axis: SupportsIndex = -1,
+    ) -> Tensor:
+        """Returns a copy of another data type, row-major in new memory, or writes the elements to `out`, and returns out."""
     @overload
-    def item(self, *index: SupportsIndex) -> Any: ...
-    def numpy(self) -> NDArray[Any]: ...
-    def close(self) -> None: ...
-    def on_release(self, function: Callable[[], object], /) -> None: ...
+    def convert(
+        self,
+        dtype: Any = None,
+        *,
+        out: _Out,
+        scale: _Factors = None,
+        shift: _Factors = None,
+        axis: SupportsIndex = -1,
+    ) -> _Out:
+        """Returns a copy of another data type, row-major in new memory, or writes the elements to `out`, and returns out."""
+    def astype(self, dtype: Any) -> Tensor:
+        """Returns convert(dtype), under the name that NumPy has for it. As in NumPy, None stands for float64."""
+    def tolist(self) -> Any:
+        """Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number."""
+    def tobytes(self) -> bytes:
+        """Returns a copy of the elements in row-major order, as bytes(tensor) does."""
+    @overload
+    def item(self, index: tuple[SupportsIndex, ...], /) -> Any:
+        """Returns one element as a Python number: a bool, int, float or complex."""
+    @overload
+    def item(self, *index: SupportsIndex) -> Any:
+        """Returns one element as a Python number: a bool, int, float or complex."""
+    def numpy(self) -> NDArray[Any]:
+        """Returns a NumPy array on the same memory."""
+    def close(self) -> None:
+        """Releases the tensor's share of its memory. Further calls have no effect."""
+    def on_release(self, function: Callable[[], object], /) -> None:
+        """Has function() called once, when nobody holds the memory of the tensor any more."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
@@ -90,6 +170,8 @@ class Tensor:
     def __deepcopy__(self, memo: Any, /) -> Tensor: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[CapsuleType, CapsuleType]: ...
+    def __jax_array__(self) -> Any: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def from_dlpack(
@@ -99,18 +181,27 @@ def from_dlpack(
     device: tuple[int, int] | str | None = None,
     copy: bool | None = None,
     stream: int | None = None,
-) -> Tensor: ...
-def from_address(address: int, /) -> Tensor: ...
-def to_address(producer: _Source, /) -> int: ...
+) -> Tensor:
+    """Returns a Tensor on the memory of any DLPack producer or capsule, without copying."""
+def from_address(address: int, /) -> Tensor:
+    """Takes over the DLManagedTensorVersioned at an address, such as the result of a C function."""
+def to_address(producer: _Source, /) -> int:
+    """Returns the address of a new DLManagedTensorVersioned on the producer's memory."""
 def from_buffer(
     object: Buffer, /, dtype: Any = None, shape: _Shape | None = None, *, offset: SupportsIndex = 0
-) -> Tensor: ...
-def empty(shape: _Shape, dtype: Any) -> Tensor: ...
+) -> Tensor:
+    """Returns a Tensor on the memory of an object with a buffer, without copying."""
+def empty(shape: _Shape, dtype: Any) -> Tensor:
+    """Returns a row-major, writable Tensor of uninitialised CPU memory, aligned to 256 bytes."""
+def zeros(shape: _Shape, dtype: Any) -> Tensor:
+    """Returns a row-major, writable Tensor of CPU memory that is all zeros, aligned to 256 bytes."""
 def load(path: Any, /) -> None: ...
-def counters() -> dict[str, int]: ...
+def counters() -> dict[str, int]:
+    """Returns the numbers of live objects as a dict."""
 def function(
     name: str,
     call: Any,
+    names: tuple[str, ...] | None,
     arguments: tuple[Callable[[Any], Any] | None, ...],
     kinds: tuple[Any, ...],
     to: Callable[[Tensor], Any] | None,
@@ -120,6 +211,7 @@ def function(
     direct: bool,
     takes_error: bool,
     returns: int,
+    reduce: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
     device: tuple[int, int] | str | None,
     /,
 ) -> Callable[..., Any]: ...

@@ -5,36 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import _core
-
 _PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
-
-
-class DType(str):
-    """The data type of a Tensor: its name, a str that is also equal to whatever else names the type.
-
-        >>> t = dlbridge.empty(3, "float32")
-        >>> t.dtype, t.dtype == np.float32, t.dtype == "<f4", t.dtype == float
-        ('float32', True, True, False)
-    """
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, str) and str.__eq__(self, other):
-            return True
-        try:
-            return str.__eq__(self, _core.dtype_of(other))
-        except (TypeError, ValueError, BufferError):
-            return NotImplemented
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (str(self),)
 
 
 def name_of(dtype: Any) -> str:

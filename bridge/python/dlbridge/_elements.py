@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 from ._core import Tensor, from_buffer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 else:
     Buffer = Any  # collections.abc has it from Python 3.12 on
@@ -34,8 +35,17 @@ class Elements:
     An element is a str, bytes-like, or a tuple (format, bytes-like), as the format and the type say: see its module.
     A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
 
-        >>> dlbridge.Elements("string", (2,), ["hello", "world"])
-        <dlbridge.Elements, string (2,): ['hello', 'world']>
+        >>> e = dlbridge.Elements("string", (2, 2), ["a", "b", "c", "d"])
+        >>> e
+        <dlbridge.Elements, string (2, 2): ['a', 'b', 'c', 'd']>
+
+    Length, iteration and indices are those of an array: an index is an int or slice, or a tuple of one for each dimension. With an int
+    for each, the result is the element, and otherwise new Elements, with the same objects.
+
+        >>> e[1, 0], e[:, 1].values, e.tolist()
+        ('c', ['b', 'd'], [['a', 'b'], ['c', 'd']])
+
+    numpy.array(e) is an array of the objects, and numpy.array(e, str) one of strings.
     """
 
     __slots__ = ("shape", "type", "values")
@@ -73,6 +83,61 @@ class Elements:
     def __reduce__(self) -> tuple[Any, ...]:
         """Returns what pickle and the module copy need: type, shape and values, with bytes instead of memoryviews."""
         return Elements, (self.type, self.shape, [_without_views(value) for value in self.values])
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("dlbridge: Elements: len() of 0 dimensions; e[()] is the element")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return len(self.values) > 0
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("dlbridge: Elements: iteration over 0 dimensions; e[()] is the element")
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) > len(self.shape):
+            raise IndexError(f"dlbridge: Elements: {len(parts)} indices for {len(self.shape)} dimensions")
+        places, shape = [0], []
+        for axis, size in enumerate(self.shape):
+            part = parts[axis] if axis < len(parts) else slice(None)
+            if isinstance(part, slice):
+                steps: Sequence[int] = range(size)[part]
+                shape.append(len(steps))
+            elif isinstance(part, bool) or not hasattr(part, "__index__"):
+                raise IndexError(f"dlbridge: Elements: an index must be an int or a slice, not {type(part)!r}")
+            else:
+                at = operator.index(part)
+                if not -size <= at < size:
+                    raise IndexError(f"dlbridge: Elements: index {at} is out of bounds for axis {axis} with size {size}")
+                steps = (at % size,)
+            places = [place * size + step for place in places for step in steps]
+        if len(shape) == 0:
+            return self.values[places[0]]
+        return Elements(self.type, shape, [self.values[place] for place in places])
+
+    def tolist(self) -> Any:
+        """Returns the elements as nested lists; of 0 dimensions, the element itself."""
+        rows: list[Any] = list(self.values)
+        for d in range(len(self.shape) - 1, 0, -1):
+            size = self.shape[d]
+            rows = [rows[i * size : (i + 1) * size] for i in range(math.prod(self.shape[:d]))]
+        return rows if self.shape else rows[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Returns a NumPy array of the objects, or what numpy makes of them for a dtype such as str. It is always a copy."""
+        import numpy
+
+        if copy is False:
+            raise ValueError("dlbridge: Elements: Unable to avoid copy: the elements are Python objects; numpy.array(elements) copies them")
+        flat = numpy.empty(len(self.values), object)
+        for i, value in enumerate(self.values):
+            flat[i] = value
+        array = flat.reshape(self.shape)
+        return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
         return f"<dlbridge.Elements, {self.type} {self.shape}: {reprlib.repr(list(self.values))}>"

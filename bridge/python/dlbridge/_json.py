@@ -12,18 +12,29 @@ _MAX_DEPTH = 256  # Go: tens.MaxDepth
 _TOO_DEEP = f"dlbridge: label: arrays and objects are nested more than {_MAX_DEPTH} levels deep"
 
 
-def dumps(value: Mapping[str, Any], what: str) -> bytes:
+_quoted = json.JSONEncoder().encode  # quick for a str
+
+
+def dumps(value: Mapping[str, Any], what: str, name: str | None = None) -> bytes:
+    """Encodes a mapping, which `what` names in errors. With `name` this is its member "name", and it must not have another one."""
     if not isinstance(value, Mapping):
         raise TypeError(f"dlbridge: {what} must be a mapping, not {type(value)!r}")
     whole: dict[Any, Any] = {}
     try:
-        whole = dict(value)
+        whole = dict(value) if name is None else {"name": name, **value}
+        if name is not None and whole["name"] != name:
+            raise ValueError(f"the name {whole['name']!r} is not that of the tensor, {name!r}")
         return json.dumps(whole, allow_nan=False, separators=(",", ":"), default=_number).encode()
     except RecursionError:
         raise ValueError(f"dlbridge: {what} is nested too deep, or not enough stack is left to encode it") from None
     except (TypeError, ValueError) as error:  # or a subclass, whose constructor may not take a string
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"dlbridge: {_place(whole, what)}: {error}") from error
+
+
+def name_only(name: str) -> bytes:
+    """Returns what dumps({}, "", name) does."""
+    return b'{"name":%b}' % _quoted(name).encode()
 
 
 def _place(value: Any, what: str) -> str:

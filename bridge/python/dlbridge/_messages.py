@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from pickle import PickleBuffer
 from typing import Any, SupportsIndex
 
 from . import _core
 from ._core import Tensor
 from ._elements import LIMIT, Buffer
-from ._json import dumps, loads, object_of, read
+from ._json import dumps, loads, name_only, object_of, read
 
 _UNREAD: Any = object()
 
 
 class Message:
-    """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata` or `tensor_metadata`.
+    """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata`, `tensor_metadata` or a name.
+
+    A tensor has a name if its metadata have a text "name", and `message["w"]` is then the tensor with the name "w".
 
     Attributes:
         level: 0 to 8.
@@ -43,6 +46,14 @@ class Message:
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros(3)], metadata={"run": 7}))
         >>> message.metadata, message.tensors[0].shape
         ({'run': 7}, (3,))
+
+    The tensors by their names:
+
+        >>> message = dlbridge.tens.decode(dlbridge.tens.encode({"w": np.zeros((2, 3)), "b": np.ones(2)}))
+        >>> message["b"].tolist(), "c" in message, list(message.keys())
+        ([1.0, 1.0], False, ['w', 'b'])
+        >>> {name: tensor.shape for name, tensor in dict(message).items()}
+        {'w': (2, 3), 'b': (2,)}
     """
 
     __slots__ = (
@@ -50,6 +61,7 @@ class Message:
         "_label",
         "_metadata",
         "_metadata_bytes",
+        "_places",
         "_tensor_metadata",
         "_tensor_metadata_bytes",
         "form",
@@ -76,6 +88,7 @@ class Message:
     _label: Any
     _metadata: Any
     _metadata_bytes: bytes | None
+    _places: dict[str, list[int]] | None
     _tensor_metadata: Any
     _tensor_metadata_bytes: list[bytes | None]
 
@@ -103,6 +116,7 @@ class Message:
         self._join = False
         self._label = _UNREAD
         self._metadata = None
+        self._places = None
         self._tensor_metadata = []
 
     @property
@@ -125,6 +139,51 @@ class Message:
             self._tensor_metadata = read("tensor_metadata", lambda: list(map(loads, self._tensor_metadata_bytes)))
         tensor_metadata: list[dict[str, Any] | None] = self._tensor_metadata
         return tensor_metadata
+
+    def _names(self) -> dict[str, list[int]]:
+        """Returns the names of the tensors, and for each the indices of the tensors that have it."""
+        if self._places is None:
+            places: dict[str, list[int]] = {}
+            for i, metadata in enumerate(self.tensor_metadata):
+                name = metadata.get("name") if metadata is not None else None
+                if isinstance(name, str) and name:
+                    places.setdefault(name, []).append(i)
+            self._places = places
+        return self._places
+
+    def keys(self) -> KeysView[str]:
+        """Returns the names of the tensors, in the order of the tensors. Those without a name are in `tensors` alone.
+
+            >>> dlbridge.tens.decode(dlbridge.tens.encode({"w": np.zeros(3)})).keys()
+            dict_keys(['w'])
+
+        Errors: those of `tensor_metadata`.
+        """
+        return self._names().keys()
+
+    def __contains__(self, name: object) -> bool:
+        """Reports whether a tensor has the name."""
+        return name in self._names()
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Returns the tensor with the name, one of `tensors`.
+
+        Errors: KeyError for a name that no tensor has; ValueError for one that several have, such as the pieces of a tensor that was
+        encoded with `spread` and decoded without `join`; and those of `tensor_metadata`.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"dlbridge: message[{name!r}]: a name is a str, not {type(name)!r}; message.tensors has the tensors by index")
+        places = self._names().get(name, [])
+        if len(places) == 1:
+            return self.tensors[places[0]]
+        if places:
+            raise ValueError(
+                f"dlbridge: message[{name!r}]: tensors {places[0]} and {places[1]} both have this name: message.tensors has them by index; "
+                "if they are pieces of one tensor, decode with join=True"
+            )
+        names = [*map(repr, self._names())]
+        have = f"the names are {', '.join([*names[:8], *['...'] * (len(names) > 8)])}" if names else "none has a name"
+        raise KeyError(f"dlbridge: message[{name!r}]: no tensor has this name; {have}")
 
     def frames(self) -> list[memoryview]:
         """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied.
@@ -196,11 +255,12 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
     message._join = join
     message.routing = []
     message._label = message._metadata = message._tensor_metadata = _UNREAD
+    message._places = None
     return message
 
 
 def encode(
-    tensors: Iterable[Any],
+    tensors: Iterable[Any] | Mapping[str, Any],
     *,
     metadata: Mapping[str, Any] | None = None,
     tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
@@ -214,10 +274,11 @@ def encode(
 ) -> list[memoryview]:
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
-    `tensors` are any DLPack producers. A tensor without gaps that is row-major, permuted or reversed is not copied:
-    its memory becomes the payload part. Any other tensor is copied into a compact part. `metadata`, and each item of
-    `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata` must be scalars; lists
-    and mappings belong in `metadata`. `label` is a JSON object with further attributes
+    `tensors` are any DLPack producers, in a list, or in a mapping by their names: `{"w": a, "b": b}`, of which the receiver takes
+    `message["w"]`. The names travel in the metadata of the tensors, as "name". A tensor without gaps that is row-major,
+    permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into a compact part.
+    `metadata`, and each item of `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata`
+    must be scalars; lists and mappings belong in `metadata`. `label` is a JSON object with further attributes
     of the label. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
     pieces of at most that size (but of at least one index), each in a part of its own. Only dlbridge reads tensors in several
     parts; other readers find a part that is too small, if they compare sizes.
@@ -226,28 +287,52 @@ def encode(
         4
 
     Ownership: the memory of a tensor is held while a frame on it is in use. Errors: BufferError for a tensor that the
-    host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent.
+    host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent; ValueError for a name that is
+    empty, that two tensors have, or that is not the name in `tensor_metadata`.
     """
-    if hasattr(tensors, "__dlpack__"):
-        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: put it in a list")
-    if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
-        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
-    producers = tuple(tensors)
-    each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
+    names, producers = ((), tuple(tensors)) if type(tensors) in (list, tuple) else _named(tensors)
     four = _form(form)
     text = None if label is None else _label(label)
-    header = (
-        _field("level", level, 8), four, text, _field("origin", origin), _field("granule", granule), _field("seqno", seqno)
-    )
     whole = None if metadata is None else dumps(metadata, "metadata")
     size = 0 if spread is None else operator.index(spread)
     if size < 0 or spread == 0:
         raise ValueError(f"dlbridge: encode: spread must be at least 1 byte, not {spread}")
-    texts = tuple(None if item is None else dumps(item, f"tensor_metadata[{i}]") for i, item in enumerate(each))
+    texts: tuple[bytes | None, ...]
+    if tensor_metadata is not None:
+        texts = tuple(
+            None if item is None and name is None else dumps({} if item is None else item, f"tensor_metadata[{i}]", name)
+            for i, (item, name) in enumerate(zip(tensor_metadata, itertools.chain(names, itertools.repeat(None))))
+        )
+    elif names:
+        texts = tuple(map(name_only, names))
+    else:
+        texts = (None,) * len(producers)
+    header = level, four, text, origin, granule, seqno
     frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
     if four == bytes(4):  # in C this form means "TENS"
         frames[0][4:8] = four
     return frames
+
+
+def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Returns the names, if this is a mapping, and the tensors."""
+    if not isinstance(tensors, (dict, Mapping)):  # dict, because it is found sooner
+        if hasattr(tensors, "__dlpack__"):
+            raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: encode([t]), or encode({{'name': t}})")
+        if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
+            raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
+        return (), tuple(tensors)
+    items = list(tensors.items())
+    names, producers = zip(*items) if items else ((), ())
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"dlbridge: encode: the name of tensor {i} must be a str, not {name!r}")
+        if not name:
+            raise ValueError(f"dlbridge: encode: the name of tensor {i} is empty")
+    if len(set(names)) < len(names):
+        i = next(i for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"dlbridge: encode: tensors {names.index(names[i])} and {i} are both named {names[i]!r}")
+    return names, producers
 
 
 def encode_frames(frames: Sequence[Buffer]) -> bytes:

@@ -5,20 +5,30 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import keyword
+import operator
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core
+from ._asarray import asarray
 from ._core import Tensor
 
+_Result = TypeVar("_Result")
+_Args = Sequence[Any] | Mapping[str, Any] | None
+_Device = tuple[int, int] | str | None
+
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
+_Array = type(ctypes.c_int * 1)
 _Function: Any = ctypes.CFUNCTYPE(None).__base__  # the base of the types of all function pointers
 _Data: Any = _Function.__base__  # the base of all ctypes types
 _Reference = type(ctypes.byref(ctypes.c_int()))  # the type of byref(), and of what from_param of most types returns
 _BY_VALUE = (ctypes.Structure, ctypes.Union)
 _PLAIN = ctypes.CFUNCTYPE(None)._flags_  # the flags of functions that are called without the GIL, and whose errno is not kept
 _PYTHON_API = ctypes.PYFUNCTYPE(None)._flags_ & ~_PLAIN  # the flag of functions that may set an exception, which ctypes raises
+_KEEPS_ERRNO = ctypes.CFUNCTYPE(None, use_errno=True)._flags_ & ~_PLAIN
 _TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
 
 
@@ -48,22 +58,66 @@ def _is_managed(kind: Any) -> bool:
     )
 
 
-def _kinds(args: Any) -> list[Any]:
-    """Returns `args` of `wrap` as a list, after a check of its entries."""
+class converted:
+    """A kind of argument for `wrap`: a tensor that is made of whatever `asarray` takes, such as a list, a number or an array.
+
+        >>> same = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda tensor: tensor)
+        >>> f = dlbridge.wrap(same, args=[dlbridge.converted("float32", contiguous=True)], returns="tensor")
+        >>> f([1, 2]).dtype
+        'float32'
+
+    dtype: the data type that the C function gets, a name or a type as in `from_buffer`; None for that of the argument.
+
+    contiguous: whether it gets the elements without gaps, in row-major order.
+
+    An argument that has this type and layout is shared with the C function. Of any other it gets a copy, and what it writes to the copy is
+    lost, unless it returns the tensor. Read-only memory stays read-only if it is not copied.
+
+    Errors: those of `from_buffer` for a data type. Those of the call are those of `asarray`; BufferError for memory of a device that would
+    have to be converted.
+    """
+
+    def __init__(self, dtype: Any = None, *, contiguous: bool = False) -> None:
+        self.dtype = None if dtype is None else _core.dtype_of(dtype)
+        self.contiguous = contiguous
+
+    def __call__(self, x: Any, /) -> Tensor:
+        """Returns the tensor that the C function gets of an argument."""
+        tensor = asarray(x, self.dtype)
+        return tensor.contiguous() if self.contiguous else tensor
+
+    def __repr__(self) -> str:
+        of = [repr(self.dtype)] * (self.dtype is not None) + ["contiguous=True"] * self.contiguous
+        return f"converted({', '.join(of)})"
+
+
+def _is_tensor(kind: Any) -> bool:
+    return isinstance(kind, (str, converted))
+
+
+def _parameters(args: Any) -> tuple[list[str] | None, list[Any]]:
+    """Returns the names and the types that `args` of `wrap` has, after a check of both. A list has no names."""
+    names: list[str] | None = None
+    if isinstance(args, Mapping):
+        declared = dict(args)
+        names, args = list(declared), list(declared.values())
     if isinstance(args, (str, bytes)) or not hasattr(args, "__iter__"):
-        raise TypeError(f'dlbridge: wrap: args must be a list, such as ["tensor", "error"], not {args!r}')
+        raise TypeError(f'dlbridge: wrap: args must be a list, such as ["tensor", "error"], or a dict with names, not {args!r}')
+    for name in names or ():
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise TypeError(f"dlbridge: wrap: args has the name {name!r}, which no parameter of a Python function can have")
     kinds: list[Any] = list(args)
     for i, kind in enumerate(kinds):
         if isinstance(kind, str):
             known = kind == "tensor" or (kind == "error" and i == len(kinds) - 1)
         else:
-            known = hasattr(kind, "from_param")
+            known = isinstance(kind, converted) or hasattr(kind, "from_param")
         if not known:
             raise TypeError(
-                f'dlbridge: wrap: args[{i}] is {kind!r}; it must be "tensor" for a managed tensor, a ctypes type, such as '
-                'ctypes.c_float, or, as the last, "error" for a dlb_error *'
+                f'dlbridge: wrap: args[{names[i] if names else i!r}] is {kind!r}; it must be "tensor" for a managed tensor, dlbridge.converted(...), a ctypes '
+                'type, such as ctypes.c_float, or, as the last, "error" for a dlb_error *'
             )
-    return kinds
+    return names, kinds
 
 
 def _name_of(kind: Any) -> str:
@@ -71,18 +125,22 @@ def _name_of(kind: Any) -> str:
     return kind if isinstance(kind, str) else getattr(kind, "__name__", repr(kind))
 
 
-def _help(name: str, args: list[Any], returns: Any, to: Any, takes_error: bool) -> tuple[str, inspect.Signature]:
+def _help(
+    name: str, names: list[str] | None, args: list[Any], returns: Any, to: Any, takes_error: bool
+) -> tuple[str, inspect.Signature]:
     """Returns the docstring and the signature of a function that `wrap` makes."""
-    tensors = [isinstance(kind, str) for kind in args]
+    tensors = list(map(_is_tensor, args))
+    how = inspect.Parameter.POSITIONAL_ONLY if names is None else inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
-        inspect.Parameter(f"arg{i + 1}", inspect.Parameter.POSITIONAL_ONLY, annotation=_name_of(kind))
-        for i, kind in enumerate(args)
+        inspect.Parameter(names[i] if names else f"arg{i + 1}", how, annotation=_name_of(kind)) for i, kind in enumerate(args)
     ]
     result = inspect.Signature.empty if to is not None else "Tensor" if isinstance(returns, str) else _name_of(returns)
     signature = inspect.Signature(parameters, return_annotation=result)
     text = [f"{name}{signature}\n\nCalls the C function {name}, of which dlbridge.wrap made this function."]
     if any(tensors):
         text.append("A tensor is any DLPack producer; its memory is shared with the C function until that calls the deleter.")
+    if any(isinstance(kind, converted) for kind in args):
+        text.append("What is declared as converted(...) may be a list, a number or another array; what is written to a copy is lost.")
     if not all(tensors):
         text.append(f"ctypes converts the {'other ' if any(tensors) else ''}arguments.")
     if to is not None:
@@ -93,31 +151,122 @@ def _help(name: str, args: list[Any], returns: Any, to: Any, takes_error: bool) 
     return "\n".join(text), signature
 
 
+def _address_of(cfunc: Any) -> int:
+    return ctypes.cast(cfunc, ctypes.c_void_p).value or 0
+
+
+class _GoLibrary(ctypes.CDLL):
+    """A library of `load`."""
+
+
+_Origin = tuple[Callable[..., ctypes.CDLL], str | None, bool]
+"""How another process opens a library: the function that opens it, its path, and whether ctypes keeps errno."""
+
+
+def _origin_of(cfunc: Any, name: str) -> _Origin | None:
+    """Returns how another process opens the library that has a function by this name, or None if it was not looked up in one."""
+    for library in (cfunc._objects or {}).values():
+        if type(library) not in (ctypes.CDLL, ctypes.PyDLL, _GoLibrary) or not isinstance(cfunc, library._FuncPtr):
+            continue
+        if not hasattr(library, name) or _address_of(library[name]) != _address_of(cfunc):  # its __name__ was set
+            continue
+        path = None if library._name is None else os.fsdecode(library._name)
+        if path is not None and "/" in path:  # otherwise the loader searches
+            path = os.path.abspath(path)
+        return load if type(library) is _GoLibrary else type(library), path, bool(cfunc._flags_ & _KEEPS_ERRNO)
+    return None
+
+
+class _Made:
+    """A ctypes type without a name of its own, in a pickle: what reads the pickle makes the type."""
+
+    def __init__(self, make: Callable[..., Any], *of: Any) -> None:
+        self.made = make, of
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.made
+
+
+def _portable(kind: Any) -> Any:
+    """Returns what pickle can write for a type of an argument or a result."""
+    element: Any = getattr(kind, "_type_", None)
+    if isinstance(kind, _Pointer) and kind is ctypes.POINTER(element):
+        return _Made(ctypes.POINTER, _portable(element))
+    if isinstance(kind, _Array) and kind is element * kind._length_:
+        return _Made(operator.mul, _portable(element), kind._length_)
+    return kind
+
+
+def _reduce(
+    origin: _Origin | None, name: str, args: Any, returns: Any, to: Any, device: Any
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Returns how pickle makes a function of `wrap` again."""
+    if origin is None:
+        raise TypeError(
+            f"dlbridge: {name} cannot be pickled or copied: it is not a function of a library, as lib.{name} of ctypes.CDLL or "
+            "dlbridge.load is, but for example a callback, which another process cannot find"
+        )
+    declared = {key: _portable(kind) for key, kind in args.items()} if isinstance(args, dict) else list(map(_portable, args))
+    return rewrap, (origin, name, declared, _portable(returns), to, device)
+
+
+@functools.cache
+def _open(opener: Callable[..., ctypes.CDLL], path: str | None, keeps_errno: bool) -> ctypes.CDLL:
+    return opener(path, use_errno=True) if keeps_errno else opener(path)
+
+
+# Pickles name this function: it must be found here, and take these arguments, in later versions too.
+def rewrap(origin: _Origin, name: str, args: Any, returns: Any, to: Any, device: Any) -> Callable[..., Any]:
+    """Returns the function of `wrap` that a pickle describes."""
+    return wrap(_open(*origin)[name], to, args=args, returns=returns, device=device)
+
+
 def load(path: str | bytes | os.PathLike[Any]) -> ctypes.CDLL:
     """Loads a Go library that imports package `bridge/capi`, and returns it as a ctypes library, whose functions `wrap` accepts.
 
-    The formats, such as `tens`, use this library from then on. A process can have only one, which is otherwise the library in
-    this package or the one that the environment variable DLBRIDGE_LIBRARY names. It is never unloaded: restart Python to load
-    it again after a build.
+    Call it before the first use of a format, such as `tens`: the formats use this library from then on. A process can have only
+    one, which is otherwise the library in this package or the one that the environment variable DLBRIDGE_LIBRARY names. It is never
+    unloaded: restart Python to load it again after a build.
 
     The functions of a plain C library need no `load`: `wrap` takes those of a `ctypes.CDLL`.
 
-    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, or if this process
-    was forked while one was being loaded. In a forked child of a process that has loaded the library, `load` returns it, but the
-    formats, and the functions that `wrap` makes of it, raise RuntimeError.
+    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, by `load` or by the
+    first use of a format, or if this process was forked while one was being loaded. In a forked child of a process that has loaded the
+    library, `load` returns it, but the formats, and the functions that `wrap` makes of it, raise RuntimeError.
     """
     name = os.fsdecode(path)
     if os.path.exists(name):
         name = os.path.abspath(name)  # the loader looks elsewhere for a name without a slash
     _core.load(name)
-    return ctypes.CDLL(name)
+    return _GoLibrary(name)
+
+
+if TYPE_CHECKING:  # typing.overload would keep the module for as long as the process lives
+
+    @overload
+    def wrap(
+        cfunc: Any,
+        to: Callable[[Tensor], _Result],
+        *,
+        args: _Args = None,
+        returns: Literal["tensor"] | EllipsisType = ...,
+        device: _Device = "cpu",
+    ) -> Callable[..., _Result]: ...
+    @overload
+    def wrap(
+        cfunc: Any, to: None = None, *, args: _Args = None, returns: Literal["tensor"], device: _Device = "cpu"
+    ) -> Callable[..., Tensor]: ...
+    @overload
+    def wrap(cfunc: Any, to: None = None, *, args: _Args = None, returns: None, device: _Device = "cpu") -> Callable[..., None]: ...
+    @overload
+    def wrap(cfunc: Any, to: None = None, *, args: _Args = None, returns: Any = ..., device: _Device = "cpu") -> Callable[..., Any]: ...
 
 
 def wrap(
     cfunc: Any,
     to: Callable[[Tensor], Any] | None = None,
     *,
-    args: Sequence[Any] | None = None,
+    args: Sequence[Any] | Mapping[str, Any] | None = None,
     returns: Any = ...,
     device: tuple[int, int] | str | None = "cpu",
 ) -> Callable[..., Any]:
@@ -131,9 +280,13 @@ def wrap(
 
     args: the types of all parameters of the C function, in order. Each is
         "tensor", for a `DLManagedTensorVersioned *`: the Python function takes any DLPack producer, such as an array;
+        `dlbridge.converted(dtype)`, for the same: the Python function also takes lists, numbers and arrays of other types, and converts
+        them;
         a ctypes type, such as `c_float` or `POINTER(c_double)`: ctypes converts the argument as usual;
         "error", as the last, for a `dlb_error *` of dlbridge.h: the Python function has no such parameter, and raises the
         error that the C function reports.
+        A dict has names beside the types, {"x": "tensor", "factor": c_float, "error": "error"}: the arguments of the Python function
+        can be given by these names, which errors and help() show. Without names they are positional only.
 
     returns: the type of the result: "tensor", a ctypes type, or None for a function without a result.
 
@@ -146,14 +299,20 @@ def wrap(
         default stream, also if it is memory of an argument that was tied to another: only the function knows where it has worked.
 
     Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
-    end the process; see the README for the case in which it reads NULL.
+    end the process. If `args` has only "tensor" and "error", and `returns` is "tensor" or None, parameters that are missing within the
+    first eight are NULL instead, which functions of dlbridge report as an error.
 
     Instead of by `args` and `returns`, the types can be declared by `cfunc.argtypes` and `cfunc.restype`, as ctypes has it. A
     `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, then stand for "tensor". A function whose types are
     declared in neither way is refused.
 
     The GIL is released during the call, unless `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show the
-    types of the new function.
+    names and types of its arguments.
+
+    The new function can be pickled, for multiprocessing for example, if `cfunc` is a function of a library. The process that reads the
+    pickle opens the library by its path, with `load` if `load` has opened it here and else with its type of ctypes, and looks the
+    function up by its name. The argument `mode` of ctypes.CDLL is not kept. The types and `to` must be importable there, as pickle needs
+    it of all functions and classes; pointers to ctypes types and arrays of them are.
 
     Ownership: the memory of each tensor is shared with the C function, which must call its deleter once; what it returns
     belongs to the caller. If an error occurs before the call, nothing is shared.
@@ -173,6 +332,9 @@ def wrap(
         OSError       the operating system; ConnectionError if the other side of a connection is gone
         ValueError    a layout, or any other wrong value
         RuntimeError  a panic, or an error of the function's own
+
+    The exception has notes (`__notes__`): the name of the function and, of a panic in Go, "in FUNCTION (FILE:LINE)" for each call, the
+    innermost first, at most 16 and as many as a dlb_error has room for.
 
     A result that is returned with an error is ignored. A ctypes callback that returns a tensor must not raise, because its
     result is then undefined.
@@ -201,13 +363,15 @@ def wrap(
             'returns="tensor" for a managed tensor, returns=None for a function without a result, or a ctypes type, '
             "such as returns=ctypes.c_int"
         )
-    args = _kinds(args)
+    names, args = _parameters(args)
+    declared = list(args) if names is None else dict(zip(names, args))
     takes_error = bool(args) and args[-1] == "error"
     if takes_error:
         args.pop()
+    names = names and names[: len(args)]
     if returns is ...:
         returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
-    tensors = [isinstance(kind, str) for kind in args]
+    tensors = list(map(_is_tensor, args))
     call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
     try:  # ctypes reports types that it cannot pass here, not only in the call
         call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)] + [ctypes.c_void_p] * takes_error
@@ -229,14 +393,29 @@ def wrap(
         raise TypeError(
             f'dlbridge: wrap: `to` takes a tensor, but {name} returns {returns!r}; returns="tensor" declares a tensor'
         )
-    address = ctypes.cast(cfunc, ctypes.c_void_p).value or 0
     direct = type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors)
-    converters = tuple(None if tensor else kind.from_param for tensor, kind in zip(tensors, args))
+    converters = tuple(None if kind == "tensor" else kind if tensor else kind.from_param for tensor, kind in zip(tensors, args))
     kinds = tuple(None if tensor else kind for tensor, kind in zip(tensors, args))
     raises = type(cfunc)._flags_ & _PYTHON_API or hasattr(call.restype, "_check_retval_")
     refusal = None if raises else ctypes.ArgumentError
-    made = _core.function(name, call, converters, kinds, to, _OF_CTYPES, refusal, address, direct, takes_error, result, device)
+    reduce = functools.partial(_reduce, _origin_of(cfunc, name), name, declared, returns, to, device)
+    made = _core.function(
+        name,
+        call,
+        None if names is None else tuple(names),
+        converters,
+        kinds,
+        to,
+        _OF_CTYPES,
+        refusal,
+        _address_of(cfunc),
+        direct,
+        takes_error,
+        result,
+        reduce,
+        device,
+    )
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc  # type: ignore[attr-defined]
-    made.__doc__, made.__signature__ = _help(name, args, returns, to, takes_error)  # type: ignore[attr-defined]
+    made.__doc__, made.__signature__ = _help(name, names, args, returns, to, takes_error)  # type: ignore[attr-defined]
     return made

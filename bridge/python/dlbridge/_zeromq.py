@@ -43,6 +43,9 @@ _LOOKED_AT = (0, 1, 5, 8, 9)
 """PAIR, PUB, DEALER, PUSH and XPUB: the sockets that may send for long without receiving, and fetch no frame when they are asked for
 zmq.EVENTS. libzmq notices there, and some of them only there, that a peer has gone, and releases what it holds for it."""
 
+_LOOK_EVERY = 1e-3
+"""The seconds after which `send` asks a socket again: to ask takes as long as to send three frames."""
+
 _KEPT = 16 << 10
 """The size in bytes from which on a received part stays in libzmq's memory. Smaller parts are copied, because several of
 them may lie in one buffer of 8 KiB, which each would keep alive."""
@@ -130,21 +133,25 @@ class _SendOptions(TypedDict, total=False):
     flags: int
 
 
-@overload
-def send(
-    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_SendOptions]
-) -> Awaitable[None]: ...
-@overload
-def send(
-    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_SendOptions]
-) -> Awaitable[Tracker]: ...
-@overload
-def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_SendOptions]) -> None: ...
-@overload
-def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_SendOptions]) -> Tracker: ...
+if TYPE_CHECKING:  # typing.overload would keep the module for as long as the process lives
+
+    @overload
+    def send(
+        socket: AsyncSocket, tensors: Iterable[Any] | Mapping[str, Any], *, track: Literal[False] = ..., **options: Unpack[_SendOptions]
+    ) -> Awaitable[None]: ...
+    @overload
+    def send(
+        socket: AsyncSocket, tensors: Iterable[Any] | Mapping[str, Any], *, track: Literal[True], **options: Unpack[_SendOptions]
+    ) -> Awaitable[Tracker]: ...
+    @overload
+    def send(socket: Socket, tensors: Iterable[Any] | Mapping[str, Any], *, track: Literal[False] = ..., **options: Unpack[_SendOptions]) -> None: ...
+    @overload
+    def send(socket: Socket, tensors: Iterable[Any] | Mapping[str, Any], *, track: Literal[True], **options: Unpack[_SendOptions]) -> Tracker: ...
+
+
 def send(
     socket: Any,
-    tensors: Iterable[Any],
+    tensors: Iterable[Any] | Mapping[str, Any],
     *,
     metadata: Mapping[str, Any] | None = None,
     tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
@@ -173,9 +180,9 @@ def send(
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
         ...     port = a.bind_to_random_port("tcp://127.0.0.1")
         ...     with b.connect(f"tcp://127.0.0.1:{port}"):
-        ...         dlbridge.tens.send(a, [np.arange(3)], metadata={"run": 7})
+        ...         dlbridge.tens.send(a, {"x": np.arange(3)}, metadata={"run": 7})
         ...         message = dlbridge.tens.recv(b)
-        >>> message.metadata, message.tensors[0].tolist()
+        >>> message.metadata, message["x"].tolist()
         ({'run': 7}, [0, 1, 2])
 
     On a socket of zmq.asyncio the tensors are encoded at once, and the result is a coroutine that must be awaited: it sends the message
@@ -196,9 +203,9 @@ def send(
     in time, zmq.Again is raised, and the socket can send again. A next peer that is a ROUTER may first get a message that its `recv`
     refuses.
 
-    libzmq holds what was sent to a peer that has gone until the socket is asked for messages to receive. `send` does so, by zmq.EVENTS,
-    but not on a ROUTER, which then fetches the first frame of a message (see `recv`): where a program sends on a ROUTER and does not
-    receive, it calls `socket.get(zmq.EVENTS)` itself now and then.
+    libzmq holds what was sent to a peer that has gone until the socket is asked for messages to receive. `send` does so once in a
+    millisecond, by zmq.EVENTS, but not on a ROUTER, which then fetches the first frame of a message (see `recv`): where a program sends
+    on a ROUTER and does not receive, it calls `socket.get(zmq.EVENTS)` itself now and then.
 
     If one of several peers of a PUSH or DEALER goes while a message for another is being sent, libzmq can send the rest of that message
     to a third one. With `packed` it cannot.
@@ -243,10 +250,14 @@ class _RecvOptions(TypedDict, total=False):
     flags: int
 
 
-@overload
-def recv(socket: AsyncSocket, **options: Unpack[_RecvOptions]) -> Awaitable[Message]: ...
-@overload
-def recv(socket: Socket, **options: Unpack[_RecvOptions]) -> Message: ...
+if TYPE_CHECKING:  # typing.overload would keep the module for as long as the process lives
+
+    @overload
+    def recv(socket: AsyncSocket, **options: Unpack[_RecvOptions]) -> Awaitable[Message]: ...
+    @overload
+    def recv(socket: Socket, **options: Unpack[_RecvOptions]) -> Message: ...
+
+
 def recv(
     socket: Any,
     *,
@@ -328,18 +339,20 @@ class _State:
     refused: a REP may have received a request that no call has returned. The next one answers it.
     lost: the peer of a REQ went in the middle of the last request.
     relaxed: `send` has set ZMQ_REQ_RELAXED since, until a request is sent.
+    looked: when `send` has last asked the socket for zmq.EVENTS, by time.monotonic.
     futures: the module of pyzmq whose sockets return futures, if this is one of them, or None.
     loop, locks: the running event loop, and the locks for which calls that receive and that send (on a ROUTER, to one peer) wait in
         turn.
     """
 
-    __slots__ = ("futures", "locks", "loop", "lost", "receiving", "refused", "relaxed", "sending", "type", "zmq")
+    __slots__ = ("futures", "locks", "looked", "loop", "lost", "receiving", "refused", "relaxed", "sending", "type", "zmq")
 
     def __init__(self, zmq: Any, socket: Any) -> None:
         self.zmq, self.type = zmq, socket.type
         self.receiving = self.sending = self.refused = self.lost = self.relaxed = False
         modules = filter(None, map(sys.modules.get, ("zmq.asyncio", "zmq.eventloop.future")))
         self.futures: Any = next((module for module in modules if isinstance(socket, module.Socket)), None)
+        self.looked = -math.inf
         self.loop: Any = None
         self.locks: weakref.WeakValueDictionary[tuple[int, bytes | None], Any] = weakref.WeakValueDictionary()
 
@@ -368,8 +381,6 @@ def _plain_calls(socket: Any, state: _State) -> tuple[Callable[..., Any], Callab
 
 def _refuse_inner_call(state: _State, what: str) -> None:
     """Raises RuntimeError if a signal handler, or a function that Python calls on its own, has interrupted a call on the socket."""
-    if not state.receiving and not state.sending:
-        return
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_code in _CALLS and frame.f_locals.get("state") is state:
@@ -386,7 +397,8 @@ def _receive(socket: Any, put: Callable[..., Any], take: Callable[..., Any], sta
     Once its first frame is here, all are, because libzmq hands messages over whole. But sockets such as SUB and ROUTER take the
     first frame when the program only asks whether there is a message, and if the program then disconnects, libzmq drops the rest.
     """
-    _refuse_inner_call(state, "recv")
+    if state.receiving or state.sending:
+        _refuse_inner_call(state, "recv")
     if state.receiving:
         _drop_rest(socket, take, state)
     if state.refused:
@@ -440,9 +452,11 @@ def _send(
     track: bool,
 ) -> list[Any]:
     """Sends the frames of a message, and returns what pyzmq returns for each."""
-    _refuse_inner_call(state, "send")
-    if state.futures is None and state.type in _LOOKED_AT:  # of asyncio, see `_step`
-        socket.get(_EVENTS)
+    if state.receiving or state.sending:
+        _refuse_inner_call(state, "send")
+    if state.type in _LOOKED_AT and state.futures is None and (now := time.monotonic()) - state.looked > _LOOK_EVERY:
+        socket.get(_EVENTS)  # of asyncio, see `_step`
+        state.looked = now
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
     if state.sending and state.lost:

@@ -23,6 +23,11 @@ from ._json import dumps
 
 __all__ = ["Elements", "check", "decode", "decode_all", "decode_elements", "decode_tensor", "encode"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Dialect = Literal["doc", "py004", "rs015"]
 _DIALECTS = {"doc": 0, "py004": 1, "rs015": 2}
 
@@ -43,7 +48,7 @@ def decode(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) 
         [1.0, 1.0]
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
-    if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is.
+    if its elements are aligned there, and is read-only then exactly when the buffer is. Otherwise it is a copy, which is writable.
     `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
     `copy=True` always copies.
 

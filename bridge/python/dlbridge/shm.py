@@ -28,7 +28,8 @@ arrives all the same, and so does one that the receiver cannot fetch, because th
 or memory left: each use of it raises a ConnectionError that names the cause. (An exception in an unpickler would end the thread that
 receives the results of a pool.)
 
-Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy.
+Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy. So does an array of
+NumPy, wherever its memory is, unless `register_numpy` was called.
 
 The module needs Linux 5.1 or later. Only `offer_parts` and `fetch_parts` need the Go library: the rest works in forked children.
 """
@@ -39,13 +40,14 @@ import contextlib
 import multiprocessing.reduction
 import multiprocessing.util
 import os
+import pickle
 import socket as sockets
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import _core, _dtypes, _pickle  # noqa: F401 # _dtypes: loaded now, because a process that pickles may have no descriptor left
+from . import _core, _pickle
 from ._core import Tensor, from_dlpack
 
 if not hasattr(_core, "shm_zeros"):
@@ -53,7 +55,12 @@ if not hasattr(_core, "shm_zeros"):
 
 from ._offers import checked, fetch, fetch_parts, milliseconds_of, offer, offer_parts
 
-__all__ = ["attach", "copy", "exit_timeout", "fetch", "fetch_parts", "is_shared", "offer", "offer_parts", "pickle_timeout", "readonly", "recv", "send", "zeros"]
+__all__ = ["attach", "copy", "exit_timeout", "fetch", "fetch_parts", "is_shared", "offer", "offer_parts", "pickle_timeout", "readonly", "recv", "register_numpy", "send", "zeros"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 exit_timeout: float = 5.0
 """For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
@@ -237,6 +244,48 @@ def _rebuild(data: bytes, name: str, token: str) -> Tensor:
 
 
 multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)
+
+
+def register_numpy() -> None:
+    """Lets multiprocessing hand over the arrays of NumPy that lie in segments, such as `tensor.numpy()` and slices of it, without a copy.
+
+    It holds for what this process then puts into a queue, a pipe, a pool or the arguments of a process: an array on the same memory
+    arrives. As with tensors, it may be written unless it is read-only, and the process must live until it is received. If it was not
+    handed over, a Tensor arrives in its place, which raises a ConnectionError with the cause when it is indexed, computed with or passed
+    to NumPy. All other arrays, also those whose data type DLPack lacks and those of subclasses, are pickled as before. A process that was
+    started by `spawn` or `forkserver` and returns arrays calls the function itself: it can be the `initializer` of a pool.
+
+    Errors: ImportError without NumPy.
+
+        >>> import multiprocessing
+        >>> dlbridge.shm.register_numpy()
+        >>> a, b = multiprocessing.Pipe()
+        >>> array = dlbridge.shm.zeros(3, "int8").numpy()
+        >>> a.send(array[1:])
+        >>> received = b.recv()
+        >>> received[:] = 7
+        >>> array
+        array([0, 7, 7], dtype=int8)
+    """
+    import numpy
+
+    multiprocessing.reduction.ForkingPickler.register(numpy.ndarray, _reduce_array)
+
+
+def _reduce_array(array: Any) -> Any:
+    try:
+        tensor = from_dlpack(array)
+    except (BufferError, TypeError, ValueError):  # a data type or layout that DLPack lacks
+        tensor = None
+    if tensor is not None and is_shared(tensor):
+        return _array_of, (tensor,)
+    return array.__reduce_ex__(pickle.DEFAULT_PROTOCOL)  # the one that multiprocessing uses
+
+
+# Pickles name this function.
+def _array_of(tensor: Tensor) -> Any:
+    """Returns the array of a tensor, or the tensor itself if it was not handed over."""
+    return tensor if tensor.closed else tensor.numpy()
 
 
 def _register(_: object = None) -> None:

@@ -16,5 +16,10 @@ from ._zeromq import Tracker, recv, send
 
 __all__ = ["Message", "Tracker", "decode", "decode_all", "decode_frames", "encode", "encode_frames", "recv", "send"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 for _thing in (Message, Tracker, _of_frames, decode, decode_all, decode_frames, encode, encode_frames):  # as help and pickles name them
     _thing.__module__ = __name__

@@ -19,6 +19,11 @@ from ._elements import LIMIT, Buffer, Elements, copied, only_elements, only_tens
 
 __all__ = ["Elements", "decode", "decode_elements", "decode_tensor", "encode"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # DLB_TENSORFLOW_LENIENT, _INTEGERS of dlb_tensorflow_decode, and _FIELDS, _PAD of dlb_tensorflow_encode.
 _LENIENT, _INTEGERS = 1, 2
 _FIELDS, _PAD = 1, 4
@@ -30,7 +35,7 @@ def decode(
     """Decodes `data`, a bytes-like object that holds a TensorProto.
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
-    if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is.
+    if its elements are aligned there, and is read-only then exactly when the buffer is. Otherwise it is a copy, which is writable.
     `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
     `copy=True` always copies.
 

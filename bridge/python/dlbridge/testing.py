@@ -15,6 +15,11 @@ from ._core import Tensor, from_dlpack
 
 __all__ = ["assert_allclose", "assert_equal"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _SHOWN = 5  # differing elements in the text of an error
 
 

@@ -35,6 +35,7 @@ int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t narg
 static long device_type_of(PyObject *type) {
   PyObject *value = PyLong_Check(type) ? Py_NewRef(type) : PyObject_GetAttrString(type, "value");
   if (value == NULL) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     PyErr_Clear();
     value = Py_NewRef(type);
   }
@@ -48,6 +49,7 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     long type = device_type_of(PyTuple_GetItem(object, 0));
     long id = PyErr_Occurred() ? 0 : PyLong_AsLong(PyTuple_GetItem(object, 1));
     int failed = PyErr_Occurred() != NULL;
+    if (failed && !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     int too_large = failed ? PyErr_ExceptionMatches(PyExc_OverflowError) : type != (int32_t)type || id != (int32_t)id;
     PyErr_Clear();
     if (too_large) return raise_error(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);

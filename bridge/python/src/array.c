@@ -1,4 +1,4 @@
-/* NumPy's arrays on the memory of a Tensor. NumPy is imported when the first one is made. */
+/* Arrays of NumPy and JAX on the memory of a Tensor. NumPy is imported when the first one is made. */
 #include "extension.h"
 
 #include <dlbridge.h>
@@ -40,14 +40,6 @@ static int numpy_version(module_state *state) {
   return number;
 }
 
-PyObject *imported_numpy(const char *name) {
-  PyObject *module = PyUnicode_FromString("numpy"), *numpy = module == NULL ? NULL : PyImport_GetModule(module);
-  PyObject *attribute = numpy == NULL || numpy == Py_None ? NULL : PyObject_GetAttrString(numpy, name);
-  Py_XDECREF(numpy);
-  Py_XDECREF(module);
-  return attribute;
-}
-
 int lends_by_buffer(module_state *state, PyTypeObject *type) {
   PyObject *array = imported_numpy("ndarray");
   int is_array = array != NULL && PyObject_IsSubclass((PyObject *)type, array) > 0;
@@ -85,12 +77,12 @@ static PyObject *ml_type(DLDataType dtype) {
     PyErr_Clear();
     PyErr_Format(PyExc_BufferError,
                  "dlbridge: NumPy has %U only with the package ml_dtypes, which is not installed; "
-                 "convert('float32') makes a tensor of a type that NumPy has",
+                 "astype('float32') makes a tensor of a type that NumPy has",
                  name);
   } else if (type == NULL && (!can_be || PyErr_ExceptionMatches(PyExc_AttributeError))) {
     PyErr_Clear();
     PyErr_Format(PyExc_BufferError,
-                 "dlbridge: neither NumPy nor ml_dtypes has %U; consumers of DLPack can take the tensor", name);
+                 "dlbridge: neither NumPy nor ml_dtypes has %U; consumers of DLPack can take the tensor, and view('uint8') has its bytes", name);
   }
   Py_DECREF(name);
   return type;
@@ -98,7 +90,7 @@ static PyObject *ml_type(DLDataType dtype) {
 
 /* Returns a Tensor of unsigned integers, as large as the elements, on the same memory. The elements must not be packed. */
 static Tensor *bits_of(Tensor *self) {
-  return tensor_retyped(self, (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(self->view.dtype)), 1}, 0);
+  return tensor_retyped(self, (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(self->view.dtype)), 1}, NULL, 0, "numpy");
 }
 
 /* Sets *out to the data type of a NumPy array whose type another package, such as ml_dtypes, has registered. Returns 0 for any
@@ -159,15 +151,9 @@ static PyObject *ml_array(Tensor *self, int may_copy) {
 
 /* ---- methods --------------------------------------------------------------------------------- */
 
-static int check_host(const Tensor *self) {
-  if (self->share == NULL) return raise_closed(self), -1;
-  if (dlbcore_host_readable(self->view.device.device_type)) return 0;
-  return raise_error(PyExc_BufferError, "dlbridge: numpy: the memory is not in the host; copy it there first");
-}
-
 PyObject *tensor_numpy(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
-  if (check_host(self) < 0) return NULL;
+  if (check_readable(self, "numpy") < 0) return NULL;
   return dtype_letter(self->view.dtype) != NULL ? array_of(op) : ml_array(self, 0);
 }
 
@@ -188,7 +174,8 @@ PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, Py
   static const char *const names[] = {"dtype", "copy"};
   Tensor *self = (Tensor *)op;
   PyObject *values[2], *array = NULL, *dtype = Py_None, *copy = Py_None;
-  if (parse_arguments("__array__", args, nargs, kwnames, 2, names, 2, values) < 0 || check_host(self) < 0) return NULL;
+  if (parse_arguments("__array__", args, nargs, kwnames, 2, names, 2, values) < 0 || check_readable(self, "numpy") < 0)
+    return NULL;
   if (values[0] != NULL) dtype = values[0];
   if (values[1] != NULL) copy = values[1];
   PyObject *same = dtype_letter(self->view.dtype) != NULL ? PyMemoryView_FromObject(op) : ml_array(self, copy != Py_False);
@@ -202,5 +189,17 @@ PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, Py
   Py_XDECREF(make);
   Py_XDECREF(mode);
   Py_XDECREF(same);
+  return array;
+}
+
+/* JAX calls this method, and is therefore imported already. It has no arrays with gaps or negative strides. */
+PyObject *tensor_jax_array(PyObject *op, PyObject *ignored) {
+  Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed(self);
+  PyObject *dense = self->extent.row_major || column_major(self) ? Py_NewRef(op) : tensor_contiguous(op, ignored);
+  PyObject *function = dense == NULL ? NULL : attribute_of("jax.dlpack", "from_dlpack");
+  PyObject *array = function == NULL ? NULL : PyObject_CallFunctionObjArgs(function, dense, NULL);
+  Py_XDECREF(function);
+  Py_XDECREF(dense);
   return array;
 }

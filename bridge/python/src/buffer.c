@@ -12,8 +12,7 @@ static int refuse(const char *why) {
   return raise_error(PyExc_BufferError, "dlbridge: buffer: %s", why);
 }
 
-/* Reports whether the elements are contiguous with the first index varying fastest. */
-static int column_major(const Tensor *self) {
+int column_major(const Tensor *self) {
   int64_t step = 1;
   if (self->extent.count == 0) return 1;
   for (int32_t d = 0; d < self->view.ndim; d++) {
@@ -49,13 +48,13 @@ static int overlapping(const Tensor *self) {
 int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   Tensor *self = (Tensor *)op;
   view->obj = NULL;
-  if (self->share == NULL) return raise_closed(self), -1;
-  if (!dlbcore_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host; copy it there first");
+  if (check_readable(self, "buffer") < 0) return -1;
   const char *letter = dtype_letter(self->view.dtype);
   if (letter == NULL) {
     PyObject *name = dtype_name(self->view.dtype);
     if (name != NULL)
-      PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %U has no struct letter; consumers of DLPack can take the tensor",
+      PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %U has no struct letter; view('uint8') has one, tobytes() copies the bytes, and "
+                                      "consumers of DLPack can take the tensor",
                    name);
     Py_XDECREF(name);
     return -1;
@@ -107,9 +106,7 @@ void tensor_releasebuffer(PyObject *Py_UNUSED(op), Py_buffer *view) { share_end(
  * bytes to make. */
 PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   const Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed(self);
-  if (!dlbcore_host_readable(self->view.device.device_type))
-    return PyErr_Format(PyExc_BufferError, "dlbridge: tobytes: the memory is not in the host; copy it there first");
+  if (check_readable(self, "tobytes") < 0) return NULL;
   Tensor *dense = self->extent.row_major ? (Tensor *)Py_NewRef(op) : tensor_copy((Tensor *)op);
   dlbcore_share *share = dense == NULL ? NULL : tensor_hold(dense);
   PyObject *bytes = NULL;
@@ -155,37 +152,47 @@ static int parse_sizes(PyObject *object, int64_t *shape, int32_t *ndim, const ch
   if (parse_shape(object, shape, ndim) < 0) return -1;
   for (int32_t d = 0; d < *ndim; d++) {
     if (shape[d] < 0)
-      return raise_error(PyExc_ValueError, "dlbridge: %s: shape[%d] = %lld; only reshape takes a -1", place, (int)d,
+      return raise_error(PyExc_ValueError, "dlbridge: %s: shape[%d] is %lld, must not be negative; only reshape takes a -1", place, (int)d,
                          (long long)shape[d]);
   }
   return 0;
 }
 
-int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, dlbcore_extent *extent) {
+int parse_empty(module_state *state, const char *place, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view,
+                dlbcore_extent *extent) {
   static const char *const names[] = {"shape", "dtype"};
   PyObject *values[2];
   char message[MESSAGE_SIZE];
-  if (parse_arguments("empty", args, nargs, kwnames, 2, names, 2, values) < 0) return -1;
+  if (parse_arguments(place, args, nargs, kwnames, 2, names, 2, values) < 0) return -1;
   for (int k = 0; k < 2; k++)
-    if (values[k] == NULL) return raise_error(PyExc_TypeError, "dlbridge: empty: %s is missing", names[k]);
-  if (parse_sizes(values[0], view->shape, &view->ndim, "empty") < 0 || dtype_parse(values[1], &view->dtype) < 0) return -1;
+    if (values[k] == NULL) return raise_error(PyExc_TypeError, "dlbridge: %s: %s is missing", place, names[k]);
+  if (parse_sizes(values[0], view->shape, &view->ndim, place) < 0 || dtype_parse(state, values[1], &view->dtype) < 0) return -1;
   dlbcore_status status = dlbcore_check_layout(view, 0, extent, message, sizeof message);
   if (status == CORE_OK) return 0;
-  raise_status(status, "empty", message);
+  raise_status(status, place, message);
   return -1;
 }
 
-PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+static PyObject *new_memory(const char *place, int zeroed, PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames) {
   module_state *state = PyModule_GetState(module);
   int64_t shape[CORE_RANK_MAX];
   dlbcore_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
-  if (parse_empty(args, nargs, kwnames, &view, &extent) < 0) return NULL;
-  dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, 0);
+  if (parse_empty(state, place, args, nargs, kwnames, &view, &extent) < 0) return NULL;
+  dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, zeroed);
   if (share == NULL)
-    return PyErr_Format(PyExc_MemoryError, "dlbridge: empty: no memory for %lld bytes", (long long)extent.nbytes);
+    return PyErr_Format(PyExc_MemoryError, "dlbridge: %s: no memory for %lld bytes", place, (long long)extent.nbytes);
   view.data = share->data;
   return (PyObject *)tensor_on_share(state->tensor_type, share, &view, 0, 0, &extent);
+}
+
+PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  return new_memory("empty", 0, module, args, nargs, kwnames);
+}
+
+PyObject *zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  return new_memory("zeros", 1, module, args, nargs, kwnames);
 }
 
 /* Sets the shape of a view to that of a buffer. An exporter may omit the shape of one dimension. */
@@ -201,10 +208,10 @@ static int buffer_layout(const Py_buffer *buffer, int64_t item, DLTensor *view) 
   if (buffer->strides == NULL) view->strides = NULL; /* row-major, as for ctypes */
   for (int d = 0; d < buffer->ndim; d++) {
     if (buffer->suboffsets != NULL && buffer->suboffsets[d] >= 0)
-      return refuse("the buffer has suboffsets, which DLPack lacks; copy it first");
+      return refuse("the buffer has suboffsets, which DLPack lacks; bytes(x) copies it");
     if (view->strides == NULL) continue;
     if (view->shape[d] > 1 && buffer->strides[d] % item != 0)
-      return refuse("the strides are not multiples of the element size; copy the buffer first");
+      return refuse("the strides are not multiples of the element size; numpy.ascontiguousarray(x) makes a copy in which they are");
     view->strides[d] = buffer->strides[d] / item;
   }
   return 0;
@@ -226,7 +233,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
                          dlbcore_extent *extent) {
   if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");
   if (!PyBuffer_IsContiguous(buffer, 'C'))
-    return refuse("a new dtype, shape or offset needs a row-major buffer; copy the buffer first");
+    return refuse("a new dtype, shape or offset needs a row-major buffer; numpy.ascontiguousarray(x) makes a copy that is");
   if (offset < 0 || offset > buffer->len)
     return raise_error(PyExc_ValueError, "dlbridge: from_buffer: offset = %zd is not in 0..%zd, the size of the buffer", offset,
                        buffer->len);
@@ -245,11 +252,11 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
   if (shape != NULL ? extent->nbytes <= left : extent->nbytes == left) return 0;
   if (shape == NULL)
     return raise_error(PyExc_ValueError,
-                       "dlbridge: from_buffer: the %lld bytes of the buffer are not a multiple of the %lld bytes of an element; "
+                       "dlbridge: from_buffer: the buffer has %lld byte%s, no multiple of the %lld bytes of an element; "
                        "shape= takes a part of them",
-                       (long long)left, (long long)dtype_itemsize(view->dtype));
-  return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %lld%s",
-                     (long long)extent->nbytes, (long long)left, offset > 0 ? " from offset on" : "");
+                       (long long)left, ENDING(left), (long long)dtype_itemsize(view->dtype));
+  return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld byte%s, but the buffer has %lld%s",
+                     (long long)extent->nbytes, ENDING(extent->nbytes), (long long)left, offset > 0 ? " from offset on" : "");
 }
 
 /* Returns a Tensor on the memory of a buffer, without a share. `sizes` has room for its shape, in another frame than the strides: each
@@ -264,7 +271,7 @@ __attribute__((noinline)) static Tensor *tensor_of_buffer(module_state *state, P
     refuse("the rank or the element size is invalid");
     return NULL;
   }
-  if (dtype != NULL ? dtype_parse(dtype, &view.dtype)
+  if (dtype != NULL ? dtype_parse(state, dtype, &view.dtype)
                     : dtype_of_format(buffer->format, buffer->itemsize, &view.dtype))
     return NULL;
   if (dtype != NULL || shape != NULL || offset != 0) {
@@ -275,8 +282,8 @@ __attribute__((noinline)) static Tensor *tensor_of_buffer(module_state *state, P
       return NULL;
     if (extent.nbytes != buffer->len)
       return (Tensor *)PyErr_Format(PyExc_ValueError,
-                                    "dlbridge: from_buffer: the buffer has %zd bytes, but its shape requires %lld",
-                                    buffer->len, (long long)extent.nbytes);
+                                    "dlbridge: from_buffer: the buffer has %zd byte%s, but its shape requires %lld",
+                                    buffer->len, ENDING(buffer->len), (long long)extent.nbytes);
   }
   return tensor_new(state->tensor_type, &view, flags, 0, &extent);
 }

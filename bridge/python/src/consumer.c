@@ -162,6 +162,19 @@ static int refused_keywords(void) {
   return says;
 }
 
+/* Ends an attempt that may fail, before which PyErr_Fetch has taken an earlier exception away: drops the exception of the attempt, and sets
+ * the earlier one again. An interruption such as KeyboardInterrupt, which is no Exception, is not dropped; then -1 is returned. */
+static int restore(PyObject *type, PyObject *value, PyObject *traceback) {
+  if (PyErr_Occurred() == NULL || PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyErr_Restore(type, value, traceback);
+    return 0;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return -1;
+}
+
 /* Reports whether a type has an attribute. An exception that is pending may be lost. */
 static int has(PyTypeObject *type, PyObject *name) {
   PyObject *value = PyObject_GetAttr((PyObject *)type, name);
@@ -414,12 +427,10 @@ static int is_negative(module_state *state, PyObject *producer) {
  * function replaces it by one that says so. */
 static void explain_conjugate(module_state *state, PyObject *producer) {
   if (!PyErr_ExceptionMatches(PyExc_BufferError)) return;
-  int conjugate;
-  KEEPING_EXCEPTION({
-    conjugate = answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL));
-    PyErr_Clear();
-  });
-  if (conjugate == TRUE_)
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  int conjugate = answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL));
+  if (restore(type, value, traceback) == 0 && conjugate == TRUE_)
     PyErr_SetString(PyExc_BufferError,
                     "dlbridge: from_dlpack: the tensor has the conjugate bit set, use tensor.resolve_conj()");
 }
@@ -470,14 +481,14 @@ COLD static Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object) {
   PyObject *bits = bits_of_ml_dtypes(object, &dtype);
   Tensor *integers = bits == NULL ? NULL : consume(state, bits), *self = NULL;
   if (integers != NULL)
-    self = tensor_retyped(integers, dtype, dtype.bits % 8 != 0 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
+    self = tensor_retyped(integers, dtype, NULL, dtype.bits % 8 != 0 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0, "numpy");
   Py_XDECREF((PyObject *)integers);
   Py_XDECREF(bits);
-  PyErr_Clear();
   if (self == NULL) {
-    PyErr_Restore(type, value, traceback);
+    restore(type, value, traceback);
     return NULL;
   }
+  PyErr_Clear();
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(traceback);
@@ -554,25 +565,29 @@ static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wi
   return copy;
 }
 
-/* Reports whether a producer says on which device its memory is, and sets *out to that. The pending exception stays as it is. */
+/* Reports whether a producer says on which device its memory is, and sets *out to that; -1 with an exception if it was interrupted.
+ * Otherwise the pending exception stays as it is. */
 COLD static int says_device(PyObject *producer, DLDevice *out) {
-  int said_it;
-  KEEPING_EXCEPTION({
-    PyObject *said = PyObject_CallMethod(producer, "__dlpack_device__", NULL);
-    said_it = said != NULL && parse_device(said, "__dlpack_device__", out) == 0;
-    PyErr_Clear();
-    Py_XDECREF(said);
-  });
-  return said_it;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *said = PyObject_CallMethod(producer, "__dlpack_device__", NULL);
+  int said_it = said != NULL && parse_device(said, "__dlpack_device__", out) == 0;
+  Py_XDECREF(said);
+  return restore(type, value, traceback) < 0 ? -1 : said_it;
 }
 
-/* Returns the wish for the producer's own memory, on whatever device. A stream belongs to the device that is wished for, and is left
- * out if the memory is on another one. */
-static wish wish_for_own(PyObject *producer, wish asks) {
+/* Makes the wish one for the producer's own memory, on whatever device. A stream belongs to the device that is wished for, and is left
+ * out if the memory is on another one. -1 with an exception. */
+static int wish_for_own(PyObject *producer, wish *asks) {
   DLDevice is;
-  if (asks.stream != NULL && asks.device != NULL && (!says_device(producer, &is) || is.device_type != asks.device->device_type))
-    asks.stream = NULL;
-  return (wish){NULL, -1, asks.stream};
+  if (asks->stream != NULL && asks->device != NULL) {
+    int said = says_device(producer, &is);
+    if (said < 0) return -1;
+    if (!said || is.device_type != asks->device->device_type) asks->stream = NULL;
+  }
+  asks->device = NULL;
+  asks->copy = -1;
+  return 0;
 }
 
 /* Calls __dlpack__ as ask does. If a copy is wished for, the producer is asked for its own memory first (see copy_of), and for a copy if
@@ -580,13 +595,15 @@ static wish wish_for_own(PyObject *producer, wish asks) {
 static PyObject *ask_for_memory(module_state *state, PyObject *producer, array_method lasting, wish asks) {
   int asked;
   DLDevice is;
-  PyObject *capsule = ask(state, producer, lasting, asks.copy > 0 ? wish_for_own(producer, asks) : asks, &asked);
+  wish first = asks;
+  if (asks.copy > 0 && wish_for_own(producer, &first) < 0) return NULL;
+  PyObject *capsule = ask(state, producer, lasting, first, &asked);
   if (capsule != NULL || !PyErr_ExceptionMatches(PyExc_BufferError)) return capsule;
   if (asks.copy > 0) {
     PyErr_Clear();
     return ask(state, producer, lasting, asks, &asked);
   }
-  if (asks.device == NULL || !says_device(producer, &is)) return NULL;
+  if (asks.device == NULL || says_device(producer, &is) <= 0) return NULL;
   if (is.device_type == asks.device->device_type || !is_on(is, *asks.device)) return NULL;
   PyErr_Clear();
   asks.device = NULL;
@@ -656,6 +673,12 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
 
 Tensor *consume(module_state *state, PyObject *producer) {
   return from_producer(state, producer, (wish){NULL, -1, NULL}, PyExc_TypeError, NULL);
+}
+
+Tensor *consume_out(module_state *state, PyObject *out, const char *place) {
+  if (tensor_check(out) || is_producer(state, out)) return from_producer(state, out, (wish){NULL, 0, NULL}, PyExc_TypeError, NULL);
+  return (Tensor *)PyErr_Format(PyExc_TypeError, "dlbridge: %s: out must be a tensor or an array with __dlpack__, not %R", place,
+                                Py_TYPE(out));
 }
 
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, dlbcore_share **keep) {

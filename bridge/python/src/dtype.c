@@ -32,13 +32,63 @@ static int parse_text(PyObject *name, DLDataType *out) {
                      name);
 }
 
-int dtype_parse(PyObject *object, DLDataType *out) {
+/* ---- known objects ---------------------------------------------------------------------------- */
+
+static int is_same(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+
+/* Sets *out to the data type that a remembered object names, and reports whether it is remembered. */
+static int recall(module_state *state, PyObject *object, DLDataType *out) {
+  int found = 0;
+  LOCK_CORE();
+  for (int i = 0; i < KNOWN_DTYPES && !found; i++) {
+    found = state->known[i].object == object;
+    if (found) *out = state->known[i].dtype;
+  }
+  UNLOCK_CORE();
+  return found;
+}
+
+/* Remembers what an object names, in place of the object that was remembered first. A reference keeps its address from others. */
+static void remember(module_state *state, PyObject *object, DLDataType dtype) {
+  PyObject *was;
+  Py_INCREF(object);
+  LOCK_CORE();
+  known_dtype *place = &state->known[state->next_known++ % KNOWN_DTYPES];
+  was = place->object;
+  *place = (known_dtype){object, dtype};
+  UNLOCK_CORE();
+  Py_XDECREF(was);
+}
+
+PyObject *imported_numpy(const char *name) {
+  PyObject *module = PyUnicode_FromString("numpy"), *numpy = module == NULL ? NULL : PyImport_GetModule(module);
+  PyObject *attribute = numpy == NULL || numpy == Py_None ? NULL : PyObject_GetAttrString(numpy, name);
+  Py_XDECREF(numpy);
+  Py_XDECREF(module);
+  return attribute;
+}
+
+/* Reports whether an object always names the same data type: Python's own types, and NumPy's dtypes and scalar types. */
+static int is_lasting(PyObject *object) {
+  if (PyType_Check(object) && !(PyType_GetFlags((PyTypeObject *)object) & Py_TPFLAGS_HEAPTYPE)) return 1;
+  PyObject *of_numpy = imported_numpy(PyType_Check(object) ? "generic" : "dtype");
+  PyTypeObject *type = PyType_Check(object) ? (PyTypeObject *)object : Py_TYPE(object);
+  int lasting = of_numpy != NULL && PyType_Check(of_numpy) && PyType_IsSubtype(type, (PyTypeObject *)of_numpy);
+  Py_XDECREF(of_numpy);
+  PyErr_Clear();
+  return lasting;
+}
+
+int dtype_parse(module_state *state, PyObject *object, DLDataType *out) {
+  if (state == NULL) return -1;
+  if (!PyUnicode_CheckExact(object) && recall(state, object, out)) return 0;
   if (PyUnicode_Check(object)) return parse_text(object, out);
   PyObject *module = PyImport_ImportModule("dlbridge._dtypes");
   PyObject *name = module == NULL ? NULL : PyObject_CallMethod(module, "name_of", "(O)", object);
   int result = name == NULL ? -1 : parse_text(name, out);
   Py_XDECREF(name);
   Py_XDECREF(module);
+  if (result == 0 && is_lasting(object)) remember(state, object, *out);
   return result;
 }
 
@@ -49,24 +99,94 @@ PyObject *dtype_name(DLDataType dtype) {
   return PyUnicode_FromStringAndSize(name, (Py_ssize_t)text.size);
 }
 
+/* (object) -> the name of the data type that the object names */
+PyObject *dtype_of(PyObject *module, PyObject *object) {
+  DLDataType dtype;
+  return dtype_parse(PyModule_GetState(module), object, &dtype) < 0 ? NULL : dtype_name(dtype);
+}
+
+/* ---- the type DType --------------------------------------------------------------------------- */
+
 PyObject *dtype_object(module_state *state, DLDataType dtype) {
-  PyObject *name = dtype_name(dtype);
-  if (name == NULL || state == NULL) return name;
-  if (state->dtype_class == NULL) {
-    PyObject *module = PyImport_ImportModule("dlbridge._dtypes");
-    if (module != NULL) REPLACE(state->dtype_class, PyObject_GetAttrString(module, "DType"));
-    Py_XDECREF(module);
+  PyObject *object = NULL;
+  if (state == NULL) return NULL;
+  LOCK_CORE();
+  for (int i = 0; i < KNOWN_DTYPES && object == NULL; i++) {
+    const known_dtype *known = &state->known[i];
+    if (known->object != NULL && is_same(known->dtype, dtype) && Py_IS_TYPE(known->object, state->dtype_type))
+      object = Py_NewRef(known->object);
   }
-  PyObject *object = state->dtype_class == NULL ? NULL : PyObject_CallFunctionObjArgs(state->dtype_class, name, NULL);
-  Py_DECREF(name);
+  UNLOCK_CORE();
+  if (object != NULL) return object;
+  PyObject *name = dtype_name(dtype);
+  object = name == NULL ? NULL : PyObject_CallFunctionObjArgs((PyObject *)state->dtype_type, name, NULL);
+  Py_XDECREF(name);
+  if (object != NULL) remember(state, object, dtype);
   return object;
 }
 
-/* (object) -> the name of the data type that the object names */
-PyObject *dtype_of(PyObject *Py_UNUSED(module), PyObject *object) {
-  DLDataType dtype;
-  return dtype_parse(object, &dtype) < 0 ? NULL : dtype_name(dtype);
+static PyObject *dtype_compare(PyObject *self, PyObject *other, int operation) {
+  if (operation != Py_EQ && operation != Py_NE) return PyUnicode_RichCompare(self, other, operation);
+  if (PyUnicode_Check(other)) {
+    PyObject *same = PyUnicode_RichCompare(self, other, Py_EQ);
+    Py_XDECREF(same);
+    if (same == NULL) return NULL;
+    if (same == Py_True) return PyBool_FromLong(operation == Py_EQ);
+  }
+  module_state *state = PyType_GetModuleState(Py_TYPE(self));
+  DLDataType left, right;
+  if (dtype_parse(state, other, &right) == 0 && dtype_parse(state, self, &left) == 0)
+    return PyBool_FromLong(is_same(left, right) == (operation == Py_EQ));
+  if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+      !PyErr_ExceptionMatches(PyExc_BufferError))
+    return NULL;
+  PyErr_Clear();
+  Py_RETURN_NOTIMPLEMENTED;
 }
+
+static Py_hash_t dtype_hash(PyObject *self) {
+  return ((hashfunc)PyType_GetSlot(&PyUnicode_Type, Py_tp_hash))(self);
+}
+
+static PyObject *dtype_reduce(PyObject *self, PyObject *Py_UNUSED(ignored)) {
+  PyObject *text = PyObject_Str(self); /* of exactly the type str */
+  return text == NULL ? NULL : Py_BuildValue("O(N)", &PyUnicode_Type, text);
+}
+
+/* A remembered DType refers, by its type, to the module that remembers it: the collector must see that to free the module. */
+static int dtype_traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  return 0;
+}
+
+PyDoc_STRVAR(dtype_doc,
+             "The data type of a Tensor: its name, a str that is also equal to whatever else names the type.\n\n"
+             "    >>> t = dlbridge.empty(3, 'float32')\n"
+             "    >>> t.dtype, t.dtype == np.float32, t.dtype == '<f4', t.dtype == float\n"
+             "    ('float32', True, True, False)");
+PyDoc_STRVAR(dtype_reduce_doc, "__reduce__($self, /)\n--\n\nReturns what pickle writes: the name, as a str.");
+
+static PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, dtype_reduce_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot dtype_slots[] = {
+    {Py_tp_doc, (void *)dtype_doc},
+    {Py_tp_methods, dtype_methods},
+    {Py_tp_richcompare, (void *)dtype_compare},
+    {Py_tp_hash, (void *)dtype_hash},
+    {Py_tp_traverse, (void *)dtype_traverse},
+    {0, NULL},
+};
+
+PyType_Spec dtype_spec = {
+    .name = "dlbridge._core.DType",
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = dtype_slots,
+};
+
+/* ---- letters of the buffer protocol ----------------------------------------------------------- */
 
 const char *dtype_letter(DLDataType dtype) {
   for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
@@ -97,11 +217,11 @@ int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   DLDataType dtype = {(uint8_t)code, (uint8_t)(itemsize * 8), 1};
   if (code < 0 || letter[1] != '\0' || itemsize > 16 || dtype_letter(dtype) == NULL)
     return raise_error(PyExc_BufferError,
-                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes; dtype= names one",
-                       format == NULL ? "B" : format, itemsize);
+                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd byte%s; dtype= names one",
+                       format == NULL ? "B" : format, itemsize, ENDING(itemsize));
   if (swapped && itemsize > 1)
     return raise_error(PyExc_BufferError,
-                       "dlbridge: a buffer of format '%s' is not in native byte order; convert it first", format);
+                       "dlbridge: a buffer of format '%s' is not in native byte order; numpy.asarray(x).astype(dtype) converts it", format);
   *out = dtype;
   return 0;
 }

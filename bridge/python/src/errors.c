@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <dlbridge.h>
+#include <string.h>
 
 int raise_error(PyObject *type, const char *format, ...) {
   va_list arguments;
@@ -19,6 +20,15 @@ int raise_memory(void) {
 PyObject *raise_closed(const Tensor *self) {
   if (self->missing != NULL) return PyErr_Format(PyExc_ConnectionError, "dlbridge: the tensor was not handed over: %U", self->missing);
   return PyErr_Format(PyExc_ValueError, "dlbridge: the tensor is closed");
+}
+
+int check_readable(const Tensor *self, const char *place) {
+  if (self->share == NULL) return raise_closed(self), -1;
+  if (dlbcore_host_readable(self->view.device.device_type)) return 0;
+  return raise_error(PyExc_BufferError,
+                     "dlbridge: %s: the memory is not in the host; dlbridge.from_dlpack(x, device='cpu', copy=True) asks x, which has made "
+                     "it, for a copy there",
+                     place);
 }
 
 /* A status of the core is the code of dlbridge.h for the same error. */
@@ -51,8 +61,66 @@ PyObject *status_type(int32_t code) {
   }
 }
 
+/* Returns `prefix` and a text of the core or a dlb_error, with the ways out in words of Python. */
+static PyObject *in_python(const char *prefix, const char *text) {
+  static const struct {
+    const char *in_c, *in_python;
+  } remedies[] = {
+#define REMEDY(in_go, in_c, in_python) {in_c, in_python},
+#include "internal/errtext/remedies.h"
+#undef REMEDY
+  };
+  PyObject *out = PyUnicode_FromFormat("%s%s", prefix, text);
+  for (size_t i = 0; out != NULL && i < sizeof remedies / sizeof *remedies; i++) {
+    if (strstr(text, remedies[i].in_c) == NULL) continue;
+    PyObject *from = PyUnicode_FromString(remedies[i].in_c), *to = PyUnicode_FromString(remedies[i].in_python);
+    PyObject *replaced = from == NULL || to == NULL ? NULL : PyUnicode_Replace(out, from, to, -1);
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    REPLACE(out, replaced);
+  }
+  return out;
+}
+
 PyObject *raise_status(dlbcore_status status, const char *place, const char *message) {
-  return PyErr_Format(status_type(status), "dlbridge: %s: %s", place, message);
+  PyObject *text = in_python("", message);
+  if (text != NULL) PyErr_Format(status_type(status), "dlbridge: %s: %U", place, text);
+  Py_XDECREF(text);
+  return NULL;
+}
+
+void add_note(const char *format, ...) {
+  PyObject *type, *error, *traceback;
+  va_list arguments;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  va_start(arguments, format);
+  PyObject *note = PyUnicode_FromFormatV(format, arguments);
+  va_end(arguments);
+  PyObject *none = note == NULL ? NULL : PyObject_CallMethod(error, "add_note", "O", note);
+  if (none == NULL) PyErr_Clear();
+  Py_XDECREF(none);
+  Py_XDECREF(note);
+  PyErr_Restore(type, error, traceback);
+}
+
+PyObject *raise_text(PyObject *type, const char *prefix, const char *text) {
+  char copy[sizeof((dlb_error *)NULL)->message];
+  size_t length = strnlen(text, sizeof copy - 1);
+  memcpy(copy, text, length);
+  copy[length] = '\0';
+  char *line = strstr(copy, "\n  in ");
+  if (line != NULL) *line = '\0';
+  PyObject *shown = in_python(prefix, copy);
+  if (shown != NULL) PyErr_SetObject(type, shown);
+  Py_XDECREF(shown);
+  while (line != NULL) {
+    char *frame = line + strlen("\n  ");
+    line = strstr(frame, "\n  ");
+    if (line != NULL) *line = '\0';
+    add_note("%s", frame);
+  }
+  return NULL;
 }
 
 int check_tensor(const DLTensor *view, uint64_t flags, dlbcore_extent *extent, const char *place) {

@@ -9,7 +9,8 @@
  *   index.c       Tensors as sequences: length, basic indexing, iteration
  *   view.c        views in other shapes and orders
  *   values.c      elements as Python's numbers, and as other data types
- *   array.c       NumPy's arrays on the memory of a Tensor
+ *   array.c       arrays of NumPy and JAX on the memory of a Tensor
+ *   arrow.c       arrays of Apache Arrow on the memory of a Tensor
  *   producer.c    __dlpack__: exports of a Tensor
  *   capsule.c     capsules that own an export
  *   exchange.c    the C exchange API
@@ -20,7 +21,7 @@
  *   number.c      Python's numbers as Tensors, and NumPy's as arrays
  *   pickle.c      Tensors in pickles
  *   shm.c         Tensors in memory that processes share
- *   dtype.c       names and struct letters of data types
+ *   dtype.c       names and struct letters of data types, and the type DType
  *   library.c     the Go library: loading it, its errors and counters
  *   frame.c       frames for the Go library, and lists of results
  *   tens.c        ZIO messages, by the Go library
@@ -57,7 +58,7 @@
 #define UNLOCK() }
 #endif
 
-/* The core's functions named ..._unlocked, and accesses to module_state.kinds, must not run at the same time. The GIL ensures
+/* The core's functions named ..._unlocked, and accesses to module_state.kinds and .known, must not run at the same time. The GIL ensures
  * that, and in free-threaded builds this mutex. */
 #ifdef Py_GIL_DISABLED
 extern PyMutex dlbcore_mutex;
@@ -67,6 +68,9 @@ extern PyMutex dlbcore_mutex;
 #define LOCK_CORE() (void)0
 #define UNLOCK_CORE() (void)0
 #endif
+
+/* The ending of a noun in an error text, of which there are n. */
+#define ENDING(n) ((n) == 1 ? "" : "s")
 
 /* Marks a function that common calls do not reach. The compiler places it apart from the code of the fast path. */
 #define COLD __attribute__((cold, noinline))
@@ -127,8 +131,16 @@ typedef struct {
 
 enum { KINDS = 8 }; /* the places of the cache module_state.kinds */
 
+/* An object, and the data type that it names. */
 typedef struct {
-  PyTypeObject *tensor_type, *function_type;
+  PyObject *object;
+  DLDataType dtype;
+} known_dtype;
+
+enum { KNOWN_DTYPES = 32 }; /* the places of the cache module_state.known */
+
+typedef struct {
+  PyTypeObject *tensor_type, *function_type, *dtype_type;
   PyObject *names[NAME_COUNT];
   PyObject *version;  /* (1, 3) */
   PyObject *ask;      /* {"max_version": (1, 3)}, the default arguments of __dlpack__ */
@@ -137,8 +149,9 @@ typedef struct {
   PyObject *cpu;      /* (1, 0) */
   PyObject *numpy_array_of; /* numpy.from_dlpack, or numpy.asarray before NumPy 2.2.5; NULL until it is needed */
   int numpy_version;        /* as numpy_version in array.c returns it; 0 until it is needed */
-  PyObject *dtype_class;       /* dlbridge._dtypes.DType; NULL until it is needed */
   producer_kind kinds[KINDS];
+  known_dtype known[KNOWN_DTYPES]; /* objects that name data types, and DTypes of data types */
+  unsigned next_known;             /* the place of the next one, modulo KNOWN_DTYPES */
 } module_state;
 
 enum { DEFAULT_STREAM = -2 }; /* of any device, whatever its number there */
@@ -165,6 +178,13 @@ int raise_memory(void);
 /* Raise an exception, and return NULL. */
 PyObject *raise_closed(const Tensor *self);
 PyObject *raise_status(dlbcore_status status, const char *place, const char *message);
+/* Raises an error with the text of a dlb_error behind `prefix`, and with the ways out in words of Python. The lines
+ * "  in FUNCTION (FILE:LINE)", which the text of a panic in Go ends with, become notes. */
+PyObject *raise_text(PyObject *type, const char *prefix, const char *text);
+/* Adds a note to the pending exception, which shows it below its text. */
+void add_note(const char *format, ...);
+/* Checks that a Tensor is open, and in memory that the host can read. -1 with an exception, whose text names `place`. */
+int check_readable(const Tensor *self, const char *place);
 /* Returns the type of the exception for a code of dlbridge.h or a status of the core. */
 PyObject *status_type(int32_t code);
 /* Checks the description of a tensor, and sets *extent. -1 with an exception, whose text names `place`. */
@@ -209,9 +229,9 @@ Tensor *tensor_on_share(PyTypeObject *type, dlbcore_share *share, const DLTensor
 Tensor *tensor_like(const Tensor *self, dlbcore_share *share, const DLTensor *view, uint64_t flags, const dlbcore_extent *extent);
 /* Returns a row-major, writable copy of a Tensor; NULL with an exception. */
 Tensor *tensor_copy(Tensor *self);
-/* Returns a Tensor on the same memory with another data type, whose elements must have the same size. `padded` is
- * IS_SUBBYTE_TYPE_PADDED or 0. NULL with an exception. */
-Tensor *tensor_retyped(Tensor *self, DLDataType dtype, uint64_t padded);
+/* Returns a Tensor on the same memory with another data type, and with another layout from the same start, unless `layout` is NULL: then the
+ * elements must have the same size. `padded` is IS_SUBBYTE_TYPE_PADDED or 0. NULL with an exception, whose text names `place`. */
+Tensor *tensor_retyped(Tensor *self, DLDataType dtype, const dlbcore_layout *layout, uint64_t padded, const char *place);
 void tensor_dealloc(PyObject *self);
 /* Returns a further share of the memory, which the caller must end; NULL with an exception if the Tensor is closed. */
 dlbcore_share *tensor_hold(Tensor *self);
@@ -238,6 +258,8 @@ extern PyType_Spec tensor_spec;
 /* ---- index.c */
 PyObject *tensor_subscript(PyObject *self, PyObject *index);
 int tensor_assign(PyObject *self, PyObject *index, PyObject *value);
+/* Copies the elements of `from` into the memory of `to`, scaled unless `scaling` is NULL, by dlbcore_assign. -1 with an exception, whose text names `place`. */
+int tensor_write(Tensor *to, Tensor *from, const dlbcore_scaling *scaling, const char *place);
 Py_ssize_t tensor_length(PyObject *self);
 PyObject *tensor_item_at(PyObject *self, Py_ssize_t index);
 PyObject *tensor_iterate(PyObject *self);
@@ -250,11 +272,15 @@ void raise_bounds(int64_t index, int32_t axis, int64_t size);
  * `flags` and those of `self`. */
 Tensor *tensor_view(Tensor *self, dlbcore_layout *layout, uint64_t flags, const char *place);
 PyObject *tensor_transpose(PyObject *self, PyObject *args);
+PyObject *tensor_swapaxes(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_moveaxis(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_reversed_axes(PyObject *self, void *closure);
 PyObject *tensor_flip(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_broadcast_to(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_reshape(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_ravel(PyObject *self, PyObject *ignored);
+PyObject *tensor_flatten(PyObject *self, PyObject *ignored);
+PyObject *tensor_view_as(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_squeeze(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_contiguous(PyObject *self, PyObject *ignored);
 PyObject *tensor_copy_method(PyObject *self, PyObject *ignored);
@@ -274,14 +300,16 @@ int tensor_bool(PyObject *self);
 /* ---- array.c */
 PyObject *tensor_numpy(PyObject *self, PyObject *ignored);
 PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_jax_array(PyObject *self, PyObject *ignored);
 /* Returns an array of unsigned integers on the memory of a NumPy array whose elements have a type of ml_dtypes, which NumPy does
  * not export, and sets *out to that type. For any other object, returns NULL, possibly with an exception. */
 PyObject *bits_of_ml_dtypes(PyObject *object, DLDataType *out);
-/* Returns an attribute of NumPy. If NumPy was not imported, or lacks it, returns NULL, possibly with an exception. */
-PyObject *imported_numpy(const char *name);
 /* Reports whether a type is NumPy's array, or a subclass, of NumPy before 2.1, where its __dlpack__ cannot say that memory may be
  * written. -1 with ImportError if NumPy is too old. */
 int lends_by_buffer(module_state *state, PyTypeObject *type);
+
+/* ---- arrow.c */
+PyObject *tensor_arrow(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* ---- capsule.c */
 /* The names of capsules, before and after a consumer has taken the tensor: [0] in the legacy form, [1] in the versioned form. */
@@ -314,6 +342,9 @@ int refuse_masked(module_state *state, PyObject *array, const char *place);
 int is_producer(module_state *state, PyObject *object);
 /* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
+/* Returns a Tensor on the memory that the argument `out` of a function stands for, a Tensor or another producer; NULL with an exception,
+ * whose text names `place`. A producer that hands out a copy is refused: nobody would see what is written there. */
+Tensor *consume_out(module_state *state, PyObject *out, const char *place);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
  * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, dlbcore_share **keep);
@@ -331,9 +362,7 @@ void release_quietly(DLManagedTensorVersioned *managed);
 Tensor *tensor_of_number(module_state *state, PyObject *object);
 /* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
 PyObject *array_of_scalar(PyObject *object);
-/* Reports whether an object is an instance of a type of NumPy, which need not be imported; -1 with an exception. */
-int is_numpy(PyObject *object, const char *type);
-/* Reports whether an object is a scalar of NumPy, as is_numpy does. */
+/* Reports whether an object is a scalar of NumPy, which need not be imported; -1 with an exception. */
 int is_numpy_scalar(PyObject *object);
 
 /* ---- wrap.c */
@@ -341,10 +370,13 @@ extern PyType_Spec function_spec;
 PyObject *function_new(PyObject *module, PyObject *args);
 
 /* ---- buffer.c */
+/* Reports whether the elements are contiguous with the first index varying fastest. */
+int column_major(const Tensor *self);
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Returns a Tensor on the memory of an object with a buffer, from `offset` (in bytes) on; NULL with an exception. dtype and shape
  * may be NULL: then they are those of the buffer. A read-only buffer adds READ_ONLY to `flags`. */
 Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
@@ -352,9 +384,10 @@ Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype,
 /* Parses a shape: an int or a sequence of ints, which may be negative. `shape` has room for CORE_RANK_MAX sizes. -1 with an
  * exception. */
 int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim);
-/* Parses and checks the arguments of `empty`. Sets view->shape, which must have room for CORE_RANK_MAX sizes, view->ndim,
- * view->dtype and *extent. -1 with an exception. */
-int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, dlbcore_extent *extent);
+/* Parses and checks the arguments shape and dtype of `empty` and others. Sets view->shape, which must have room for CORE_RANK_MAX sizes,
+ * view->ndim, view->dtype and *extent. -1 with an exception, whose text names `place`. */
+int parse_empty(module_state *state, const char *place, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view,
+                dlbcore_extent *extent);
 
 /* ---- pickle.c */
 PyObject *tensor_reduce(PyObject *self, PyObject *protocol);
@@ -397,12 +430,14 @@ int watch_end(void);
 /* ---- dtype.c */
 /* Sets *out to the data type that an object names: a str, or a data type of Python, NumPy or another package. -1 with an
  * exception. */
-int dtype_parse(PyObject *object, DLDataType *out);
+int dtype_parse(module_state *state, PyObject *object, DLDataType *out);
+/* Returns an attribute of NumPy. If NumPy was not imported, or lacks it, returns NULL, possibly with an exception. */
+PyObject *imported_numpy(const char *name);
 PyObject *dtype_name(DLDataType dtype);
-
-/* Returns the name of a data type as a DType, for the attribute `dtype`, or as a str if state is NULL; NULL with an exception. */
+/* Returns the name of a data type as a DType, for the attribute `dtype`; NULL with an exception. */
 PyObject *dtype_object(module_state *state, DLDataType dtype);
 PyObject *dtype_of(PyObject *module, PyObject *object);
+extern PyType_Spec dtype_spec;
 /* Returns the struct letter of a data type, or NULL if it has none. */
 const char *dtype_letter(DLDataType dtype);
 /* Sets *out to the data type of a buffer with this format, where NULL stands for "B", and with elements of `itemsize` bytes. -1

@@ -133,11 +133,10 @@ static int raise_unfit(PyObject *error, PyObject *object, DLDataType dtype) {
 
 static int is_integer(DLDataType dtype) { return dtype.code == kDLInt || dtype.code == kDLUInt; }
 
-/* Reports whether an integer of Python or NumPy is a number of an integer type; -1 with an exception. */
+/* Reports whether an int is a number of an integer type. */
 static int int_fits(PyObject *object, DLDataType dtype) {
   int is_signed = dtype.code == kDLInt, bits = dtype.bits - is_signed, overflow;
   int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (value == -1 && PyErr_Occurred()) return -1;
   if (overflow != 0) return overflow > 0 && bits == 64; /* a uint64 above the range of int64 */
   return (is_signed || value >= 0) && (bits == 64 || value >> bits == 0 || (is_signed && value >> bits == -1));
 }
@@ -150,23 +149,26 @@ static int float_fits(double value, DLDataType dtype) {
   return value < end && (value >= first || value > first - 1);
 }
 
-/* Checks that a number can be an element. Without this check it would lose its high bits or its imaginary part, as elements of
- * tensors do. `number` is the tensor of `object`, a number of Python or a scalar of NumPy. */
-static int check_fits(PyObject *object, const Tensor *number, DLDataType dtype) {
-  if (PyComplex_Check(object))
-    return dtype.code == kDLComplex || dtype.code == kDLBool ? 0 : raise_unfit(PyExc_TypeError, object, dtype);
-  if (!is_integer(dtype)) return 0;
-  if (is_integer(number->view.dtype)) { /* not so for a bool, whose tensor has the type bool */
-    int is_int = PyLong_Check(object) ? 1 : is_numpy(object, "integer"), fits = is_int > 0 ? int_fits(object, dtype) : 1;
-    if (is_int < 0 || fits < 0) return -1;
-    return fits ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
-  }
-  if (PyFloat_Check(object)) {
-    double value = PyFloat_AsDouble(object);
-    if (isnan(value)) return raise_unfit(PyExc_ValueError, object, dtype);
-    return float_fits(value, dtype) ? 0 : raise_unfit(PyExc_OverflowError, object, dtype);
-  }
-  return 0;
+/* Returns the type of the exception for a bool, int, float or complex that cannot be an element, or NULL. */
+static PyObject *unfit(PyObject *value, DLDataType dtype) {
+  if (PyComplex_Check(value)) return dtype.code == kDLComplex || dtype.code == kDLBool ? NULL : PyExc_TypeError;
+  if (!is_integer(dtype)) return NULL;
+  if (!PyFloat_Check(value)) return int_fits(value, dtype) ? NULL : PyExc_OverflowError;
+  double number = PyFloat_AsDouble(value);
+  return isnan(number) ? PyExc_ValueError : float_fits(number, dtype) ? NULL : PyExc_OverflowError;
+}
+
+/* Checks that a value fits into an element of a data type. `object` is a number of Python or a scalar of NumPy, and `number` the tensor
+ * that was made of it. Without this check the value would lose its high bits or its imaginary part, as in a conversion of a tensor. */
+static int check_fits(PyObject *object, Tensor *number, DLDataType dtype) {
+  int exact = PyLong_CheckExact(object) || PyFloat_CheckExact(object);
+  int is_number = exact || PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ? 1 : is_numpy_scalar(object);
+  if (is_number <= 0) return is_number;
+  PyObject *value = exact ? Py_NewRef(object) : PyObject_CallMethod((PyObject *)number, "item", NULL);
+  if (value == NULL) return -1;
+  PyObject *error = unfit(value, dtype);
+  Py_DECREF(value);
+  return error == NULL ? 0 : raise_unfit(error, object, dtype);
 }
 
 /* Returns the tensor of an int of more than 64 bits, which DLPack lacks. For elements that are floats or complex it is that of the
@@ -192,23 +194,22 @@ static Tensor *assigned(module_state *state, PyObject *object, DLDataType dtype)
   return from;
 }
 
-/* Copies the elements of `from` into the memory of `to`, by dlbcore_assign. */
-static int assign(Tensor *to, Tensor *from) {
+int tensor_write(Tensor *to, Tensor *from, const dlbcore_scaling *scaling, const char *place) {
   char message[MESSAGE_SIZE] = "";
   uint64_t flags = to->flags | (tensor_read_only(to) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
   dlbcore_share *target = tensor_hold(to), *source = target == NULL ? NULL : tensor_hold(from);
   dlbcore_status status = CORE_OK;
   if (source != NULL && to->extent.nbytes < 1 << 16) {
-    status = dlbcore_assign(&to->view, flags, &from->view, from->flags, message, sizeof message);
+    status = dlbcore_assign(&to->view, flags, &from->view, from->flags, scaling, message, sizeof message);
   } else if (source != NULL) {
-    WITHOUT_GIL(status = dlbcore_assign(&to->view, flags, &from->view, from->flags, message, sizeof message));
+    WITHOUT_GIL(status = dlbcore_assign(&to->view, flags, &from->view, from->flags, scaling, message, sizeof message));
   }
   int held = source != NULL;
   if (source != NULL) share_end(source);
   if (target != NULL) share_end(target);
   if (!held) return -1;
   if (status == CORE_OK) return 0;
-  raise_status(status, "assign", message[0] != 0 ? message : "the data types are not numbers of the same lanes");
+  raise_status(status, place, message[0] != 0 ? message : "the data types are not numbers of the same lanes");
   return -1;
 }
 
@@ -217,7 +218,7 @@ int tensor_assign(PyObject *op, PyObject *index, PyObject *value) {
   PyObject *to = tensor_subscript(op, index);
   if (to == NULL) return -1;
   Tensor *from = assigned(PyType_GetModuleState(Py_TYPE(op)), value, ((Tensor *)to)->view.dtype);
-  int failed = from == NULL || assign((Tensor *)to, from) < 0;
+  int failed = from == NULL || tensor_write((Tensor *)to, from, NULL, "assign") < 0;
   Py_XDECREF((PyObject *)from);
   Py_DECREF(to);
   return failed ? -1 : 0;

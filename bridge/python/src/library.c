@@ -13,6 +13,7 @@
 static library loaded;
 static char *loaded_path;
 static void *loaded_handle;
+static int loaded_by_format; /* rather than by dlbridge.load */
 
 /* A thread that holds this lock must not have the GIL, and must not call Python. Making a Python object may run the
  * collector, and so a finalizer that loads the library: it would wait for this lock on the thread that holds it. */
@@ -35,13 +36,15 @@ __attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *ty
   return -1;
 }
 
+#define OF_C "a plain C library is loaded with ctypes.CDLL, whose functions dlbridge.wrap takes"
+
 /* Sets *function, a pointer to a function, to the symbol `name`. */
 static int find(void *handle, const char *path, const char *name, void *function, failure *why) {
   void *symbol = dlsym(handle, name);
   if (symbol == NULL)
     return fail(why, PyExc_OSError,
                 "dlbridge: %s has no symbol %s: a Go library must be built with the version of dlbridge that this "
-                "package has, and the functions of a C library are those of a ctypes.CDLL", path, name);
+                "package has (" OF_C ")", path, name);
   memcpy(function, &symbol, sizeof symbol);
   return 0;
 }
@@ -51,8 +54,7 @@ static int resolve(void *handle, const char *path, failure *why) {
   if (dlsym(handle, "dlb_version") == NULL)
     return fail(why, PyExc_OSError,
                 "dlbridge: %s is not a dlbridge library, because it has no symbol dlb_version: a Go library must import "
-                "github.com/dlbridge/dlbridge/bridge/capi; a plain C library is loaded with ctypes.CDLL, whose functions "
-                "dlbridge.wrap takes",
+                "github.com/dlbridge/dlbridge/bridge/capi (" OF_C ")",
                 path);
 #define RESOLVE(name) \
   if (find(handle, path, #name, &found.name, why) < 0) return -1;
@@ -189,14 +191,17 @@ static int load(const char *path, int only) {
   int opened = 0, given = only || is_named();
   Py_BEGIN_ALLOW_THREADS;
   pthread_mutex_lock(&loading);
-  if (loaded_path == NULL)
+  if (loaded_path == NULL) {
     opened = open_library(path, given, &why) == 0;
-  else if (only && strchr(path, '/') != NULL && access(path, F_OK) != 0)
+    loaded_by_format = opened && !only;
+  } else if (only && strchr(path, '/') != NULL && access(path, F_OK) != 0)
     fail(&why, PyExc_OSError, "dlbridge: load: %s: %s", path, strerror(errno));
+  else if (only && !is_loaded_library(path) && loaded_by_format)
+    fail(&why, PyExc_RuntimeError, "dlbridge: load: the first use of a format has loaded %s, and a process can have only one Go library: "
+         "call load before it, or set DLBRIDGE_LIBRARY=%s in the environment (" OF_C ")", loaded_path, path);
   else if (only && !is_loaded_library(path))
     fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library: "
-         "put the functions of %s into it",
-         loaded_path, path);
+         "put the functions of %s into it (" OF_C ")", loaded_path, path);
   pthread_mutex_unlock(&loading);
   Py_END_ALLOW_THREADS;
   if (why.type != NULL) {
@@ -232,10 +237,8 @@ PyObject *raise_forked(void) { return PyErr_Format(PyExc_RuntimeError, "%s", for
 
 PyObject *raise_library(const dlb_error *error) {
   if (error->code == DLB_ERROR_FORKED) return raise_forked();
-  static const char prefix[] = "dlbridge: "; /* of errors that name no package */
-  const char *text = error->message;
-  if (strncmp(text, prefix, sizeof prefix - 1) == 0) text += sizeof prefix - 1;
-  return PyErr_Format(status_type(error->code), "dlbridge: %s", text);
+  const char *text = strstr(error->message, ": "); /* behind the name of the C function, which is not the one that Python calls */
+  return raise_text(status_type(error->code), "dlbridge: ", text != NULL ? text + 2 : error->message);
 }
 
 PyObject *library_require(PyObject *module, PyObject *Py_UNUSED(ignored)) {

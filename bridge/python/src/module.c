@@ -68,6 +68,13 @@ PyDoc_STRVAR(empty_doc,
              "    >>> dlbridge.empty((2, 3), float).dtype\n"
              "    'float64'\n\n"
              "Errors: ValueError for a negative or too large size, or an unknown name; TypeError for other arguments; MemoryError.");
+PyDoc_STRVAR(zeros_doc,
+             "zeros($module, shape, dtype)\n--\n\n"
+             "Returns a row-major, writable Tensor of CPU memory that is all zeros, aligned to 256 bytes.\n\n"
+             "The arguments are those of empty.\n\n"
+             "    >>> dlbridge.zeros((2, 3), 'int8').tolist()\n"
+             "    [[0, 0, 0], [0, 0, 0]]\n\n"
+             "Errors: those of empty.");
 PyDoc_STRVAR(counters_doc,
              "counters($module, /)\n--\n\n"
              "Returns the numbers of live objects as a dict.\n\n"
@@ -93,6 +100,7 @@ static PyMethodDef functions[] = {
     {"to_address", to_address, METH_O, to_address_doc},
     {"from_buffer", FASTCALL(from_buffer), from_buffer_doc},
     {"empty", FASTCALL(empty), empty_doc},
+    {"zeros", FASTCALL(zeros), zeros_doc},
     {"load", library_load, METH_O, NULL},
     {"counters", counters, METH_NOARGS, counters_doc},
     {"dtype_of", dtype_of, METH_O, NULL},
@@ -178,7 +186,9 @@ static int execute(PyObject *module) {
   Py_XDECREF(api);
   if (failed || PyModule_AddType(module, state->tensor_type) < 0) return -1;
   state->function_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &function_spec, NULL);
-  if (state->function_type == NULL || watch_end() < 0) return -1;
+  state->dtype_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &dtype_spec, (PyObject *)&PyUnicode_Type);
+  if (state->function_type == NULL || state->dtype_type == NULL || PyModule_AddType(module, state->dtype_type) < 0 || watch_end() < 0)
+    return -1;
   exchange_type(state->tensor_type, 1);
   return 0;
 }
@@ -189,8 +199,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->function_type);
   Py_VISIT(state->ask);
   Py_VISIT(state->numpy_array_of);
-  Py_VISIT(state->dtype_class);
+  Py_VISIT(state->dtype_type);
   for (int i = 0; i < KINDS; i++) Py_VISIT(state->kinds[i].type);
+  for (int i = 0; i < KNOWN_DTYPES; i++) Py_VISIT(state->known[i].object);
   return 0;
 }
 
@@ -217,16 +228,17 @@ static void free_module(void *module) {
   Py_CLEAR(state->no_args);
   Py_CLEAR(state->cpu);
   Py_CLEAR(state->numpy_array_of);
-  Py_CLEAR(state->dtype_class);
+  Py_CLEAR(state->dtype_type);
   for (int i = 0; i < NAME_COUNT; i++) Py_CLEAR(state->names[i]);
   for (int i = 0; i < KINDS; i++) Py_CLEAR(state->kinds[i].type);
+  for (int i = 0; i < KNOWN_DTYPES; i++) Py_CLEAR(state->known[i].object);
 }
 
-/* Slots of later Python versions. They are set at run time, because one binary serves all versions from 3.11 on, and is
- * compiled with headers that lack them. */
-enum { MOD_MULTIPLE_INTERPRETERS = 3, MOD_GIL = 4 };
+/* A slot of Python 3.12. It is set at run time, because one binary serves all versions from 3.11 on, and is compiled with headers that
+ * lack it. There is no Py_mod_gil: the extension was never tested without the GIL, so a free-threaded Python enables it. */
+enum { MOD_MULTIPLE_INTERPRETERS = 3 };
 
-static PyModuleDef_Slot slots[4] = {{Py_mod_exec, (void *)execute}};
+static PyModuleDef_Slot slots[3] = {{Py_mod_exec, (void *)execute}};
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
@@ -241,9 +253,7 @@ static PyModuleDef definition = {
 };
 
 PyMODINIT_FUNC PyInit__core(void) {
-  PyModuleDef_Slot *slot = slots + 1;
-  void *not_supported = (void *)0, *gil_not_used = (void *)1;
-  if (Py_Version >= 0x030C0000) *slot++ = (PyModuleDef_Slot){MOD_MULTIPLE_INTERPRETERS, not_supported};
-  if (Py_Version >= 0x030D0000) *slot++ = (PyModuleDef_Slot){MOD_GIL, gil_not_used};
+  void *not_supported = (void *)0;
+  if (Py_Version >= 0x030C0000) slots[1] = (PyModuleDef_Slot){MOD_MULTIPLE_INTERPRETERS, not_supported};
   return PyModuleDef_Init(&definition);
 }

@@ -30,14 +30,12 @@ static Tensor *tensor_of_int(module_state *state, PyObject *object) {
   return (Tensor *)PyErr_Format(PyExc_BufferError, "dlbridge: from_dlpack: DLPack has no integers of more than 64 bits");
 }
 
-int is_numpy(PyObject *object, const char *name) {
-  PyObject *type = imported_numpy(name);
+int is_numpy_scalar(PyObject *object) {
+  PyObject *type = imported_numpy("generic");
   int result = type != NULL ? PyObject_IsInstance(object, type) : PyErr_Occurred() ? -1 : 0;
   Py_XDECREF(type);
   return result;
 }
-
-int is_numpy_scalar(PyObject *object) { return is_numpy(object, "generic"); }
 
 PyObject *array_of_scalar(PyObject *object) {
   if (is_numpy_scalar(object) <= 0) return NULL;

@@ -33,9 +33,7 @@ PyObject *pickle_bytes(PyObject *module, PyObject *op) {
   if (!tensor_check(op)) return PyErr_Format(PyExc_TypeError, "dlbridge: pickle: the argument is not a Tensor");
   Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed(self);
-  if (check_type(self->view.dtype) < 0) return NULL;
-  if (!dlbcore_host_readable(self->view.device.device_type))
-    return PyErr_Format(PyExc_BufferError, "dlbridge: pickle: the memory is not in the host; copy it there first");
+  if (check_type(self->view.dtype) < 0 || check_readable(self, "pickle") < 0) return NULL;
   PyObject *bytes = self->extent.row_major ? (PyObject *)bytes_of(PyModule_GetState(module), self) : Py_NewRef(Py_None);
   PyObject *padded = PyBool_FromLong((self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0);
   return Py_BuildValue("NN", bytes, padded);

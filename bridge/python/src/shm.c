@@ -50,7 +50,8 @@ static PyObject *raise_shm(dlbcore_status status, int64_t tensor, const char *te
   PyObject *type = status == CORE_NEEDS_COPY ? PyExc_BufferError : status_type(status);
   if (tensor >= 0) PyOS_snprintf(which, sizeof which, "tensors[%lld]: ", (long long)tensor);
   if (status == CORE_ERR_SYSTEM) return raise_os(code, "dlbridge: shm: %s%s", which, text);
-  return PyErr_Format(type, "dlbridge: shm: %s%s", which, text);
+  const char *remedy = status == CORE_NEEDS_COPY ? "; shm.copy makes a copy that is" : "";
+  return PyErr_Format(type, "dlbridge: shm: %s%s%s", which, text, remedy);
 }
 
 PyObject *shm_zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -58,7 +59,7 @@ PyObject *shm_zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
   int64_t shape[CORE_RANK_MAX];
   dlbcore_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
-  if (parse_empty(args, nargs, kwnames, &view, &extent) < 0) return NULL;
+  if (parse_empty(state, "zeros", args, nargs, kwnames, &view, &extent) < 0) return NULL;
   segment *made;
   int code = dlbsegment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
   if (code != 0) return raise_errno(code, "a new segment");
@@ -76,8 +77,7 @@ PyObject *shm_copy(PyObject *Py_UNUSED(module), PyObject *tensor) {
   Tensor *t = (Tensor *)tensor;
   dlbcore_extent extent = t->extent;
   DLTensor view = t->view;
-  if (!dlbcore_host_readable(view.device.device_type))
-    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: copy: the memory is not in the host; copy it there first");
+  if (check_readable(t, "shm: copy") < 0) return NULL;
   dlbcore_share *held = tensor_hold(t), *share;
   segment *made;
   if (held == NULL) return NULL;
@@ -516,7 +516,7 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (!PyArg_ParseTuple(args, "s#s#O&O&OOpdO&", &socket, &socket_size, &token, &token_size, byte_count, &offset, byte_count, &size,
                         &description[0], &description[1], &writable, &seconds, byte_count, &copy_unsealed) ||
-      parse_empty(description, 2, NULL, &view, &extent) < 0)
+      parse_empty(PyModule_GetState(module), "fetch", description, 2, NULL, &view, &extent) < 0)
     return NULL;
   view.byte_offset = offset;
   if (set_handle(&h, socket, socket_size, token, token_size, &view, size) < 0) return NULL;
@@ -565,7 +565,7 @@ PyObject *shm_attach(PyObject *module, PyObject *args) {
   dlbcore_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (!PyArg_ParseTuple(args, "ssO&OOpp", &directory, &name, byte_count, &offset, &description[0], &description[1], &writable, &trusted) ||
-      parse_empty(description, 2, NULL, &view, &extent) < 0)
+      parse_empty(PyModule_GetState(module), "attach", description, 2, NULL, &view, &extent) < 0)
     return NULL;
   view.byte_offset = offset;
   int code = dlbsegment_open_named(&file, directory, name, trusted && writable);

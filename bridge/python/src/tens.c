@@ -15,9 +15,10 @@ static void note_index(const char *what, size_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject *args = PyObject_GetAttrString(value, "args"), *text = NULL, *none = NULL;
-  if (args != NULL && PyTuple_Check(args) && PyTuple_Size(args) == 1 && PyUnicode_Check(PyTuple_GetItem(args, 0)) &&
-      (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError)) {
+  PyObject *args = PyObject_GetAttrString(value, "args"), *text = NULL;
+  int has_text = args != NULL && PyTuple_Check(args) && PyTuple_Size(args) == 1 && PyUnicode_Check(PyTuple_GetItem(args, 0)) &&
+                 (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError);
+  if (has_text) {
     PyObject *why = PyTuple_GetItem(args, 0), *prefix = PyUnicode_FromString("dlbridge: ");
     int ours = prefix != NULL && PyUnicode_Tailmatch(why, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
     PyObject *rest = PyUnicode_Substring(why, ours ? PyUnicode_GetLength(prefix) : 0, PY_SSIZE_T_MAX);
@@ -25,15 +26,12 @@ static void note_index(const char *what, size_t index) {
     if (text != NULL) PyObject_SetAttrString(value, "args", text);
     Py_XDECREF(prefix);
     Py_XDECREF(rest);
-  } else {
-    text = PyUnicode_FromFormat("dlbridge: %s[%zu]", what, index);
-    none = text == NULL ? NULL : PyObject_CallMethod(value, "add_note", "O", text);
   }
   Py_XDECREF(args);
   Py_XDECREF(text);
-  Py_XDECREF(none);
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
+  if (!has_text) add_note("dlbridge: %s[%zu]", what, index);
 }
 
 /* Releases the first `count` frames, and frees the array. */
@@ -315,14 +313,17 @@ static int parse_header(PyObject *tuple, dlb_header *out, dlb_bytes *label) {
   if (!PyArg_ParseTuple(tuple, "OOOOOO", &numbers[0], &form, &text, &numbers[1], &numbers[2], &numbers[3])) return -1;
   memset(out, 0, sizeof *out);
   for (int i = 0; i < 4; i++) {
-    if (!PyLong_Check(numbers[i]))
+    if (!PyIndex_Check(numbers[i]))
       return raise_error(PyExc_TypeError, "dlbridge: %s must be an int, not %R", names[i], numbers[i]);
-    *values[i] = PyLong_AsUnsignedLongLong(numbers[i]);
+    PyObject *number = PyNumber_Index(numbers[i]);
+    if (number == NULL) return -1;
+    *values[i] = PyLong_AsUnsignedLongLong(number);
     int failed = PyErr_Occurred() != NULL;
     PyErr_Clear();
     if (failed || (i == 0 && level > 8))
-      return raise_error(PyExc_ValueError, "dlbridge: %s %R is not in %s", names[i], numbers[i],
-                         i == 0 ? "0..8" : "0..2**64-1");
+      raise_error(PyExc_ValueError, "dlbridge: %s %R is not in %s", names[i], number, i == 0 ? "0..8" : "0..2**64-1");
+    Py_DECREF(number);
+    if (PyErr_Occurred()) return -1;
   }
   out->level = (int32_t)level;
   char *four;
@@ -386,8 +387,8 @@ PyObject *tens_encode(PyObject *module, PyObject *args) {
   fields.spread = (uint64_t)spread;
   size_t count = (size_t)PyTuple_Size(producers);
   if ((size_t)PyTuple_Size(metadata) != count)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: %zd tensor metadata for %zd tensors",
-                        PyTuple_Size(metadata), PyTuple_Size(producers));
+    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: %zd tensor metadata for %zd tensor%s",
+                        PyTuple_Size(metadata), PyTuple_Size(producers), ENDING(count));
   const library *go = get_library(module);
   dlb_message_tensor *tensors =
       go == NULL ? NULL : export_all(PyModule_GetState(module), producers, metadata, count);

@@ -124,12 +124,17 @@ Tensor *tensor_copy(Tensor *self) {
   return tensor_on_share(Py_TYPE((PyObject *)self), copied, &view, flags, 0, &extent);
 }
 
-Tensor *tensor_retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
+Tensor *tensor_retyped(Tensor *self, DLDataType dtype, const dlbcore_layout *layout, uint64_t padded, const char *place) {
   dlbcore_extent extent;
   DLTensor view = self->view;
   uint64_t flags = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) | padded;
   view.dtype = dtype;
-  if (check_tensor(&view, flags, &extent, "numpy") < 0) return NULL;
+  if (layout != NULL) {
+    view.ndim = layout->ndim;
+    view.shape = layout->shape;
+    view.strides = layout->strides;
+  }
+  if (check_tensor(&view, flags, &extent, place) < 0) return NULL;
   dlbcore_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
   return tensor_like(self, share, &view, flags, &extent);

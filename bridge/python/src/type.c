@@ -43,7 +43,11 @@ GETTER(data_ptr, PyLong_FromUnsignedLongLong(
 
 /* ---- arithmetic, which a Tensor does not have ------------------------------------------------ */
 
-static PyObject *refuse_arithmetic(void) {
+/* Raises TypeError, or for a Tensor that was not handed over the error that says so. */
+static PyObject *refuse_arithmetic(PyObject *left, PyObject *right) {
+  PyObject *const operands[] = {left, right};
+  for (int i = 0; i < 2; i++)
+    if (tensor_check(operands[i]) && ((Tensor *)operands[i])->missing != NULL) return raise_closed((Tensor *)operands[i]);
   return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic and no order; tensor.numpy() returns an array on the same "
                                        "memory, which has both");
 }
@@ -55,16 +59,17 @@ static int leaves_arithmetic(PyObject *object) {
 }
 
 static PyObject *tensor_binary(PyObject *left, PyObject *right) {
-  if (leaves_arithmetic(left) && leaves_arithmetic(right)) return refuse_arithmetic();
+  if (leaves_arithmetic(left) && leaves_arithmetic(right)) return refuse_arithmetic(left, right);
   Py_RETURN_NOTIMPLEMENTED;
 }
 
 static PyObject *tensor_power(PyObject *left, PyObject *right, PyObject *Py_UNUSED(modulus)) { return tensor_binary(left, right); }
 
-static PyObject *tensor_unary(PyObject *Py_UNUSED(op)) { return refuse_arithmetic(); }
+static PyObject *tensor_unary(PyObject *op) { return refuse_arithmetic(op, op); }
 
 /* Without a function for `t += x`, Python would compute `t + x`, and replace t by a new array when NumPy computes it. */
 static PyObject *tensor_in_place(PyObject *op, PyObject *Py_UNUSED(other)) {
+  if (((Tensor *)op)->missing != NULL) return raise_closed((Tensor *)op);
   return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic in place; %s",
                       tensor_read_only((Tensor *)op)
                           ? "its memory is read-only, and tensor.copy().numpy() returns an array on a writable copy"
@@ -114,9 +119,9 @@ static int has_elements(PyObject *object) {
 /* == and != compare the identity of two Tensors. NumPy's scalars, and objects that take part in NumPy's arithmetic
  * (__array_ufunc__), compare the elements themselves. With other numbers, arrays and collections the answer would always be
  * False, which nobody means. */
-static PyObject *tensor_compare(PyObject *Py_UNUSED(left), PyObject *right, int operation) {
+static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) {
   if (operation != Py_EQ && operation != Py_NE) {
-    if (leaves_arithmetic(right)) return refuse_arithmetic();
+    if (leaves_arithmetic(right)) return refuse_arithmetic(left, right);
     Py_RETURN_NOTIMPLEMENTED;
   }
   if (right == Py_None || tensor_check(right) || type_has(Py_TYPE(right), "__array_ufunc__")) Py_RETURN_NOTIMPLEMENTED;
@@ -135,7 +140,7 @@ static PyObject *tensor_compare(PyObject *Py_UNUSED(left), PyObject *right, int 
 
 static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
   return PyErr_Format(PyExc_TypeError, "cannot create 'dlbridge.Tensor' instances by the type: from_dlpack makes one of an array, "
-                                       "from_buffer of bytes, and empty of new memory; numpy.array makes an array of a list");
+                                       "from_buffer of bytes, asarray of lists, and empty and zeros of new memory");
 }
 
 /* The hash is that of the address, because == compares identity. Objects lie at multiples of 16. */
@@ -145,39 +150,65 @@ static PyObject *get_closed(PyObject *op, void *Py_UNUSED(closure)) { return PyB
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-enum { SHOWN = 100 }; /* a tensor with more elements is shown by the first and last three of each dimension */
+/* Returns the elements as numpy.array2string writes them, which has options for that, and reads only what it shows. NULL without an
+ * exception if NumPy was not imported, or cannot show them. */
+static PyObject *text_of_numpy(Tensor *self) {
+  PyObject *function = dtype_letter(self->view.dtype) == NULL ? NULL : imported_numpy("array2string");
+  PyObject *array = function == NULL ? NULL : tensor_numpy((PyObject *)self, NULL);
+  PyObject *positional = array == NULL ? NULL : PyTuple_Pack(1, array);
+  PyObject *keywords = positional == NULL ? NULL : Py_BuildValue("{ss}", "separator", ", ");
+  PyObject *text = keywords == NULL ? NULL : PyObject_Call(function, positional, keywords);
+  Py_XDECREF(keywords);
+  Py_XDECREF(positional);
+  Py_XDECREF(array);
+  Py_XDECREF(function);
+  if (text != NULL && !PyUnicode_Check(text)) Py_CLEAR(text);
+  if (text == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+  return text;
+}
 
-/* Returns ": " and the elements as text, or "" for elements that cannot be shown. */
-static PyObject *text_of_elements(const Tensor *self) {
+/* Returns the elements as text, "" for elements that cannot be shown. */
+static PyObject *text_of_core(const Tensor *self) {
   dlbcapi_text counted = {NULL, 0, 0}, text = {NULL, 0, 0};
   dlbcore_share *share = tensor_hold((Tensor *)self);
   PyObject *result = NULL;
   if (share == NULL) return NULL;
-  if (!dlbcapi_write_elements(&counted, &self->view, self->flags, self->extent.count, SHOWN)) {
+  if (!dlbcapi_write_elements(&counted, &self->view, self->flags, self->extent.count)) {
     result = PyUnicode_FromString("");
   } else {
     text.room = counted.size + 256; /* another thread may write longer numbers to the memory meanwhile */
     text.data = PyMem_Malloc(text.room);
-    if (text.data != NULL) dlbcapi_write_elements(&text, &self->view, self->flags, self->extent.count, SHOWN);
-    result = text.data == NULL ? PyErr_NoMemory() : PyUnicode_FromFormat(": %s", text.data);
+    if (text.data != NULL) dlbcapi_write_elements(&text, &self->view, self->flags, self->extent.count);
+    result = text.data == NULL ? PyErr_NoMemory() : PyUnicode_FromString(text.data);
     PyMem_Free(text.data);
   }
   share_end(share);
   return result;
 }
 
+/* Returns ": " and the elements as text, which begins a line if it has several, or "" for elements that cannot be shown. */
+static PyObject *text_of_elements(Tensor *self) {
+  PyObject *elements = text_of_numpy(self);
+  if (elements == NULL && !PyErr_Occurred()) elements = text_of_core(self);
+  Py_ssize_t length = elements == NULL ? 0 : PyUnicode_GetLength(elements);
+  if (length == 0) return elements;
+  PyObject *text = PyUnicode_FromFormat(PyUnicode_FindChar(elements, '\n', 0, length, 1) >= 0 ? ":\n%U" : ": %U", elements);
+  Py_DECREF(elements);
+  return text;
+}
+
 static PyObject *tensor_repr(PyObject *op) {
-  const Tensor *self = (Tensor *)op;
+  Tensor *self = (Tensor *)op;
   PyObject *dtype = dtype_name(self->view.dtype);
-  PyObject *shape = tuple_of(self->view.shape, self->view.ndim);
-  PyObject *strides = tuple_of(self->view.strides, self->view.ndim);
-  PyObject *elements = self->share == NULL ? NULL : text_of_elements(self);
+  PyObject *shape = dtype == NULL ? NULL : tuple_of(self->view.shape, self->view.ndim);
+  PyObject *strides = shape == NULL ? NULL : tuple_of(self->view.strides, self->view.ndim);
+  PyObject *elements = strides == NULL || self->share == NULL ? NULL : text_of_elements(self);
   PyObject *text = NULL;
   DLDevice device = self->view.device;
   char place[64] = "", *end = place;
   if (device.device_type != kDLCPU) end += sprintf(end, ", device (%d, %d)", (int)device.device_type, (int)device.device_id);
   if (tensor_read_only(self)) sprintf(end, ", read-only");
-  if (dtype == NULL || shape == NULL || strides == NULL || (elements == NULL && self->share != NULL)) text = NULL;
+  if (strides == NULL || (elements == NULL && self->share != NULL)) text = NULL;
   else if (self->missing != NULL) text = PyUnicode_FromFormat("<dlbridge.Tensor that was not handed over: %U>", self->missing);
   else if (self->share == NULL) text = PyUnicode_FromFormat("<closed dlbridge.Tensor, %U%R>", dtype, shape);
   else if (self->extent.row_major) text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R%s%U>", dtype, shape, place, elements);
@@ -276,6 +307,22 @@ PyDoc_STRVAR(array_doc,
              "    (3,)\n\n"
              "Errors: BufferError if NumPy cannot have the data type, or the memory is not in the host; ValueError if the\n"
              "tensor is closed, or copy=False and a copy is needed; ImportError without NumPy 1.26 or later.");
+PyDoc_STRVAR(arrow_doc,
+             "__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
+             "Returns the capsules of an array of Apache Arrow on the tensor's memory, for pyarrow.array, polars.Series and others.\n\n"
+             "A tensor of several dimensions is an array of lists of fixed sizes. Elements that are not row-major, or not aligned,\n"
+             "are copied. requested_schema is ignored, as the interface allows: the consumer converts. Consumers of Arrow rely on\n"
+             "elements that do not change: do not write to the tensor meanwhile.\n\n"
+             "    >>> schema, array = dlbridge.empty(3, 'int8').__arrow_c_array__()\n\n"
+             "Ownership: the array holds the memory until its consumer releases it. Errors: BufferError for bool, whose elements\n"
+             "take a bit in Arrow, and for data types that Arrow lacks; for tensors of 0 or more than 64 dimensions, and sizes of more\n"
+             "than 2^31 - 1 after the first; for memory that is not in the host. ValueError if the tensor is closed.");
+PyDoc_STRVAR(jax_array_doc,
+             "__jax_array__($self, /)\n--\n\n"
+             "Returns jax.dlpack.from_dlpack(self), for jax.numpy.asarray and the operators of arrays of JAX.\n\n"
+             "The array is on the tensor's memory if JAX shares it. Elements that are neither row-major nor column-major are copied.\n"
+             "JAX may compute later: do not write to the tensor before it has.\n\n"
+             "Errors: those of jax.dlpack.from_dlpack; ValueError if the tensor is closed.");
 PyDoc_STRVAR(numpy_doc,
              "numpy($self, /)\n--\n\n"
              "Returns a NumPy array on the same memory.\n\n"
@@ -298,6 +345,35 @@ PyDoc_STRVAR(transpose_doc,
              "Without axes, or with None, the order is reversed, as by T.\n\n"
              "    >>> dlbridge.empty((2, 3, 4), 'int8').transpose(0, 2, 1).shape\n"
              "    (2, 4, 3)");
+PyDoc_STRVAR(swapaxes_doc,
+             "swapaxes($self, /, axis1, axis2)\n--\n\n"
+             "Returns a view with two dimensions in each other's place.\n\n"
+             "    >>> dlbridge.empty((2, 3, 4), 'int8').swapaxes(0, -1).shape\n"
+             "    (4, 3, 2)\n\n"
+             "Errors: ValueError for a dimension that does not exist.");
+PyDoc_STRVAR(moveaxis_doc,
+             "moveaxis($self, /, source, destination)\n--\n\n"
+             "Returns a view with dimensions at other places.\n\n"
+             "Dimension source[k] becomes dimension destination[k], and the others keep their order. Both are ints, or sequences\n"
+             "of as many ints.\n\n"
+             "    >>> dlbridge.empty((2, 3, 4), 'int8').moveaxis(0, -1).shape\n"
+             "    (3, 4, 2)\n\n"
+             "Errors: ValueError for a dimension that does not exist or is named twice, and for different numbers of dimensions.");
+PyDoc_STRVAR(flatten_doc,
+             "flatten($self, /)\n--\n\n"
+             "Returns a copy of the elements in row-major order, as one dimension in new memory; ravel() copies only if it must.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').flatten().shape\n"
+             "    (6,)");
+PyDoc_STRVAR(view_doc,
+             "view($self, /, dtype)\n--\n\n"
+             "Returns a tensor on the same memory that reads its bytes as elements of another data type.\n\n"
+             "If the sizes of the elements differ, the last dimension changes its size: it must be without gaps, and hold a whole\n"
+             "number of the new elements. So the bytes of bfloat16 and other types that the buffer protocol lacks are those of\n"
+             "view('uint8'). Lanes become elements, as those of float32x4 by view('float32'). Padded elements stay padded.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).view('uint16').tolist()\n"
+             "    [[25185], [25699]]\n\n"
+             "Errors: ValueError for a last dimension that does not fit or has gaps, and for a tensor of 0 dimensions, which keeps\n"
+             "the size of its element; TypeError for an unknown dtype.");
 PyDoc_STRVAR(flip_doc,
              "flip($self, /, axis=None)\n--\n\n"
              "Returns a view with the elements in reverse order along a dimension, several, or all (None).\n\n"
@@ -321,15 +397,31 @@ PyDoc_STRVAR(copy_doc,
              "    >>> dlbridge.from_buffer(b'abc').copy().readonly\n"
              "    False");
 PyDoc_STRVAR(convert_doc,
-             "convert($self, /, dtype)\n--\n\n"
-             "Returns a copy of another data type, row-major in new memory.\n\n"
+             "convert($self, /, dtype=None, *, out=None, scale=None, shift=None, axis=-1)\n--\n\n"
+             "Returns a copy of another data type, row-major in new memory, or writes the elements to `out`, and returns out.\n\n"
+             "out is a tensor, or an array of another library, with the shape of the tensor and any layout; dtype may be left\n"
+             "out then, and is that of out.\n\n"
              "A number becomes the nearest one of a float type. A float becomes an integer without its fraction; if it is\n"
              "out of range, it becomes the nearest integer of the type or, in types of fewer than 8 bits, what ml_dtypes\n"
              "makes of it; NaN becomes 0. An integer that another integer type lacks keeps only its low bits. A complex\n"
              "number becomes a real one by dropping the imaginary part. Every number but 0 becomes True.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
-             "    [97.0, 98.0, 99.0]\n\n"
-             "Errors: BufferError for types that are not numbers, or that have another number of lanes.");
+             "    [97.0, 98.0, 99.0]\n"
+             "    >>> dlbridge.from_buffer(b'abc').convert(out=np.zeros(3))\n"
+             "    array([97., 98., 99.])\n\n"
+             "scale and shift are numbers, or sequences or 1-d arrays of numbers, one for each index of the axis. Then each x\n"
+             "becomes x * scale + shift on its way, computed as float32 if the tensor has bools, integers of at most 16 bits or\n"
+             "floats of at most 32 bits, and otherwise as float64: x, scale and shift are rounded to this type, the product is\n"
+             "rounded, then the sum, and the sum is converted. If it is NaN, its sign and payload are lost.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).convert('float32', scale=[1, 0.5], shift=-1).tolist()\n"
+             "    [[96.0, 48.0], [98.0, 49.0]]\n\n"
+             "Errors: BufferError for types that are not numbers, or that have another number of lanes, for memory that is not\n"
+             "in the host, and for an out that is read-only, or a copy that its producer makes; ValueError for another shape, for\n"
+             "an out whose elements overlap, and for one that has, or may have, memory in common with a tensor of several\n"
+             "elements, unless both are the same elements of one type and not scaled; ValueError for an axis that does not\n"
+             "exist, and for another number of scales or shifts; TypeError for a dtype that is not that of out, and for a scale\n"
+             "or shift that is not of numbers; BufferError for scales of complex numbers. After an error nothing is written.\n"
+             "Threads: nobody else may write to the tensor, or use out, meanwhile.");
 PyDoc_STRVAR(tolist_doc,
              "tolist($self, /)\n--\n\n"
              "Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number.\n\n"
@@ -417,9 +509,15 @@ static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_FASTCALL | METH_KEYWORDS, array_doc},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))tensor_arrow, METH_FASTCALL | METH_KEYWORDS, arrow_doc},
+    {"__jax_array__", tensor_jax_array, METH_NOARGS, jax_array_doc},
     {"numpy", tensor_numpy, METH_NOARGS, numpy_doc},
     {"reshape", (PyCFunction)(void (*)(void))tensor_reshape, METH_FASTCALL | METH_KEYWORDS, reshape_doc},
     {"transpose", tensor_transpose, METH_VARARGS, transpose_doc},
+    {"swapaxes", (PyCFunction)(void (*)(void))tensor_swapaxes, METH_FASTCALL | METH_KEYWORDS, swapaxes_doc},
+    {"moveaxis", (PyCFunction)(void (*)(void))tensor_moveaxis, METH_FASTCALL | METH_KEYWORDS, moveaxis_doc},
+    {"flatten", tensor_flatten, METH_NOARGS, flatten_doc},
+    {"view", (PyCFunction)(void (*)(void))tensor_view_as, METH_FASTCALL | METH_KEYWORDS, view_doc},
     {"ravel", tensor_ravel, METH_NOARGS, ravel_doc},
     {"squeeze", (PyCFunction)(void (*)(void))tensor_squeeze, METH_FASTCALL | METH_KEYWORDS, squeeze_doc},
     {"flip", (PyCFunction)(void (*)(void))tensor_flip, METH_FASTCALL | METH_KEYWORDS, flip_doc},
@@ -451,16 +549,16 @@ PyDoc_STRVAR(tensor_doc,
              "that NumPy has too have its names; the array that numpy() returns has NumPy's others.\n"
              "strides count elements.\n\n"
              "`t[index] = y` writes to the memory, as in NumPy: y, a tensor, array or number, is repeated to the shape of\n"
-             "t[index] and converted as by convert(). A number of Python must fit: OverflowError for one that the type lacks,\n"
-             "ValueError for NaN as an integer, TypeError for a complex one as a real one. So must an integer scalar of NumPy, such\n"
-             "as numpy.int64(300), also in an integer type of the same size. Masked elements are a BufferError.\n"
+             "t[index] and converted as by convert(). A number of Python or scalar of NumPy must fit: OverflowError for one that\n"
+             "an integer type lacks, ValueError for NaN as an integer, TypeError for a complex one as a real one. Masked elements\n"
+             "are a BufferError.\n"
              "A y of several elements that has, or may have, memory in common with t[index] is refused, unless both are the\n"
              "same elements: copy it first.\n\n"
              "`==` compares the identity of two tensors, not their elements. With an array of NumPy, NumPy compares the\n"
              "elements. With numbers, and with all other arrays, buffers and collections, `==` raises TypeError.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
              "    [98, 100]\n\n"
-             "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"
+             "Tensors are made by from_dlpack, from_address, from_buffer, asarray, empty, zeros and the decoders. A Tensor is a\n"
              "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it supports\n"
              "Python's buffer protocol. The memory is given back to its producer when the tensor is closed or freed,\n"
              "and everything exported from it has been released. The garbage collector cannot follow a share to the\n"

@@ -39,9 +39,7 @@ static PyObject *object_of(DLDataType wide, const char *at) {
 /* Checks that the elements are numbers in memory that the host can read. */
 static int check_numbers(const Tensor *self, const char *place) {
   DLDataType dtype = self->view.dtype;
-  if (self->share == NULL) return raise_closed(self), -1;
-  if (!dlbcore_host_readable(self->view.device.device_type))
-    return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", place);
+  if (check_readable(self, place) < 0) return -1;
   if (dtype.code != kDLOpaqueHandle && dtype.lanes == 1) return 0;
   PyObject *name = dtype_name(dtype);
   if (name != NULL) PyErr_Format(PyExc_BufferError, "dlbridge: %s: elements of %U are not single numbers", place, name);
@@ -72,8 +70,9 @@ static PyObject *element(const Tensor *self, int64_t position, const char *place
   }
   dlbcore_share *share = tensor_hold((Tensor *)self);
   if (share == NULL) return NULL;
-  dlbcore_status status = dlbcore_convert((char *)numbers, wide, &one, false, (const char *)self->view.data + offset, self->view.dtype,
-                                    &one, (self->flags & PADDED) != 0, &count, 1);
+  const char *from = (const char *)self->view.data + offset;
+  dlbcore_status status = dlbcore_convert((char *)numbers, wide, &one, false, from, self->view.dtype, &one,
+                                          (self->flags & PADDED) != 0, &count, 1);
   share_end(share);
   if (status != CORE_OK) return raise_status(status, place, "the elements are not numbers");
   return object_of(wide, (const char *)numbers + (count - 1) * (wide.bits / 8));
@@ -97,8 +96,8 @@ static Py_ssize_t item_index(PyObject *object) {
 static int position_of(const Tensor *self, PyObject *indexes, int64_t *out) {
   int64_t position = 0;
   if (PyTuple_Size(indexes) != self->view.ndim)
-    return raise_error(PyExc_ValueError, "dlbridge: item: %zd indices for %d dimensions", PyTuple_Size(indexes),
-                       (int)self->view.ndim);
+    return raise_error(PyExc_ValueError, "dlbridge: item: %zd %s for %d dimension%s", PyTuple_Size(indexes),
+                       PyTuple_Size(indexes) == 1 ? "index" : "indices", (int)self->view.ndim, ENDING(self->view.ndim));
   for (int32_t d = 0; d < self->view.ndim; d++) {
     int64_t n = self->view.shape[d];
     Py_ssize_t i = item_index(PyTuple_GetItem(indexes, d));
@@ -152,8 +151,8 @@ PyObject *tensor_format(PyObject *op, PyObject *spec) {
   const Tensor *self = (Tensor *)op;
   if (PyUnicode_Check(spec) && PyUnicode_GetLength(spec) == 0) return PyObject_Str(op);
   if (self->share != NULL && self->view.ndim > 0)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimensions; tensor.numpy() and "
-                        "tensor.tolist() have the elements", spec, (int)self->view.ndim);
+    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimension%s; tensor.numpy() and "
+                        "tensor.tolist() have the elements", spec, (int)self->view.ndim, ENDING(self->view.ndim));
   PyObject *object = check_numbers(self, "format") < 0 ? NULL : element(self, 0, "format");
   PyObject *result = object == NULL ? NULL : PyObject_Format(object, spec);
   Py_XDECREF(object);
@@ -194,16 +193,17 @@ int tensor_bool(PyObject *op) {
 
 /* ---- all elements ---------------------------------------------------------------------------- */
 
-/* Converts the elements into new row-major memory, and sets *extent. NULL with an exception, whose text names `place`. */
-static dlbcore_share *converted(Tensor *self, DLDataType dtype, dlbcore_extent *extent, const char *place) {
+/* Converts the elements, scaled unless `scaling` is NULL, into new row-major memory, and sets *extent. NULL with an exception, whose text
+ * names `place`. */
+static dlbcore_share *converted(Tensor *self, DLDataType dtype, const dlbcore_scaling *scaling, dlbcore_extent *extent, const char *place) {
   char message[MESSAGE_SIZE] = "the data types are not numbers of the same lanes";
   dlbcore_share *share = tensor_hold(self), *made = NULL;
   if (share == NULL) return NULL;
   dlbcore_status status;
   if (self->extent.nbytes < 1 << 16) {
-    status = dlbcore_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message);
+    status = dlbcore_copy_convert(&made, extent, &self->view, self->flags, dtype, scaling, message, sizeof message);
   } else {
-    WITHOUT_GIL(status = dlbcore_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message));
+    WITHOUT_GIL(status = dlbcore_copy_convert(&made, extent, &self->view, self->flags, dtype, scaling, message, sizeof message));
   }
   share_end(share);
   return status == CORE_OK ? made : (dlbcore_share *)raise_status(status, place, message);
@@ -235,7 +235,7 @@ PyObject *tensor_tolist(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   dlbcore_extent extent;
   if (check_numbers(self, "tolist") < 0) return NULL;
   nested all = {.view = &self->view, .wide = wide_of(self->view.dtype)};
-  dlbcore_share *share = converted(self, all.wide, &extent, "tolist");
+  dlbcore_share *share = converted(self, all.wide, NULL, &extent, "tolist");
   if (share == NULL) return NULL;
   all.at = share->data;
   PyObject *result = nested_item(&all, 0);
@@ -243,33 +243,105 @@ PyObject *tensor_tolist(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   return result;
 }
 
-static PyObject *convert(const char *method, PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const char *const names[] = {"dtype"};
-  Tensor *self = (Tensor *)op;
-  PyObject *name;
+/* Checks that the result of a conversion has the shape of `to`, and its data type, unless `dtype` is None or NULL. */
+static int check_out(const Tensor *self, const Tensor *to, PyObject *dtype) {
+  DLDataType asked, has = to->view.dtype;
+  if (dtype != NULL && dtype != Py_None) {
+    if (dtype_parse(PyType_GetModuleState(Py_TYPE((PyObject *)self)), dtype, &asked) < 0) return -1;
+    if (asked.code != has.code || asked.bits != has.bits || asked.lanes != has.lanes)
+      return raise_error(PyExc_TypeError, "dlbridge: convert: out has another data type than dtype, which can be left out");
+  }
+  if (self->view.ndim == to->view.ndim && memcmp(self->view.shape, to->view.shape, (size_t)to->view.ndim * sizeof(int64_t)) == 0)
+    return 0;
+  PyObject *shape = tuple_of(self->view.shape, self->view.ndim), *other = tuple_of(to->view.shape, to->view.ndim);
+  if (shape != NULL && other != NULL)
+    PyErr_Format(PyExc_ValueError, "dlbridge: convert: out has the shape %R, and the tensor %R; reshape one of them", other, shape);
+  Py_XDECREF(other);
+  Py_XDECREF(shape);
+  return -1;
+}
+
+/* Converts the elements into the memory of `out`, and returns `out`. */
+static PyObject *convert_into(Tensor *self, PyObject *dtype, PyObject *out, const dlbcore_scaling *scaling) {
+  if (self->share == NULL) return raise_closed(self);
+  Tensor *to = consume_out(PyType_GetModuleState(Py_TYPE((PyObject *)self)), out, "convert");
+  int failed = to == NULL || check_out(self, to, dtype) < 0 || tensor_write(to, self, scaling, "convert") < 0;
+  Py_XDECREF((PyObject *)to);
+  return failed ? NULL : Py_NewRef(out);
+}
+
+/* Converts the elements into new memory. */
+static PyObject *convert(const char *method, Tensor *self, PyObject *name, const dlbcore_scaling *scaling) {
   dlbcore_extent extent;
-  if (parse_arguments(method, args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
+  DLTensor view = self->view;
   if (self->share == NULL) return raise_closed(self);
   if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: %s: dtype is missing", method);
-  DLTensor view = self->view;
-  int none = name == Py_None && strcmp(method, "astype") == 0; /* NumPy's astype(None) makes float64 */
-  if (none) view.dtype = (DLDataType){kDLFloat, 64, 1};
-  else if (dtype_parse(name, &view.dtype) < 0) return NULL;
-  if (!dlbcore_host_readable(view.device.device_type))
-    return PyErr_Format(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", method);
-  dlbcore_share *share = converted(self, view.dtype, &extent, method);
+  if (dtype_parse(PyType_GetModuleState(Py_TYPE((PyObject *)self)), name, &view.dtype) < 0) return NULL;
+  if (check_readable(self, method) < 0) return NULL;
+  dlbcore_share *share = converted(self, view.dtype, scaling, &extent, method);
   if (share == NULL) return NULL;
   view.data = share->data;
   view.device = (DLDevice){kDLCPU, 0};
   view.strides = NULL;
   view.byte_offset = 0;
-  return (PyObject *)tensor_on_share(Py_TYPE(op), share, &view, 0, 0, &extent);
+  return (PyObject *)tensor_on_share(Py_TYPE((PyObject *)self), share, &view, 0, 0, &extent);
 }
+
+/* Sets *numbers to the numbers of an object, a number or a sequence of numbers, in memory that the caller frees, and *count to how many there
+ * are: 0 if it is None or was not passed. -1 with an exception, which names the argument. */
+static int read_factors(PyObject *object, const char *name, const double **numbers, int64_t *count) {
+  if (object == NULL || object == Py_None) return 0;
+  Py_ssize_t size = PyFloat_Check(object) || PyLong_Check(object) || !PySequence_Check(object) ? -1 : PySequence_Size(object);
+  if (PyErr_Occurred()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+    PyErr_Clear(); /* an array of no dimensions is a number */
+  }
+  if (size == 0) return raise_error(PyExc_ValueError, "dlbridge: convert: %s has no numbers; leave it out, or pass None", name);
+  int one = size < 0;
+  double *read = PyMem_Malloc((size_t)(one ? 1 : size) * sizeof(double));
+  if (read == NULL) return PyErr_NoMemory(), -1;
+  *numbers = read;
+  for (*count = 0; *count < (one ? 1 : size); ++*count) {
+    PyObject *item = one ? Py_NewRef(object) : PySequence_GetItem(object, (Py_ssize_t)*count);
+    read[*count] = item == NULL ? -1 : PyFloat_AsDouble(item);
+    Py_XDECREF(item);
+    if (!PyErr_Occurred()) continue;
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+      PyErr_Format(PyExc_TypeError, "dlbridge: convert: %s must be a number or a sequence of numbers, not %R", name, object);
+    return -1;
+  }
+  return 0;
+}
+
+/* Sets *axis to a dimension. -1 with an exception. */
+static int read_axis(PyObject *object, int32_t *axis) {
+  Py_ssize_t value = object == NULL ? -1 : PyNumber_AsSsize_t(object, NULL);
+  if (value == -1 && PyErr_Occurred()) return -1;
+  *axis = value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value; /* which no tensor has */
+  return 0;
+}
+
+static const char *const convert_names[] = {"dtype", "out", "scale", "shift", "axis"};
 
 PyObject *tensor_convert(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  return convert("convert", op, args, nargs, kwnames);
+  PyObject *values[5], *result = NULL;
+  Tensor *self = (Tensor *)op;
+  if (parse_arguments("convert", args, nargs, kwnames, 1, convert_names, 5, values) < 0) return NULL;
+  dlbcore_scaling s = {0}, *scaling = NULL;
+  if (read_axis(values[4], &s.dim) == 0 && read_factors(values[2], "scale", &s.scale, &s.scales) == 0 &&
+      read_factors(values[3], "shift", &s.shift, &s.shifts) == 0) {
+    if (s.scales != 0 || s.shifts != 0) scaling = &s;
+    if (values[1] == NULL || values[1] == Py_None) result = convert("convert", self, values[0], scaling);
+    else result = convert_into(self, values[0], values[1], scaling);
+  }
+  PyMem_Free((void *)(uintptr_t)s.scale);
+  PyMem_Free((void *)(uintptr_t)s.shift);
+  return result;
 }
 
+/* As in NumPy, None stands for float64. */
 PyObject *tensor_astype(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  return convert("astype", op, args, nargs, kwnames);
+  PyObject *dtype;
+  if (parse_arguments("astype", args, nargs, kwnames, 1, convert_names, 1, &dtype) < 0) return NULL;
+  return convert("astype", (Tensor *)op, dtype == Py_None ? (PyObject *)&PyFloat_Type : dtype, NULL);
 }

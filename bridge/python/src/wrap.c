@@ -19,12 +19,14 @@ typedef struct {
   PyObject *name; /* for errors */
   PyObject *held; /* the tuple that holds the references to the following objects; NULL once the collector has cleared it */
   PyObject *call;       /* the ctypes function, without argtypes */
-  PyObject *arguments;  /* a tuple: for each argument its type's from_param; None for a tensor */
+  PyObject *names;      /* a tuple: the name of each argument; None if they have none, and are positional only */
+  PyObject *arguments;  /* a tuple: for each argument its type's from_param; for a tensor what makes a producer of it, or None */
   PyObject *kinds;      /* a tuple: for each argument its type, for errors; None for a tensor */
   PyObject *to;         /* converts the Tensor that is the result, or None */
   PyObject *pointer;    /* ctypes.c_void_p.from_param */
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
   PyObject *by_value;   /* a tuple of the types that are passed by value: Structure and Union */
+  PyObject *reduce;     /* returns what pickle makes the function of */
   PyObject *probe;      /* a ctypes function that does nothing */
   PyObject *refusal;    /* the exception by which ctypes refuses a call; None if the call may raise it, too, after it was made */
   c_function address;   /* of the C function */
@@ -60,26 +62,19 @@ static PyObject *finish(Function *self, module_state *state, managed result) {
   return converted;
 }
 
-/* Adds the name of the function to the pending exception, which shows it below its text. */
-static void add_note(Function *self) {
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback);
-  PyErr_NormalizeException(&type, &error, &traceback);
-  PyObject *note = PyUnicode_FromFormat("reported by the function %U", self->name);
-  PyObject *none = note == NULL ? NULL : PyObject_CallMethod(error, "add_note", "O", note);
-  if (none == NULL) PyErr_Clear();
-  Py_XDECREF(none);
-  Py_XDECREF(note);
-  PyErr_Restore(type, error, traceback);
-}
-
-/* Raises the error that a C function has reported, as the exception that fits its code, with the text of the function. */
+/* Raises the error that a C function has reported, as the exception that fits its code, with the text of the function. Its name at the
+ * beginning of the text is left out, because the note has it. */
 static PyObject *raise_reported(Function *self, dlb_error *error) {
   PyObject *type = error->code == DLB_ERROR_DTYPE ? PyExc_TypeError : status_type(error->code);
+  Py_ssize_t size;
+  const char *name = PyUnicode_AsUTF8AndSize(self->name, &size), *text = error->message;
+  if (name == NULL) PyErr_Clear(); /* it is not the name of a function in C */
   error->message[sizeof error->message - 1] = '\0';
-  if (error->message[0] != '\0') PyErr_Format(type, "%s", error->message);
+  int named = name != NULL && strlen(name) == (size_t)size && strncmp(text, name, (size_t)size) == 0;
+  if (named && strncmp(text + size, ": ", 2) == 0) text += size + 2;
+  if (text[0] != '\0') raise_text(type, "", text);
   else PyErr_Format(type, "dlbridge: %U has reported the error code %d without a text", self->name, (int)error->code);
-  add_note(self);
+  add_note("reported by the function %U", self->name);
   return NULL;
 }
 
@@ -100,30 +95,36 @@ static PyObject *text_of(PyObject *exception) {
   return text;
 }
 
+/* Returns the words for an argument in errors: "argument 2", or "argument 'scale'". */
+static PyObject *place_of(Function *self, Py_ssize_t index) {
+  return self->names == Py_None ? PyUnicode_FromFormat("argument %zd", index + 1)
+                                : PyUnicode_FromFormat("argument %R", PyTuple_GetItem(self->names, index));
+}
+
 /* Sets a new exception that names an argument which was refused because of `cause`. */
 static void set_noted(Function *self, PyObject *type, PyObject *args, Py_ssize_t index, PyObject *cause) {
-  PyObject *kind = PyTuple_GetItem(self->kinds, index), *text = text_of(cause), *name = NULL, *given = NULL;
-  if (text == NULL) return;
-  if (kind == Py_None) {
-    PyErr_Format(type, "dlbridge: %U: argument %zd: %U", self->name, index + 1, text);
-  } else {
+  PyObject *kind = PyTuple_GetItem(self->kinds, index), *name = NULL, *given = NULL;
+  PyObject *text = text_of(cause), *place = text == NULL ? NULL : place_of(self, index);
+  if (place != NULL && kind == Py_None) {
+    PyErr_Format(type, "dlbridge: %U: %U: %U", self->name, place, text);
+  } else if (place != NULL) {
     name = PyType_Check(kind) ? PyObject_GetAttrString(kind, "__name__") : PyObject_Repr(kind);
     if (name != NULL) given = PyObject_GetAttrString((PyObject *)Py_TYPE(PyTuple_GetItem(args, index)), "__name__");
     if (given != NULL)
-      PyErr_Format(type, "dlbridge: %U: argument %zd, declared as %S, cannot be of type %S: %U", self->name, index + 1,
-                   name, given, text);
+      PyErr_Format(type, "dlbridge: %U: %U, declared as %S, cannot be of type %S: %U", self->name, place, name, given, text);
   }
   Py_XDECREF(given);
   Py_XDECREF(name);
-  Py_DECREF(text);
+  Py_XDECREF(place);
+  Py_XDECREF(text);
 }
 
-/* Replaces a pending TypeError, ValueError or BufferError by one that names the function and the argument, and has the replaced
+/* Replaces a pending TypeError, ValueError, OverflowError or BufferError by one that names the function and the argument, and has the replaced
  * one as its cause. Other exceptions, and those of derived types, are left as they are. */
 static void note_argument(Function *self, PyObject *args, Py_ssize_t index) {
   PyObject *type, *cause, *traceback, *error;
   PyErr_Fetch(&type, &cause, &traceback);
-  if (type != PyExc_TypeError && type != PyExc_ValueError && type != PyExc_BufferError) {
+  if (type != PyExc_TypeError && type != PyExc_ValueError && type != PyExc_OverflowError && type != PyExc_BufferError) {
     PyErr_Restore(type, cause, traceback);
     return;
   }
@@ -152,8 +153,12 @@ static void end_all(dlbcore_share **kept, Py_ssize_t count) {
 
 /* Returns an export of an argument, whose memory is on the device that the function takes; NULL with an exception. `keep` is as in
  * export_producer. */
-static managed export_argument(Function *self, module_state *state, PyObject *arg, dlbcore_share **keep) {
-  managed made = export_producer(state, arg, keep);
+static managed export_argument(Function *self, module_state *state, PyObject *args, Py_ssize_t index, dlbcore_share **keep) {
+  PyObject *arg = PyTuple_GetItem(args, index), *converter = PyTuple_GetItem(self->arguments, index);
+  PyObject *producer = converter == Py_None ? Py_NewRef(arg) : PyObject_CallFunctionObjArgs(converter, arg, NULL);
+  if (producer == NULL) return NULL;
+  managed made = export_producer(state, producer, keep);
+  Py_DECREF(producer);
   if (made == NULL || self->any_device || check_device("wrap", &made->dl_tensor.device, self->device) == 0) return made;
   DLDevice is = made->dl_tensor.device;
   PyErr_Format(PyExc_BufferError,
@@ -171,7 +176,7 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
   managed shared[DIRECT] = {NULL}, result;
   dlbcore_share *kept[DIRECT];
   for (Py_ssize_t i = 0; i < takes; i++) {
-    shared[i] = export_argument(self, state, PyTuple_GetItem(args, i), &kept[i]);
+    shared[i] = export_argument(self, state, args, i, &kept[i]);
     if (shared[i] == NULL) {
       note_argument(self, args, i);
       release_all(shared, i);
@@ -254,13 +259,12 @@ static PyObject *pass_address(Function *self, void *address) {
 static PyObject *pass(void *ctx, size_t index) {
   passing *p = ctx;
   if (index == (size_t)PyTuple_Size(p->args)) return pass_address(p->self, p->error);
-  PyObject *arg = PyTuple_GetItem(p->args, (Py_ssize_t)index), *value = NULL;
-  PyObject *from_param = PyTuple_GetItem(p->self->arguments, (Py_ssize_t)index);
-  if (from_param == Py_None) {
-    p->shared[index] = export_argument(p->self, p->state, arg, NULL);
+  PyObject *value = NULL;
+  if (PyTuple_GetItem(p->self->kinds, (Py_ssize_t)index) == Py_None) {
+    p->shared[index] = export_argument(p->self, p->state, p->args, (Py_ssize_t)index, NULL);
     if (p->shared[index] != NULL) value = pass_address(p->self, p->shared[index]);
   } else {
-    value = convert(p->self, from_param, arg);
+    value = convert(p->self, PyTuple_GetItem(p->self->arguments, (Py_ssize_t)index), PyTuple_GetItem(p->args, (Py_ssize_t)index));
   }
   if (value == NULL) note_argument(p->self, p->args, (Py_ssize_t)index);
   return value;
@@ -291,27 +295,83 @@ static PyObject *call_by_ctypes(Function *self, module_state *state, PyObject *a
   return PyErr_Occurred() ? NULL : finish(self, state, address);
 }
 
+/* The arguments of a call, some of them given by name. */
+typedef struct {
+  Function *self;
+  PyObject *args, *keywords; /* a tuple, and a dict or NULL */
+  Py_ssize_t named;          /* how many of the keywords were taken */
+} calling;
+
+/* Returns the argument at an index. */
+static PyObject *take(void *ctx, size_t index) {
+  calling *c = ctx;
+  Py_ssize_t i = (Py_ssize_t)index;
+  int positional = i < PyTuple_Size(c->args);
+  PyObject *name = PyTuple_GetItem(c->self->names, i);
+  PyObject *value = c->keywords == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(c->keywords, name));
+  if (value != NULL) c->named++;
+  if (value == NULL && PyErr_Occurred()) return NULL;
+  if (positional && value == NULL) return Py_NewRef(PyTuple_GetItem(c->args, i));
+  if (!positional && value != NULL) return value;
+  Py_XDECREF(value);
+  return PyErr_Format(PyExc_TypeError,
+                      positional ? "dlbridge: %U: more than one value for argument %R" : "dlbridge: %U: argument %R is missing",
+                      c->self->name, name);
+}
+
+/* Raises TypeError for a keyword that is no name of an argument. */
+static void raise_unexpected(Function *self, PyObject *keywords) {
+  PyObject *given = PyDict_Keys(keywords);
+  for (Py_ssize_t i = 0; given != NULL && i < PyList_Size(given) && !PyErr_Occurred(); i++) {
+    PyObject *key = PyList_GetItem(given, i);
+    if (PySequence_Contains(self->names, key) == 0)
+      PyErr_Format(PyExc_TypeError, "dlbridge: %U: unexpected keyword argument %R", self->name, key);
+  }
+  Py_XDECREF(given);
+  if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "dlbridge: %U: unexpected keyword argument", self->name); /* keys that lie */
+}
+
+/* Returns the arguments of a call in the order of the C function, as a tuple; NULL with TypeError. */
+static PyObject *in_order(Function *self, PyObject *args, PyObject *keywords) {
+  Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments), named = keywords == NULL ? 0 : PyDict_Size(keywords);
+  if (count == takes && named == 0) return Py_NewRef(args);
+  if (named > 0 && self->names == Py_None)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes no keyword arguments, because args of wrap is no dict with their names",
+                        self->name);
+  if (count > takes || self->names == Py_None)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd argument%s, but %zd %s given", self->name, takes,
+                        takes == 1 ? "" : "s", count, count == 1 ? "was" : "were");
+  calling c = {self, args, keywords, 0};
+  PyObject *list = list_of((size_t)takes, take, &c);
+  if (list != NULL && c.named < named) {
+    raise_unexpected(self, keywords);
+    Py_CLEAR(list);
+  }
+  PyObject *ordered = list == NULL ? NULL : PyList_AsTuple(list);
+  Py_XDECREF(list);
+  return ordered;
+}
+
+static PyObject *raise_cleared(Function *self) {
+  return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U was cleared by the garbage collector", self->name);
+}
+
 static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords) {
   Function *self = (Function *)op;
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
   if (state == NULL) return NULL;
-  if (self->held == NULL) /* the address may be that of a callback that was freed */
-    return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U was cleared by the garbage collector", self->name);
+  if (self->held == NULL) return raise_cleared(self); /* the address may be that of a callback that was freed */
   if (is_stopped((void *)(uintptr_t)self->address)) return raise_forked();
-  Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments);
-  if (keywords != NULL && PyDict_Size(keywords) > 0)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes no keyword arguments", self->name);
-  if (count != takes)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd argument%s, but %zd %s given", self->name, takes,
-                        takes == 1 ? "" : "s", count, count == 1 ? "was" : "were");
-  PyObject *held = Py_NewRef(self->held);
-  PyObject *result = (self->direct ? call_directly : call_by_ctypes)(self, state, args, count);
+  PyObject *held = Py_NewRef(self->held), *ordered = in_order(self, args, keywords);
+  PyObject *result =
+      ordered == NULL ? NULL : (self->direct ? call_directly : call_by_ctypes)(self, state, ordered, PyTuple_Size(ordered));
+  Py_XDECREF(ordered);
   Py_DECREF(held);
   return result;
 }
 
-/* (name, call, arguments, kinds, to, (pointer, data, reference, by_value, probe), refusal, address, direct, takes_error, returns,
- * device) -> a Function with these fields; device is None for any device */
+/* (name, call, names, arguments, kinds, to, (pointer, data, reference, by_value, probe), refusal, address, direct, takes_error, returns,
+ * reduce, device) -> a Function with these fields; device is None for any device */
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   Function *self = PyObject_GC_New(Function, state->function_type);
@@ -321,10 +381,10 @@ PyObject *function_new(PyObject *module, PyObject *args) {
   self->dict = self->weak = self->name = NULL;
   self->held = Py_NewRef(args);
   int parsed =
-      PyArg_ParseTuple(args, "UOO!O!O(OO!O!O!O)OKppiO:function", &self->name, &self->call, &PyTuple_Type, &self->arguments,
-                       &PyTuple_Type, &self->kinds, &self->to, &self->pointer, &PyType_Type, &self->data, &PyType_Type, &self->reference,
+      PyArg_ParseTuple(args, "UOOO!O!O(OO!O!O!O)OKppiOO:function", &self->name, &self->call, &self->names, &PyTuple_Type,
+                       &self->arguments, &PyTuple_Type, &self->kinds, &self->to, &self->pointer, &PyType_Type, &self->data, &PyType_Type, &self->reference,
                        &PyTuple_Type, &self->by_value, &self->probe, &self->refusal, &address, &self->direct, &self->takes_error, &self->returns,
-                       &device);
+                       &self->reduce, &device);
   self->any_device = device == Py_None;
   parsed = parsed && (self->any_device || parse_device(device, "wrap: device", &self->device) == 0);
   Py_XINCREF(self->name);
@@ -391,6 +451,18 @@ static PyObject *function_repr(PyObject *op) {
   return PyUnicode_FromFormat("<dlbridge function %U>", ((Function *)op)->name);
 }
 
+static PyObject *function_reduce(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Function *self = (Function *)op;
+  PyObject *held = Py_XNewRef(self->held), *result = held == NULL ? raise_cleared(self) : PyObject_CallNoArgs(self->reduce);
+  Py_XDECREF(held);
+  return result;
+}
+
+static PyMethodDef function_methods[] = {
+    {"__reduce__", function_reduce, METH_NOARGS, "Returns how pickle makes the function again, by its library and its name."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef function_members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(Function, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Function, weak), READONLY, NULL},
@@ -408,6 +480,7 @@ static PyType_Slot function_slots[] = {
     {Py_tp_clear, (void *)function_clear},
     {Py_tp_call, (void *)function_call},
     {Py_tp_repr, (void *)function_repr},
+    {Py_tp_methods, function_methods},
     {Py_tp_members, function_members},
     {Py_tp_getset, function_getset},
     {0, NULL},

@@ -224,6 +224,8 @@ class Run:
 
 def main(suite: str, role: str) -> int:
     run = Run(suite, role)
+    if importlib.util.find_spec("pandas") is not None:
+        importlib.import_module("pandas")  # which pyarrow imports with its first array, where `numpy` may be the adapter
     # find_spec imports the packages that the module is in.
     file = str(FETCHED[suite]) if suite in FETCHED else importlib.util.find_spec(MODULES[suite]).origin
     config = str(ROOT / "bridge" / "python" / "pyproject.toml")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -104,6 +106,25 @@ def test_what_names_no_data_type_is_refused(dtype, error):
     for use in (lambda: dlbridge.empty(3, dtype), lambda: dlbridge.from_dlpack(np.ones(3)).convert(dtype)):
         with pytest.raises(error, match="surrogates" if error is UnicodeEncodeError else "^dlbridge: dtype "):
             use()
+
+
+def test_an_object_that_may_change_is_read_each_time():
+    changing = Foreign("", name="float32")
+    assert dlbridge.empty(1, "float32").dtype == changing
+    changing.name = "int8"
+    assert dlbridge.empty(1, "int8").dtype == changing
+    assert dlbridge.empty(1, "float32").dtype != changing
+
+
+def test_a_bounded_number_of_types_is_remembered():
+    types, names = [type(f"T{i}", (np.float32,), {}) for i in range(100)], [f"float32x{lanes}" for lanes in range(2, 102)]
+    for each, name in zip(types, names, strict=True):
+        assert dlbridge.empty(1, each).dtype == each and dlbridge.empty(1, "float32").dtype == np.float32
+        assert dlbridge.empty(1, name).dtype == name != each
+    alive = [weakref.ref(each) for each in types]
+    del types, each
+    gc.collect()
+    assert sum(each() is not None for each in alive) <= 32
 
 
 def test_names_need_no_numpy():
@@ -259,7 +280,7 @@ def test_a_tensor_is_a_part_of_a_buffer():
         ({"offset": -1}, ValueError, "offset = -1 is not in"),
         ({"offset": 2**70}, ValueError, "cannot fit"),
         ({"offset": 1.5}, TypeError, "integer"),
-        ({"offset": 6, "dtype": "float32"}, ValueError, "the 2 bytes of the buffer are not a multiple of the 4 bytes of an element"),
+        ({"offset": 6, "dtype": "float32"}, ValueError, "the buffer has 2 bytes, no multiple of the 4 bytes of an element"),
         ({"offset": 5, "dtype": "u1", "shape": 4}, ValueError, "the tensor has 4 bytes, but the buffer has 3 from offset on"),
         ({"dtype": "u1", "shape": 9}, ValueError, "the tensor has 9 bytes, but the buffer has 8$"),
     ],
@@ -375,8 +396,9 @@ def test_other_names_of_numpy_are_not(name):
 MISTAKES = {
     "dtype of Python": (lambda: dlbridge.empty(1, str), TypeError, "and float do, not <class 'str'>"),
     "no dtype": (lambda: dlbridge.empty(3), TypeError, "empty: dtype is missing"),
+    "no dtype of zeros": (lambda: dlbridge.zeros(3), TypeError, "zeros: dtype is missing"),
     "no shape": (lambda: dlbridge.empty(dtype="int8"), TypeError, "empty: shape is missing"),
-    "size -1": (lambda: dlbridge.from_buffer(bytes(8), shape=(-1, 2)), ValueError, r"from_buffer: shape\[0\] = -1; only reshape takes"),
+    "size -1": (lambda: dlbridge.from_buffer(bytes(8), shape=(-1, 2)), ValueError, r"from_buffer: shape\[0\] is -1, must not be negative; only reshape takes"),
     "bytes": (lambda: dlbridge.from_dlpack(b"abc"), AttributeError, "has no __dlpack__; from_buffer makes a tensor of a buffer"),
     "astype with copy": (lambda: dlbridge.empty(1, "int8").astype("int8", copy=False), TypeError, "astype: unexpected keyword"),
     "level": (lambda: setattr(m := tens.Message(), "level", 99) or m.frames(), ValueError, "level 99 is not in 0..8"),
@@ -445,14 +467,25 @@ ARGUMENTS = {
     "to_address": dlbridge.to_address,
     "empty shape": lambda x: dlbridge.empty(x, "f4"),
     "empty dtype": lambda x: dlbridge.empty(3, x),
+    "zeros shape": lambda x: dlbridge.zeros(x, "f4"),
+    "zeros dtype": lambda x: dlbridge.zeros(3, x),
+    "asarray": dlbridge.asarray,
+    "asarray in a list": lambda x: dlbridge.asarray([1, x], "int8"),
+    "asarray dtype": lambda x: dlbridge.asarray([1], x),
     "reshape shape": TENSOR.reshape,
     "reshape copy": lambda x: TENSOR.reshape(6, copy=x),
     "transpose": TENSOR.transpose,
     "squeeze": TENSOR.squeeze,
+    "swapaxes axis1": lambda x: TENSOR.swapaxes(x, 0),
+    "swapaxes axis2": lambda x: TENSOR.swapaxes(axis1=0, axis2=x),
+    "moveaxis source": lambda x: TENSOR.moveaxis(x, 0),
+    "moveaxis destination": lambda x: TENSOR.moveaxis(0, x),
+    "view": TENSOR.view,
     "flip": TENSOR.flip,
     "broadcast_to": TENSOR.broadcast_to,
     "item": TENSOR.item,
     "convert": TENSOR.convert,
+    "convert out": lambda x: TENSOR.convert(out=x),
     "astype": TENSOR.astype,
     "__array__ dtype": lambda x: TENSOR.__array__(dtype=x),
     "__dlpack__ stream": lambda x: TENSOR.__dlpack__(stream=x),
@@ -466,7 +499,7 @@ ARGUMENTS = {
     "Elements values": lambda x: dlbridge.Elements("string", (1,), x),
     "wrap": lambda x: dlbridge.wrap(x, args=[], returns=None),
 }
-TAKES_NUMBERS = {"to_address", *(f"{format.name}.{name}" for format in VALUES for name in ("encode", *format.more))}
+TAKES_NUMBERS = {"to_address", "asarray", "asarray in a list", *(f"{format.name}.{name}" for format in VALUES for name in ("encode", *format.more))}
 TAKES_TEXT = {"tens.encode form", "tens.Message form", "tens.Message label", "Elements type"}
 
 
@@ -488,9 +521,11 @@ def test_an_argument_of_a_wrong_type_is_a_type_error(argument):
         (lambda x: TENSOR.astype(x), lambda x: ARRAY.astype(x)),
         (lambda x: TENSOR.astype(dtype=x), lambda x: ARRAY.astype(dtype=x)),
         (lambda x: dlbridge.empty(1, x), lambda x: np.empty(1, x)),
+        (lambda x: dlbridge.zeros(1, x), lambda x: np.zeros(1, x)),
+        (lambda x: dlbridge.asarray([1], x), lambda x: np.asarray([1], x)),
         (lambda x: dlbridge.from_buffer(bytes(8), dtype=x), lambda x: np.frombuffer(bytes(8), dtype=x)),
     ],
-    ids=["astype", "astype dtype", "empty", "from_buffer"],
+    ids=["astype", "astype dtype", "empty", "zeros", "asarray", "from_buffer"],
 )
 @pytest.mark.parametrize("dtype", ["nope", "", "f5", "\ud800", 4, 1.5, object(), b"nope", len, np.ones(2), ("f4",), "f4", float], ids=repr)
 def test_data_types_raise_the_exceptions_of_numpy(ours, numpys, dtype):

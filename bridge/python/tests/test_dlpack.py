@@ -8,6 +8,7 @@ import gc
 import itertools
 import pickle
 import sys
+import threading
 
 import ml_dtypes
 import numpy as np
@@ -976,6 +977,39 @@ def test_a_shape_whose_length_raises_passes_that_on():
         dlbridge.empty(Interrupted(), "int8")
 
 
+@pytest.mark.parametrize("asks", [{"device": "cpu"}, {"device": "cuda:0", "copy": True, "stream": 5}])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, KeyError])
+def test_only_an_exception_of_dlpack_device_is_dropped(asks, error):
+    class Kind:
+        @property
+        def value(self):
+            raise error
+
+    class Refusing:
+        def __dlpack__(self, **keywords):
+            raise BufferError("not exported")
+
+        def __dlpack_device__(self):
+            raise error
+
+    class Typed(Refusing):
+        def __dlpack_device__(self):
+            return Kind(), 0
+
+    for producer in (Refusing(), Typed()):
+        with pytest.raises(BufferError if error is KeyError else error):
+            dlbridge.from_dlpack(producer, **asks)
+
+
+def test_an_interrupted_view_of_an_array_of_ml_dtypes_is_an_interrupt():
+    class Interrupted(np.ndarray):
+        def view(self, *arguments):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.from_dlpack(np.ndarray.view(np.zeros(3, ml_dtypes.bfloat16), Interrupted))
+
+
 def test_from_buffer_of_no_buffer_is_a_type_error():
     with pytest.raises(TypeError):
         dlbridge.from_buffer([1, 2, 3])
@@ -1087,11 +1121,11 @@ def test_buffers_outlive_close():
 
 
 def test_repr_says_what_it_is():
-    assert repr(dlbridge.from_buffer(bytearray(24), "float32", (2, 3))) == "<dlbridge.Tensor, float32(2, 3): [[0., 0., 0.], [0., 0., 0.]]>"
+    assert repr(dlbridge.from_buffer(bytearray(24), "float32", (2, 3))) == "<dlbridge.Tensor, float32(2, 3):\n[[0., 0., 0.],\n [0., 0., 0.]]>"
     a = np.arange(6, dtype=np.int8).reshape(2, 3).T
     a.flags.writeable = False
     assert repr(dlbridge.from_dlpack(a)) == (
-        "<dlbridge.Tensor, int8(3, 2), strides (1, 3), read-only: [[0, 3], [1, 4], [2, 5]]>"
+        "<dlbridge.Tensor, int8(3, 2), strides (1, 3), read-only:\n[[0, 3],\n [1, 4],\n [2, 5]]>"
     )
 
 
@@ -1164,13 +1198,15 @@ def test_a_tensor_without_a_buffer_is_an_error_and_no_array_of_objects(how, what
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "float4_e2m1fn"])
 @pytest.mark.parametrize("how", ["frombuffer", "memoryview", "bytearray"])
 def test_a_type_without_a_struct_letter_has_no_buffer(how, dtype):
-    with pytest.raises(BufferError, match=f"buffer: {dtype} has no struct letter"):
+    text = rf"buffer: {dtype} has no struct letter; view\('uint8'\) has one, tobytes\(\) copies the bytes, and consumers of DLPack"
+    with pytest.raises(BufferError, match=text):
         AS_ARRAY[how](dlbridge.empty(3, dtype))
 
 
 def test_memory_that_is_not_the_hosts_is_no_array(c):
     t = dlbridge.from_address(c.managed(device_type=2))
-    with pytest.raises(BufferError, match="not in the host"):
+    text = r"not in the host; dlbridge\.from_dlpack\(x, device='cpu', copy=True\) asks x, which has made it, for a copy there"
+    with pytest.raises(BufferError, match=text):
         np.asarray(t)
 
 
@@ -1199,6 +1235,158 @@ def test_array_takes_what_numpy_passes():
             t.__array__(**wrong)
     with pytest.raises(TypeError, match="positional"):
         t.__array__(None, None, None)
+
+
+def test_the_extension_does_not_claim_to_work_without_the_gil():
+    """Nobody has tested it. Without the claim, a free-threaded Python enables the GIL when it imports the extension."""
+    init = ctypes.PyDLL(dlbridge._core.__file__).PyInit__core
+    init.restype = ctypes.c_void_p
+    m_slots = 72  # its place in PyModuleDef
+    slot = ctypes.c_void_p.from_address(init() + m_slots).value
+    found = []
+    while number := ctypes.c_int.from_address(slot).value:
+        found.append(number)
+        slot += 16
+    py_mod_exec, py_mod_gil = 2, 4
+    assert py_mod_exec in found
+    assert py_mod_gil not in found
+
+
+# ---- arrays of Arrow -----------------------------------------------------------------------------------
+
+
+class Arrow(ctypes.Structure):
+    """The structs ArrowArray and ArrowSchema of Arrow's C data interface, which end alike."""
+
+    def release(self):
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.end)(ctypes.addressof(self))
+        assert not self.end
+
+    def moved(self):
+        """Moves the struct as a consumer does: the place where it was needs no release any more."""
+        copied = type(self).from_buffer_copy(self)
+        self.end = None
+        return copied
+
+
+class ArrowSchema(Arrow):
+    pass
+
+
+class ArrowArray(Arrow):
+    pass
+
+
+END = [("dictionary", ctypes.c_void_p), ("end", ctypes.c_void_p), ("private", ctypes.c_void_p)]
+ArrowSchema._fields_ = [
+    *((name, ctypes.c_char_p) for name in ("format", "name", "metadata")),
+    *((name, ctypes.c_int64) for name in ("flags", "n_children")),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowSchema))), *END,
+]  # fmt: skip
+ArrowArray._fields_ = [
+    *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)), ("children", ctypes.POINTER(ctypes.POINTER(ArrowArray))), *END,
+]  # fmt: skip
+
+
+def arrow(t):
+    """Moves the schema and the array of a tensor out of their capsules."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    schema, array = t.__arrow_c_array__()
+    return ArrowSchema.from_address(get(schema, b"arrow_schema")).moved(), ArrowArray.from_address(get(array, b"arrow_array")).moved()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "letter"),
+    list(zip("int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split(), "csilCSILefg", strict=True)),
+)
+def test_an_array_of_arrow_is_on_the_memory_of_the_tensor(dtype, letter):
+    t = dlbridge.empty(5, dtype)
+    schema, array = arrow(t)
+    assert (schema.format, schema.name, schema.n_children, schema.flags) == (letter.encode(), b"", 0, 2)
+    assert (array.length, array.null_count, array.offset, array.n_buffers, array.n_children) == (5, 0, 0, 2, 0)
+    assert (array.buffers[0], array.buffers[1]) == (None, t.data_ptr)
+    schema.release()
+    array.release()
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 1, 2), (0,), (3, 0), (0, 3), (1,) * 64])
+def test_dimensions_are_lists_of_arrow(shape):
+    t = dlbridge.empty(shape, "int16")
+    schema, array = arrow(t)
+    part, elements = schema, array
+    for d in range(1, len(shape)):
+        assert (part.format, part.n_children, elements.n_children, elements.n_buffers) == (b"+w:%d" % shape[d], 1, 1, 1)
+        assert elements.length == int(np.prod(shape[:d]))
+        part, elements = part.children[0].contents, elements.children[0].contents
+        assert part.name == b"item"
+    assert (part.format, part.n_children, elements.n_children, elements.length) == (b"s", 0, 0, t.size)
+    assert elements.buffers[1] == t.data_ptr or (t.size == 0 and elements.buffers[1])
+    schema.release()
+    array.release()
+
+
+def test_an_array_of_arrow_holds_the_memory_until_it_is_released(c):
+    before = c.deletes()
+    t = dlbridge.from_dlpack(c.new_capsule((2, 3), (3, 1)))
+    capsules = t.__arrow_c_array__()
+    schema, array = arrow(t)
+    t.close()
+    schema.release()
+    del capsules  # nobody has taken them
+    assert c.deletes() == before
+    child = array.children[0].contents.moved()
+    array.release()
+    assert c.deletes() == before and ctypes.c_float.from_address(child.buffers[1] + 20).value == 5
+    release = threading.Thread(target=child.release)
+    release.start()
+    release.join()
+    assert c.deletes() == before + 1
+
+
+@pytest.mark.parametrize(
+    "view", [lambda t: t.T, lambda t: t[:, ::2], lambda t: t.flip(), lambda t: t[0].broadcast_to((4, 6)), lambda t: t[2]]
+)
+def test_elements_are_copied_for_arrow_unless_they_are_row_major(view):
+    t = view(dlbridge.from_dlpack(np.arange(24, dtype=np.int32).reshape(4, 6)))
+    schema, array = arrow(t)
+    elements = array if t.ndim == 1 else array.children[0].contents
+    assert (ctypes.c_int32 * t.size).from_address(elements.buffers[1])[:] == np.asarray(t).ravel().tolist()
+    assert (elements.buffers[1] == t.data_ptr) == (t.ndim == 1)
+    schema.release()
+    array.release()
+
+
+def test_unaligned_elements_are_copied_for_arrow():
+    t = dlbridge.from_buffer(bytes(range(9)), "int64", 1, offset=1)
+    schema, array = arrow(t)
+    assert array.buffers[1] % 8 == 0 and ctypes.c_int64.from_address(array.buffers[1]).value == t.item()
+    schema.release()
+    array.release()
+
+
+def test_what_arrow_lacks_is_refused(c):
+    for t, text in [
+        (dlbridge.empty(3, "bool"), r"a bool takes a bit in Arrow; pass tensor.numpy\(\)"),
+        (dlbridge.empty(3, "bfloat16"), r"Arrow has no bfloat16; tensor.convert\(\)"),
+        (dlbridge.empty(3, "complex64"), "Arrow has no complex64"),
+        (dlbridge.empty(3, "float32x4"), "Arrow has no float32x4"),
+        (dlbridge.empty(3, "int4"), "Arrow has no int4"),
+        (dlbridge.from_dlpack(2.5), "0 dimensions, not 1 to 64; reshape it"),
+        (dlbridge.empty((1,) * 65, "int8"), "65 dimensions"),
+        (dlbridge.empty((0, 2**31), "int8"), r"shape\[1\] is 2147483648, too much for a list of Arrow"),
+        (dlbridge.from_dlpack(c.new_capsule(device_type=2)), "not in the host"),
+    ]:
+        with pytest.raises(BufferError, match=text):
+            t.__arrow_c_array__()
+        t.close()
+        with pytest.raises(ValueError, match="the tensor is closed"):
+            t.__arrow_c_array__()
+    t = dlbridge.empty(3, "int8")
+    assert len(t.__arrow_c_array__(None)) == len(t.__arrow_c_array__(requested_schema=None)) == 2
+    with pytest.raises(TypeError, match="__arrow_c_array__: unexpected keyword"):
+        t.__arrow_c_array__(schema=None)
 
 
 @pytest.mark.parametrize("kind", [dlbridge.Tensor, type(dlbridge.wrap(ctypes.CFUNCTYPE(None)(lambda: None)))])

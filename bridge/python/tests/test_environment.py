@@ -17,7 +17,7 @@ from dlbridge import _core
 
 # Every operation, in a function that keeps no object. `alive` returns the counters of live objects, and of references to the inputs.
 OPERATIONS = """
-    import array, ctypes, gc, json, resource, sys, threading, weakref
+    import array, ctypes, gc, json, os, resource, sys, threading, weakref
     import numpy as np
     import dlbridge
     from dlbridge import _core, load, tens
@@ -27,9 +27,13 @@ OPERATIONS = """
     numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
     data = bytearray(64)
     tensor, matrix = dlbridge.from_buffer(data), dlbridge.from_buffer(data, "float32", (4, 4))
+    wide = dlbridge.from_buffer(data, "bfloat16", (4, 8))  # NumPy would write the text of other types, and end the process
     shape = (3, 4)
     frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
     packed = tens.encode_frames(frames)
+    go = load(os.environ.get("DLBRIDGE_LIBRARY") or os.path.join(os.path.dirname(_core.__file__), "_lib", "libdlbridge.so"))
+    release = dlbridge.wrap(go.dlb_tensor_release, args={"x": "tensor"}, returns=None)
+    release_converted = dlbridge.wrap(go.dlb_tensor_release, args=[dlbridge.converted("float64", contiguous=True)], returns=None)
 
     operations = {
         "from_buffer": lambda: dlbridge.from_buffer(data),
@@ -43,16 +47,19 @@ OPERATIONS = """
         "empty": lambda: dlbridge.empty(shape, "float32"),
         "an array": lambda: np.from_dlpack(dlbridge.from_dlpack(numbers)),
         "a memoryview": lambda: memoryview(dlbridge.from_dlpack(numbers)).tolist(),
-        "attributes": lambda: (tensor.shape, tensor.strides, tensor.dtype, tensor.device, tensor.data_ptr, repr(tensor)),
+        "attributes": lambda: (tensor.shape, tensor.strides, tensor.dtype, tensor.device, tensor.data_ptr, repr(wide)),
         "indexing": lambda: (matrix[0], matrix[1:, ::-1], matrix[..., None, 0], [row[0] for row in matrix], len(matrix)),
-        "views": lambda: (matrix.T, matrix.flip(0), matrix.reshape(-1), matrix.broadcast_to((2, *matrix.shape)), matrix.contiguous(), matrix.squeeze(), matrix.ravel()),
-        "copies": lambda: (matrix.copy(), matrix.T.reshape(-1), matrix.convert("bfloat16"), matrix.T.contiguous()),
+        "views": lambda: (matrix.T, matrix.flip(0), matrix.reshape(-1), matrix.broadcast_to((2, *matrix.shape)), matrix.contiguous(), matrix.squeeze(), matrix.ravel(), matrix.swapaxes(0, -1), matrix.moveaxis(0, -1), matrix.view("uint8")),
+        "copies": lambda: (matrix.copy(), matrix.flatten(), dlbridge.zeros(matrix.shape, float), dlbridge.asarray([[1, 2.5]], "float32"), matrix.T.reshape(-1), matrix.convert("bfloat16"), matrix.convert(out=np.zeros(matrix.shape)), matrix.T.contiguous()),
         "numbers": lambda: (matrix.tolist(), matrix.item(1), float(matrix[0, 0]), bool(matrix[0, 1]), bytes(matrix)),
         "its array": lambda: (matrix.numpy(), dlbridge.from_buffer(data, "bfloat16").__array__()),
+        "arrays of Arrow": lambda: (matrix.__arrow_c_array__(), matrix.T.__arrow_c_array__()),
         "a weak reference": lambda: weakref.ref(dlbridge.from_buffer(data))(),
         "from_dlpack of numbers": lambda: (dlbridge.from_dlpack(2.5), dlbridge.from_dlpack(3), dlbridge.from_dlpack(np.int8(3))),
         "a data type that is no str": lambda: dlbridge.empty(shape, np.float32),
         "a part of a buffer": lambda: dlbridge.from_buffer(data, "int16", (4,), offset=8),
+        "a call of a C function": lambda: (release(numbers), release(x=numbers)),
+        "a call that converts its argument": lambda: release_converted(matrix.T),
         "counters": lambda: dlbridge.counters(),
         "tens.encode": lambda: tens.encode([numbers, numbers[::2]], metadata={"a": [1]}),
         "tens.decode": lambda: tens.decode(frames).tensors,
@@ -159,7 +166,7 @@ def test_every_operation_works_without_file_descriptors():
         except RuntimeError as error:
             print(error)
     """)
-    assert "is loaded already" in out
+    assert "the first use of a format has loaded" in out
 
 
 @pytest.mark.long

@@ -44,3 +44,64 @@ def test_a_function_that_a_format_lacks_is_named(function, name, arguments, list
     for format in without:
         with pytest.raises(ValueError, match=f"{format} is not in {list_}"):
             getattr(dlbridge._core, function)(format, *arguments, None)
+
+
+# ---- Elements as arrays ----------------------------------------------------------------------------
+
+SHAPES = [(3,), (2, 3), (2, 1, 3), (), (0,), (2, 0), (0, 2)]
+INDICES = [
+    *[0, -1, 1, slice(1, None), slice(None, None, -1), slice(5, 1), (), (0,), (-1, slice(None)), (slice(None), 1), (0, 0), (1, 0, 2)],
+    *[(slice(None, None, 2), slice(-2, None)), np.int8(1), 7, -9, (0, 9), (0, 0, 0, 0)],
+]
+
+
+def elements_of(shape):
+    return dlbridge.Elements("string", shape, [f"{i}" * (i + 1) for i in range(int(np.prod(shape)))])
+
+
+@pytest.mark.parametrize("index", INDICES, ids=repr)
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+def test_elements_are_indexed_as_arrays(shape, index):
+    e = elements_of(shape)
+    a = np.array(e)
+    try:
+        want = a[index]
+    except IndexError:
+        with pytest.raises(IndexError, match=r"^dlbridge: Elements: (index -?\d is out of bounds for axis \d with size|\d indic)"):
+            e[index]
+        return
+    got = e[index]
+    if isinstance(want, np.ndarray) and not (shape == () and index == ()):
+        assert (type(got), got.type, got.shape, list(got.values)) == (dlbridge.Elements, "string", want.shape, list(want.reshape(-1)))
+    else:
+        assert got == (want if shape else e.values[0]) and type(got) is str
+
+
+@pytest.mark.parametrize("index", [1.5, "a", None, ..., True, [0], (0, None)], ids=repr)
+def test_elements_have_plain_indices_only(index):
+    with pytest.raises(IndexError, match="^dlbridge: Elements: an index must be an int or a slice, not <class '"):
+        elements_of((2, 2))[index]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+def test_elements_are_listed_as_arrays(shape):
+    e = elements_of(shape)
+    a = np.array(e)
+    assert (a.dtype, a.shape, a.tolist()) == (object, shape, e.tolist())
+    assert np.array(e, str).shape == shape and bool(e) == (a.size > 0)
+    if shape:
+        assert len(e) == len(a) and [x if isinstance(x, str) else x.tolist() for x in e] == a.tolist()
+        return
+    for use in (len, iter):
+        with pytest.raises(TypeError, match=r"0 dimensions; e\[\(\)\] is the element"):
+            use(e)
+
+
+def test_arrays_of_elements_hold_the_objects():
+    values = [("png", b"a\0"), ("png", memoryview(b"b"))]
+    e = dlbridge.Elements("image", (2, 1), values)
+    a = np.asarray(e)
+    assert a.shape == (2, 1) and a[0, 0] is values[0] and a[1, 0] is values[1] and e[1, 0] is values[1]
+    assert np.array(dlbridge.Elements("string", (1,), ["a\0"])).tolist() == ["a\0"]  # which strings of NumPy lack
+    with pytest.raises(ValueError, match="Unable to avoid copy"):
+        e.__array__(copy=False)

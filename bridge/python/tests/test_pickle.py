@@ -144,7 +144,7 @@ def test_what_cannot_be_pickled(c):
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         with pytest.raises(ValueError, match="the tensor is closed"):
             pickle.dumps(t, protocol)
-    with pytest.raises(BufferError, match="not in the host; copy it there first"):
+    with pytest.raises(BufferError, match="pickle: the memory is not in the host; dlbridge.from_dlpack"):
         pickle.dumps(dlbridge.from_dlpack(c.new_capsule((4,), (1,), device_type=2)))
     for name in HANDLES:
         with pytest.raises(TypeError, match="handles, which mean nothing to another process"):
@@ -259,6 +259,18 @@ def test_joblib():
 
     got = joblib.Parallel(n_jobs=2)(joblib.delayed(doubled)(dlbridge.from_buffer(np.arange(i, i + 4.0))) for i in range(3))
     assert [t.tolist() for t in got] == [[2.0 * (i + k) for k in range(4)] for i in range(3)]
+
+
+def kind_of(x):
+    return type(x).__name__, x.flags.writeable, x[-1]
+
+
+@pytest.mark.peers
+def test_joblib_maps_the_arrays_of_tensors():
+    import joblib
+
+    array = dlbridge.from_buffer(np.arange(300_000.0)).numpy()
+    assert joblib.Parallel(n_jobs=2)([joblib.delayed(kind_of)(array)]) == [("memmap", False, 299_999)]
 
 
 @pytest.mark.peers

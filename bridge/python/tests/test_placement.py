@@ -119,6 +119,7 @@ def sent(x):
 OPERATIONS = {
     "from_dlpack": lambda x: np.asarray(memoryview(dlbridge.from_dlpack(x))).tobytes(),
     "from_dlpack, a copy": copied,
+    "asarray": lambda x: dlbridge.asarray(x).tobytes() + dlbridge.asarray([x, x], "complex128").tobytes(),
     "from_buffer": lambda x: memoryview(dlbridge.from_buffer(x)).tobytes(),
     "from_buffer, a copy": copied_of_buffer,
     "to_address": exported,
@@ -178,10 +179,10 @@ def test_large_copies_do_not_care_where_memory_lies():
 
 # The other functions of the module: they allocate memory, or take no tensor.
 OTHERS = {
-    "Elements", "Tensor", "counters", "get_include", "empty", "from_address", "load", "shm", "testing", "wrap",
+    "Elements", "Tensor", "counters", "get_include", "empty", "zeros", "from_address", "converted", "load", "shm", "testing", "wrap",
     "tens.Message", "tens.encode_frames", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout",
     "shm.zeros", "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.offer", "shm.attach", "shm.fetch", "shm.offer_parts",
-    "shm.fetch_parts",
+    "shm.fetch_parts", "shm.register_numpy",
     *(format.name for format in FORMATS),
     *(f"{f.name}.{name}" for f in FORMATS for name in ("Elements", *f.more) if hasattr(f.module, name)),
     *(f"{f.name}.{name}" for f in FORMATS for name in f.module.__all__ if name.startswith("decode")),

@@ -76,7 +76,7 @@ def test_an_actor_calls_a_go_function_on_the_store(seen):
         assert after == before  # the same address in the same process: Go has the memory of the store
         assert before["pages"] == seen["driver"]["pages"]
     assert (seen["times"]["shape"], seen["times"]["elements"]) == ([300, 400], [0, 3 * 119_999])
-    assert seen["add in place"] == "dlpack: values: the tensor is read-only; UnsafeValues reads it, Copy makes a writable one"
+    assert seen["add in place"] == "tensor argument 2: the tensor is read-only; copy() makes a writable one"
 
 
 def test_who_heeds_that_the_store_is_read_only(seen):

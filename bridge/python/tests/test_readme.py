@@ -1,7 +1,8 @@
-"""What bridge/README.md says of consumers and `python -m dlbridge` cannot see: what they do with the memory that they were given."""
+"""What the READMEs say of consumers and `python -m dlbridge` cannot see: what they do with the memory that they were given."""
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import numpy as np
@@ -65,3 +66,52 @@ def test_jax_copies_what_is_not_aligned():
     assert from_dlpack(tensor).unsafe_buffer_pointer() != tensor.data_ptr
     aligned = dlbridge.from_buffer(memory[:256], "float32")
     assert from_dlpack(aligned).unsafe_buffer_pointer() == aligned.data_ptr
+
+
+# ---- consumers that do not ask for DLPack -----------------------------------------------------------
+
+
+def calls() -> list[list[str]]:
+    """Returns the rows of the table of bridge/python/README.md: a package, a call, its result, and what else to write."""
+    text = (tables.ROOT / "bridge" / "python" / "README.md").read_text()
+    table = text.partition("<!-- Tests run this table. -->\n\n")[2].partition("\n\n<!--")[0]
+    return [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+
+
+def sum_of(x):
+    return x.sum()
+
+
+def numbers_of(package: str, result) -> np.ndarray:
+    return next(iter(peer(package).load(result).values())) if isinstance(result, bytes) else np.asarray(result).reshape(-1)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(("package", "call", "expected", "instead"), calls(), ids=lambda text: text)
+def test_consumers_do_with_a_tensor_what_the_table_says(package, call, expected, instead, tmp_path):
+    t = dlbridge.empty(64, "float32")
+    a = t.numpy()
+    a[:] = np.arange(64)
+    peer(package)
+    root = package.partition(".")[0]
+    names = {root: importlib.import_module(root), "t": t, "path": tmp_path / "t", "sum_of": sum_of}
+
+    def run(text):
+        return eval(text, names)
+
+    assert (expected == "refuses") == (instead != "")
+    if expected == "refuses":
+        with pytest.raises(Exception):  # noqa: B017, PT011 # of any type: each package has its own
+            run(call)
+    result = run(instead or call)
+    before = numbers_of(package, result).tolist()
+    assert before in (a.tolist(), [a.sum()])
+    a[1] = -5
+    if not instead:
+        assert numbers_of(package, result)[1] == (-5 if expected == "shares" else 1)
+    del names["t"], t, a  # numba keeps the exception, and so the variables of this function
+    assert numbers_of(package, result)[-1] == before[-1]
+
+
+def test_no_address_is_offered_that_close_leaves_dangling():
+    assert not hasattr(dlbridge.Tensor, "__array_interface__") and not hasattr(dlbridge.Tensor, "__array_struct__")

@@ -17,6 +17,7 @@ import multiprocessing
 import multiprocessing.reduction
 import multiprocessing.resource_tracker
 import multiprocessing.util
+import operator
 import os
 import pathlib
 import pickle
@@ -349,11 +350,11 @@ def test_copy_takes_any_producer(pair):
 
 def test_what_is_not_in_a_segment_is_refused(pair):
     x = dlbridge.empty(3, "int8")
-    with pytest.raises(BufferError, match=r"shm: tensors\[0\]: the memory is not in a segment; a copy made by shm is"):
+    with pytest.raises(BufferError, match=r"shm: tensors\[0\]: the memory is not in a segment; shm.copy makes a copy that is"):
         shm.send(pair[0], x)
     with pytest.raises(TypeError, match=r"send: tensors\[0\] is <class 'numpy.ndarray'>, not a dlbridge.Tensor; shm.copy makes one"):
         shm.send(pair[0], np.zeros(3))
-    with pytest.raises(BufferError, match="not in one shared mapping; a copy made by shm is"):
+    with pytest.raises(BufferError, match="not in one shared mapping; shm.copy makes a copy that is"):
         shm.readonly(x)
     with pytest.raises(TypeError, match="a connected Unix socket of the type SOCK_STREAM is required"):
         shm.send("socket", shm.zeros(1, "int8"))
@@ -641,7 +642,7 @@ def file_of(tensor, writable=False):
         ({"offset": 4}, ValueError, "reach from byte 4 to 20, and the segment has 16 bytes"),
         ({"offset": 1 << 63}, ValueError, "the segment has 16 bytes"),
         ({"shape": 1 << 40, "stride": 0}, ValueError, "broadcast"),
-        ({"shape": -1}, ValueError, r"shape\[0\] = -1"),
+        ({"shape": -1}, ValueError, r"shape\[0\] is -1, must not be negative"),
         ({"stride": -1}, ValueError, "reach from byte -12"),
         ({"stride": 1 << 62}, ValueError, "stride"),
     ],
@@ -709,6 +710,140 @@ def test_multiprocessing_moves_segments_without_a_copy(method):
     assert x.item(5) == 10 and y.item(5) == 10  # it was doubled in place
     x.numpy()[5] = -1
     assert y.item(5) == -1
+
+
+@pytest.fixture
+def registered():
+    shm.register_numpy()
+    yield
+    del multiprocessing.reduction.ForkingPickler._extra_reducers[np.ndarray]
+
+
+def _sent(x):
+    a, b = multiprocessing.Pipe()
+    with a, b:
+        a.send(x)
+        return b.recv()
+
+
+def _double_array(queue, back):
+    shm.register_numpy()
+    array = queue.get()
+    array *= 2
+    back.put(array[4:])
+    queue.get()  # until it was received
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_multiprocessing_moves_arrays_in_segments_without_a_copy(registered, method):
+    context = multiprocessing.get_context(method)
+    queue, back = context.Queue(), context.Queue()
+    process = context.Process(target=_double_array, args=(queue, back))
+    process.start()
+    x = shm.copy(np.arange(1 << 20, dtype=np.float32)).numpy()
+    queue.put(x)
+    y = back.get(timeout=60)
+    queue.put("received")
+    process.join()
+    assert type(y) is np.ndarray and y.shape == ((1 << 20) - 4,)
+    assert x[5] == 10 and y[1] == 10  # it was doubled in place
+    x[5] = -1
+    assert y[1] == -1
+
+
+def _filled_array(i):
+    return _filled(i).numpy()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_pool_whose_initializer_registers_returns_arrays_in_segments(method):
+    with multiprocessing.get_context(method).Pool(2, initializer=shm.register_numpy, maxtasksperchild=1) as pool:
+        got = pool.map_async(_filled_array, range(6), chunksize=1).get(timeout=60)
+    assert [a[9] for a in got] == [*range(6)] and all(shm.is_shared(dlbridge.from_dlpack(a)) for a in got)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a, lambda a: a[1:], lambda a: a[::2, 1:5:3], lambda a: a.T, lambda a: a[::-1], lambda a: a[2, 3, ...],
+        lambda a: a.reshape(-1, 2), lambda a: a.view(np.float64), lambda a: a.view(ml_dtypes.bfloat16), lambda a: a.view(np.bool_),
+        lambda a: np.broadcast_to(a[0], (3, 6)),
+    ],
+)  # fmt: skip
+def test_every_array_on_a_segment_that_dlpack_has_is_handed_over(registered, view):
+    whole = shm.zeros((4, 6), "float32").numpy()
+    array = view(whole)
+    got = _sent(array)
+    assert type(got) is np.ndarray and (got.dtype, got.shape) == (array.dtype, array.shape)
+    assert array.size == 1 or got.strides == array.strides
+    assert got.flags.writeable == array.flags.writeable
+    whole.view("uint8")[...] = 1
+    assert got.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3).T, np.array([None, "a"]), np.array(["a", "bc"]), np.zeros(3, "i4,f8"), np.zeros(3, ">i4"),
+        np.array(["2026-01-01"], "M8[D]"), np.zeros(0), np.array(5), np.ma.masked_array([1, 2], [True, False]),
+        np.rec.array([(1, 2.0)], dtype="i4,f8"), np.ones(2, ml_dtypes.bfloat16),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_arrays_are_pickled_as_before(array):
+    is_pickled_as_before(array)
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", ">i8", np.recarray])
+def test_arrays_on_a_segment_that_dlpack_lacks_are_pickled_as_before(kind):
+    is_pickled_as_before(shm.zeros(3, "int64").numpy().view(kind))
+
+
+def is_pickled_as_before(array):
+    dumps = multiprocessing.reduction.ForkingPickler.dumps
+    before = bytes(dumps(array))
+    shm.register_numpy()
+    try:
+        assert bytes(dumps(array)) == before
+    finally:
+        del multiprocessing.reduction.ForkingPickler._extra_reducers[np.ndarray]
+
+
+def test_an_array_is_copied_unless_arrays_are_registered():
+    a = shm.zeros(3, "int8").numpy()
+    got = _sent(a)
+    a[0] = 1
+    assert got[0] == 0
+
+
+def test_an_array_is_handed_over_read_only_or_writable_as_tensors_are(registered):
+    x = shm.zeros(3, "int8")
+    a = x.numpy()
+    for readonly in (shm.readonly(x).numpy(), a.view()):
+        readonly.flags.writeable = False
+        got = _sent(readonly)
+        assert not got.flags.writeable
+        a[1] += 1
+        assert got[1] == a[1]
+    with pytest.raises(BufferError, match="handed over read-only before"):
+        _sent(a)
+    q = multiprocessing.Queue()
+    q.put((a, 5))
+    missing, number = q.get(timeout=60)
+    assert number == 5
+    with pytest.raises(ConnectionError, match="handed over read-only before"):
+        missing + 1
+    q.close()
+    q.join_thread()
+
+
+def test_a_use_of_an_array_that_was_not_handed_over_names_the_cause(registered):
+    data = bytes(multiprocessing.reduction.ForkingPickler.dumps(shm.zeros(3, "int8").numpy()))
+    assert pickle.loads(data).tolist() == [0, 0, 0]
+    missing = pickle.loads(data)
+    for use in (np.sum, np.asarray, len, lambda a: a[0], lambda a: a.shape, lambda a: a + 1, lambda a: np.ones(3) + a):
+        with pytest.raises(ConnectionError, match="the tensor was not handed over: the process that has sent it must live"):
+            use(missing)
 
 
 def test_what_was_sent_read_only_is_queued_read_only(pair):
@@ -1008,8 +1143,12 @@ def missing():
         lambda t: t[:0],
         lambda t: 1 in t,
         lambda t: t.numpy(),
+        lambda t: t.__arrow_c_array__(),
         lambda t: t.tolist(),
         lambda t: t.astype("int8"),
+        *(lambda t, f=f: f(t, 1) for f in [operator.add, operator.iadd, operator.lt]),
+        lambda t: 1 - t,
+        lambda t: -t,
         lambda t: t.__enter__(),
         lambda t: dlbridge.tens.encode([t]),
     ],

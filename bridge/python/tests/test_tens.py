@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import gc
 import hashlib
 import json
@@ -13,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import types
 
 import ml_dtypes
 import numpy as np
@@ -497,7 +500,7 @@ def messages_of(count: int) -> list[bytes]:
 def test_a_second_message_is_not_part_of_the_first():
     first, second = messages_of(2)
     for rest in (second, second[: second.index(b"}}") + 2], bytes([255, 0, 0, 0, 8]) + b"ZIO0TEXT"):
-        with pytest.raises(ValueError, match=r'frame 3 begins with "ZIO0TE.*, as another message does; .* in Python decode_all'):
+        with pytest.raises(ValueError, match=r'frame 3 begins with "ZIO0TE.*, as another message does; decode_all\(\) reads several'):
             tens.decode_frames(first + rest)
     assert dlbridge.counters()["loans"] == 0
 
@@ -764,7 +767,23 @@ def test_load_names_the_library():
     """
     missing, other = run_python(script, DLBRIDGE_LIBRARY="/nonexistent/other.so").splitlines()
     assert missing.endswith("/nonexistent/libx.so: No such file or directory")
-    assert "loaded already" in other
+    assert f"{loaded} is loaded already" in other and "put the functions of" in other and "plain C library" in other
+
+
+def test_load_after_a_format_says_what_has_loaded_a_library():
+    script = f"""
+        import dlbridge
+        dlbridge.tens.encode([])
+        try:
+            dlbridge.load({_core.__file__!r})
+        except RuntimeError as e:
+            print(e)
+    """
+    loaded = os.environ.get("DLBRIDGE_LIBRARY") or str(pathlib.Path(_core.__file__).parent / "_lib" / "libdlbridge.so")
+    text = f"load: the first use of a format has loaded {loaded}, and"
+    text += f" a process can have only one Go library: call load before it, or set DLBRIDGE_LIBRARY={_core.__file__} in"
+    said = run_python(script)
+    assert text in said and "a plain C library is loaded with ctypes.CDLL" in said
 
 
 def test_a_missing_library_is_an_os_error_and_leaves_the_protocol():
@@ -799,7 +818,7 @@ def test_the_single_part_form_is_no_list_of_frames():
     for data in (packed, bytearray(packed), memoryview(packed)):
         with pytest.raises(TypeError, match="tens.decode_frames splits the packed form"):
             tens.decode(data)
-    with pytest.raises(ValueError, match="1 of at least 2 frames; DecodeFrames splits the packed form, in Python decode_frames, in C dlb_message_decode_packed"):
+    with pytest.raises(ValueError, match=r"1 of at least 2 frames; decode_frames\(\) splits the packed form"):
         tens.decode([packed])
     assert tens.decode(tens.decode_frames(packed)).tensors[0].shape == (2,)
 
@@ -833,8 +852,108 @@ def test_the_keyboard_interrupt_and_faulthandler_still_work():
 
 
 def test_encode_refuses_one_tensor_that_is_not_in_a_list():
-    with pytest.raises(TypeError, match="put it in a list"):
+    with pytest.raises(TypeError, match=r"encode\(\[t\]\), or encode\(\{'name': t\}\)$"):
         tens.encode(np.zeros((3, 2)))
+
+
+def test_named_tensors_are_found_by_their_names():
+    w, b = np.arange(6.0).reshape(2, 3), np.ones(2, np.int8)
+    for given in ({"w": w, "é\n\"\0": b}, types.MappingProxyType({"w": w, "é\n\"\0": b})):
+        message = tens.decode(tens.encode(given))
+        assert message.tensor_metadata == [{"name": "w"}, {"name": "é\n\"\0"}]
+        assert message["w"] is message.tensors[0] and (message["w"].numpy() == w).all()
+        assert list(message.keys()) == list(given) and "w" in message and "b" not in message and 0 not in message
+        assert {name: t.tolist() for name, t in dict(message).items()} == {name: a.tolist() for name, a in given.items()}
+    again = tens.decode(tens.encode(dict(message)))
+    assert again.label_bytes == message.label_bytes
+    assert list(copy.copy(message).keys()) == list(message.keys())
+    assert tens.decode(tens.encode({})).tensors == []
+
+
+def test_names_and_metadata_of_tensors_travel_together():
+    given = [{"unit": "m"}, None, {"name": "c", "gain": 2}]
+    message = tens.decode(tens.encode(dict.fromkeys("abc", np.zeros(1)), tensor_metadata=given))
+    assert message.tensor_metadata == [{"name": "a", "unit": "m"}, {"name": "b"}, {"name": "c", "gain": 2}]
+    # Names that are written as metadata, and metadata that have no name.
+    given = [{"name": "x"}, {"name": 7}, None, {"name": ""}, {}]
+    message = tens.decode(tens.encode([np.zeros(1)] * 5, tensor_metadata=given))
+    assert message.tensor_metadata == given and list(message.keys()) == ["x"] and "" not in message
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda a: tens.encode({3: a}), TypeError, "dlbridge: encode: the name of tensor 0 must be a str, not 3"),
+        (lambda a: tens.encode({"w": a, "": a}), ValueError, "dlbridge: encode: the name of tensor 1 is empty"),
+        (lambda a: tens.encode(Twice({"w": a})), ValueError, "dlbridge: encode: tensors 0 and 1 are both named 'w'"),
+        (
+            lambda a: tens.encode({"w": a, "b": a}, tensor_metadata=[None, {"name": "x"}]),
+            ValueError,
+            "dlbridge: tensor_metadata[1]: the name 'x' is not that of the tensor, 'b'",
+        ),
+        (
+            lambda a: tens.encode({"w": a}, tensor_metadata=[{"name": 5}]),
+            ValueError,
+            "dlbridge: tensor_metadata[0]: the name 5 is not that of the tensor, 'w'",
+        ),
+        (lambda a: tens.encode({"w": a}, tensor_metadata=[5]), TypeError, "dlbridge: tensor_metadata[0] must be a mapping, not <class 'int'>"),
+    ],
+)
+def test_names_that_cannot_be_written_are_refused(call, error, text):
+    with pytest.raises(error) as raised:
+        call(np.zeros(2))
+    assert str(raised.value) == text
+
+
+def test_other_wrong_names_and_numbers_of_metadata_are_refused():
+    with pytest.raises(ValueError, match="tensor 1"):
+        tens.encode({"w": np.zeros(1), "\ud800": np.zeros(1)})
+    for wrong in ([], [None, None]):
+        with pytest.raises(ValueError, match=f"{len(wrong)} tensor metadata for 1 tensor$"):
+            tens.encode({"w": np.zeros(1)}, tensor_metadata=wrong)
+    with pytest.raises(TypeError, match=r"tensors\[1\]"):
+        tens.encode({"w": np.zeros(1), "b": "text"})
+
+
+class Twice(collections.UserDict):
+    """A mapping that has each item twice, as multidict.MultiDict may."""
+
+    def items(self):
+        return [*self.data.items()] * 2
+
+
+def test_names_that_are_not_of_one_tensor_are_errors():
+    a = np.zeros(1)
+    message = tens.decode(tens.encode([a] * 4, tensor_metadata=[{"name": "w"}, {"name": "b"}, None, {"name": "w"}]))
+    assert len(message.tensors) == 4 and list(message.keys()) == ["w", "b"] and "w" in message
+    assert message["b"] is message.tensors[1]
+    with pytest.raises(ValueError, match=r"^dlbridge: message\['w'\]: tensors 0 and 3 both have this name: message.tensors has them by index; "):
+        message["w"]
+    with pytest.raises(KeyError) as missing:
+        message["x"]
+    assert missing.value.args == ("dlbridge: message['x']: no tensor has this name; the names are 'w', 'b'",)
+    with pytest.raises(KeyError, match="'7', ...\""):
+        tens.decode(tens.encode(dict.fromkeys("0123456789", a)))["x"]
+    for wrong in (0, b"w", None, [], slice(None)):
+        with pytest.raises(TypeError, match="a name is a str"):
+            message[wrong]
+    with pytest.raises(TypeError, match="message.tensors"):
+        list(message)
+    for nameless in (
+        tens.decode(tens.encode([a])), tens.decode(tens.encode({"w": a}), message_only=True), tens.Message(label='{"TENS":{}}')
+    ):  # fmt: skip
+        with pytest.raises(KeyError, match="none has a name"):
+            nameless["w"]
+        assert list(nameless.keys()) == [] and "w" not in nameless
+
+
+def test_pieces_have_the_name_of_their_tensor():
+    frames = tens.encode({"b": np.zeros(1, np.int8), "w": np.arange(5, dtype=np.int8)}, spread=2)
+    message = tens.decode(frames)
+    assert len(message.tensors) == 4 and list(message.keys()) == ["b", "w"] and message["b"].tolist() == [0]
+    with pytest.raises(ValueError, match="tensors 1 and 2 .*join=True"):
+        message["w"]
+    assert tens.decode(frames, join=True)["w"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_numbers_of_the_header_may_be_numpys():

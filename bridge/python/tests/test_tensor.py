@@ -15,6 +15,7 @@ import gc
 import mmap
 import operator
 import os
+import pickle
 import re
 import sys
 import threading
@@ -25,7 +26,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import MODULES, run_python
+from conftest import MODULES, Producer, run_python
 
 import dlbridge
 
@@ -299,10 +300,33 @@ def test_a_float_that_does_not_fit_is_not_assigned(dtype):
 @pytest.mark.parametrize("dtype", ["float64", "int8"])
 def test_a_complex_number_is_not_assigned_to_real_elements(dtype):
     t = dlbridge.from_dlpack(np.ones(1, dtype))
-    for value in (1 + 2j, np.complex128(1 + 2j)):
+    for value in (1 + 2j, np.complex128(1 + 2j), np.complex64(1 + 2j)):
         with pytest.raises(TypeError, match=rf"assign: .*1\+2j\)+ is no {dtype}$"):
             t[0] = value
     assert t.tolist() == [1]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int4"])
+def test_a_narrow_float_of_numpy_must_fit_too(kind, dtype):
+    t = dlbridge.from_dlpack(np.array([3.0])).convert(dtype)
+    for value, error in [(np.nan, ValueError), (np.inf, OverflowError), (256, OverflowError), (-256, OverflowError)]:
+        with pytest.raises(error, match=f"assign: {re.escape(repr(kind(value)))} is no {dtype}$"):
+            t[0] = kind(value)
+    assert t.tolist() == [3]
+    t[0] = kind(2.5)
+    assert t.tolist() == [2]
+    t = dlbridge.empty(1, "float16")
+    t[0] = kind(np.inf)
+    assert t.tolist() == [np.inf]
+
+
+def test_integers_of_ml_dtypes_must_fit_too():
+    t = dlbridge.from_buffer(bytearray(1))
+    with pytest.raises(OverflowError, match="is no uint8"):
+        t[0] = ml_dtypes.int4(-1)
+    t[0] = ml_dtypes.int4(7)
+    assert t.tolist() == [7]
 
 
 @pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0]), np.ma.masked])
@@ -355,7 +379,7 @@ def test_assignment_refuses():
     t = dlbridge.from_dlpack(a)
     with pytest.raises(ValueError, match="cannot be repeated to the shape"):
         t[0] = np.zeros(3)
-    with pytest.raises(ValueError, match="source and destination may have memory in common; assign a copy"):
+    with pytest.raises(ValueError, match=r"source and destination may have memory in common; write from copy\(\) of the source$"):
         t[1:] = t[:-1]
     with pytest.raises(IndexError, match="out of bounds"):
         t[3] = 1
@@ -363,7 +387,7 @@ def test_assignment_refuses():
         t[0] = [1, 2, 3, 4]
     with pytest.raises(BufferError, match="not numbers of the same lanes"):
         t[0] = dlbridge.empty(4, "float32x2")
-    with pytest.raises(BufferError, match="read-only"):
+    with pytest.raises(BufferError, match=r"assign: the destination is read-only; copy\(\) makes a writable one$"):
         dlbridge.from_buffer(b"1234")[0] = 1
     with pytest.raises(BufferError, match="read-only"):
         t.broadcast_to((2, 3, 4))[0] = 1
@@ -426,6 +450,14 @@ def test_random_views_follow_numpy():
         ones = tuple(d for d, n in enumerate(a.shape) if n == 1 and rng.integers(0, 2))
         same_memory(t.squeeze(ones), a.squeeze(ones))
         same(t.ravel(), a.ravel())
+        same(t.flatten(), a.flatten())
+        if a.ndim:
+            one, two = (int(d) for d in rng.integers(-a.ndim, a.ndim, 2))
+            same_memory(t.swapaxes(one, two), a.swapaxes(one, two))
+            count = int(rng.integers(0, a.ndim + 1))
+            source, destination = ([int(d) for d in rng.permutation(a.ndim)[:count] - a.ndim] for _ in range(2))
+            same_memory(t.moveaxis(source, destination), np.moveaxis(a, source, destination))
+            same_memory(t.moveaxis(one, two), np.moveaxis(a, one, two))
         assert t.tobytes() == a.tobytes()
         shape = (*rng.integers(0, 3, rng.integers(0, 3)), *(n if n != 1 else 3 for n in a.shape))
         same_memory(t.broadcast_to(shape), np.broadcast_to(a, shape))
@@ -444,6 +476,11 @@ def test_random_views_follow_numpy():
 
 ARGUMENTS = {
     "reshape": [(12,), ((12,),), (-1,), (2, -1), ([6, 2],), (3, 4, 1), (5,), (7, -1), (-1, -1), ("x",), (1.5,), ((2, "x"),)],
+    "swapaxes": [(0, 1), (-1, 0), (1, 1), (0, 2), (-3, 0), ("x", 0), (0, None), ((0,), 1), (0.5, 1), (0,), (0, 1, 0)],
+    "view": [
+        *[(dtype,) for dtype in ("float32", "uint8", "int16", "complex64", "f8", np.int32, float, "complex128", "nope", 4)],
+    ],
+    "flatten": [(1, 2)],
     "transpose": [(), (None,), (1, 0), ((1, 0),), ([-1, -2],), (0, 0), (0,), ((),), (0, 2), ("x",), (0.5, 1), (2**40, 0)],
 }
 
@@ -457,6 +494,199 @@ def test_methods_take_arguments_as_numpy_does(method, args):
         assert not isinstance(want, np.exceptions.AxisError) or type(got) is ValueError
     else:
         same_memory(got, want)
+
+
+MOVES = [
+    *[(0, 1), (-1, 0), ((0, 1), (-1, 0)), ([1], [0]), ((), ()), (0, 2), (-3, 0), ((0, 0), (0, 1)), ((0, 1), (1, -1))],
+    *[(0, (0, 1)), ((0, 1), (0,)), ("x", 0), (0, None), (0.5, 0)],
+]
+
+
+@pytest.mark.parametrize("move", MOVES, ids=repr)
+def test_moveaxis_takes_axes_as_numpy_does(move):
+    a = numbers((3, 4))
+    want, got = outcome(lambda: np.moveaxis(a, *move)), outcome(lambda: dlbridge.from_dlpack(a).moveaxis(*move))
+    if isinstance(want, Exception):
+        assert type(got) is (ValueError if isinstance(want, ValueError) else TypeError), (want, got)
+    else:
+        same_memory(got, want)
+
+
+def test_errors_of_axes_name_the_argument():
+    t = dlbridge.zeros((3, 4), "int8")
+    for call, text in {
+        lambda: t.swapaxes(0, 2): "swapaxes: axis2 2 is out of bounds for a tensor of 2 dimensions",
+        lambda: t[0].swapaxes(-2, 0): "swapaxes: axis1 -2 is out of bounds for a tensor of 1 dimension",
+        lambda: t.swapaxes(2**40, 0): "swapaxes: axis1 2147483647 is out of bounds for a tensor of 2 dimensions",
+        lambda: t.moveaxis(0, -3): "moveaxis: destination -3 is out of bounds for a tensor of 2 dimensions",
+        lambda: t.moveaxis((1, -1), (0, 1)): "moveaxis: source has dimension 1 twice",
+        lambda: t.moveaxis(0, (0, 1)): "moveaxis: source has 1 of the axes, and destination 2; both must have the same number",
+    }.items():
+        with pytest.raises(ValueError, match=f"^dlbridge: {re.escape(text)}$"):
+            call()
+    for call, text in {
+        lambda: t.swapaxes(0): "swapaxes: axis2 is missing",
+        lambda: t.swapaxes((0,), 1): "swapaxes: axis1 must be an int, not <class 'tuple'>",
+        lambda: t.moveaxis(0, 1.5): "moveaxis: destination must be an int or a sequence of ints, not <class 'float'>",
+    }.items():
+        with pytest.raises(TypeError, match=f"^dlbridge: {re.escape(text)}$"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda t: t[0].item(0, 0), "item: 2 indices for 1 dimension"),
+        (lambda t: t.item((0,)), "item: 1 index for 2 dimensions"),
+        (lambda t: t[0].transpose(()), "transpose: 0 axes for 1 dimension: not a permutation"),
+        (lambda t: t.view("uint32"), "view: 1 element of 8 is not a whole number of elements of 32: shapes do not fit"),
+        (lambda t: dlbridge.from_buffer(b"a", "int16"), "from_buffer: the buffer has 1 byte, no multiple of the 2 bytes"),
+        (lambda t: dlbridge.from_buffer(b"", "int8", 1), "from_buffer: the tensor has 1 byte, but the buffer has 0"),
+    ],
+)
+def test_one_is_no_plural_in_errors(call, text):
+    with pytest.raises(ValueError, match=f"^dlbridge: {re.escape(text)}"):
+        call(dlbridge.zeros((3, 1), "uint8"))
+
+
+def test_flatten_copies_always():
+    a = numbers((3, 4))
+    t = dlbridge.from_dlpack(a)
+    for x, want in ((t, a), (t.T, a.T), (t[1, 2], a[1, 2]), (t[:0], a[:0])):
+        flat = x.flatten()
+        same(flat, want.flatten())
+        assert flat.data_ptr != x.data_ptr or want.size == 0
+    assert dlbridge.from_buffer(bytes([0x21, 0x43]), "int4", (2, 2)).flatten().tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("to", ["int8", "uint16", "float32", "int64", "complex128"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+def test_view_reads_the_bytes_as_numpy_does(dtype, to):
+    sizes = {np.dtype(dtype).itemsize, np.dtype(to).itemsize}
+    base = np.frombuffer(np.random.default_rng(5).bytes(4096), np.uint8).view(dtype)[: 3 * 4 * 16].reshape(3, 4, 16)
+    arrays = [base, base[:, :, :8], base[::-1, 1], base[0, 0, 3:4], base.T, base[..., ::2], base[..., :3], base[:0], base[0, 0, :1].reshape(()), base[..., :0]]
+    refused = 0
+    for a in arrays:
+        want, got = outcome(lambda: a.view(to)), outcome(lambda: dlbridge.from_dlpack(a).view(to))  # noqa: B023
+        if isinstance(want, Exception):
+            assert type(got) is ValueError, (a.shape, a.strides, want, got)
+            refused += 1
+        else:
+            assert got.shape == want.shape and got.tobytes() == want.tobytes() and got.data_ptr in (want.ctypes.data, 0)
+    assert (refused == 0) == (len(sizes) == 1)
+
+
+def test_view_reads_types_that_numpy_lacks():
+    a = np.array([[1, -2.5, 3], [4, 5, 6]], np.float32).astype(ml_dtypes.bfloat16)
+    t = dlbridge.from_dlpack(a)
+    assert t.view("uint16").tolist() == a.view(np.uint16).tolist() and t.view("uint8").shape == (2, 6)
+    assert bytes(memoryview(t.view("uint8"))) == t.tobytes()
+    back = t.view("uint8").view("bfloat16")
+    assert (back.dtype, back.shape, back.data_ptr, back.tolist()) == ("bfloat16", (2, 3), t.data_ptr, t.tolist())
+    four = dlbridge.from_buffer(bytearray(32), "float32x4", 2)
+    assert four.view("float32").shape == (8,) and four.view("float32").view("float32x4").shape == (2,)
+    packed = dlbridge.from_buffer(bytes([0x21, 0x43]), "uint4", (2, 2))
+    assert packed.view("uint8").tolist() == [[0x21], [0x43]] and packed.view("uint8").view("uint4").tolist() == [[1, 2], [3, 4]]
+    assert packed.view("int4").tolist() == packed.tolist() and packed.readonly and packed.view("int8").readonly
+    padded = dlbridge.from_dlpack(np.array([1, -2, 3], ml_dtypes.int4))
+    assert padded.view("uint4").tolist() == [1, 14, 3] and padded.view("uint8").shape == (3,)
+    with pytest.raises(ValueError, match="view: 3 elements of 4 are not a whole number of elements of 8"):
+        dlbridge.from_buffer(bytes(2), "uint4", 3).view("uint8")
+    with pytest.raises(ValueError, match=r"view: the last dimension has stride 3 instead of 1: needs a copy; contiguous\(\) makes one"):
+        t.T.view("uint8")
+    with pytest.raises(ValueError, match=r"view: strides\[0\] = 3 is not a multiple of 2: needs a copy; contiguous"):
+        t[:, :2].view("uint32")
+    with pytest.raises(ValueError, match=r"view: a tensor of 0 dimensions keeps the size of its element; t\[None\].view\(dtype\)"):
+        t[0, 0].view("uint8")
+
+
+@pytest.mark.parametrize("shape", [3, (2, 3), (), (0, 3), 1 << 20])
+def test_zeros_are_zeros(shape):
+    for dtype in ("float32", "bfloat16", "uint4", "bool"):
+        kept = dlbridge.empty(shape, dtype)
+        kept.close()
+        t = dlbridge.zeros(shape, dtype)
+        assert (t.shape, t.dtype, t.readonly) == (np.empty(shape, bool).shape, dtype, False) and t.data_ptr % 256 == 0
+        assert not any(t.tobytes())
+
+
+# ---- asarray ---------------------------------------------------------------------------------------
+
+LISTS = [
+    *[[1, 2], [True, False], [1.5, 2], [1j, 2], [True, 2, 3.5], [], [[], []], [[1, 2], [3, 4]], ((1.0, 2), [3, 4]), [[[1]], [[2]]]],
+    *[[2**63, 1], [2**63, -1], [2**64 - 1], [np.float32(1), np.float32(2)], [np.int8(1)], [np.zeros(2), np.ones(2)], 3, 2.5, True, 1j],
+    *[[[1], [2, 3]], [1, [2]], [[1, 2], 3], [300], [-1], [1.5], [float("nan")], [2.0**40], [2**70], [1 + 2j], [-129], [127, -128]],
+    *[[np.zeros(2), np.zeros(3)], [np.float64(1.5), 2]],
+]
+
+
+@pytest.mark.parametrize("dtype", [None, "int8", "uint8", "int64", "uint64", "float32", "float64", "complex64", "bool"])
+@pytest.mark.parametrize("x", LISTS, ids=repr)
+def test_asarray_of_lists_is_that_of_numpy(x, dtype):
+    with np.errstate(all="ignore"):
+        want, got = outcome(lambda: np.asarray(x, dtype)), outcome(lambda: dlbridge.asarray(x, dtype))
+    if isinstance(want, np.ndarray) and want.dtype == object:  # of ints of more than 64 bits
+        assert isinstance(got, BufferError)
+    elif isinstance(want, Exception):
+        assert type(got) is type(want), (want, got)
+    elif isinstance(got, Exception):  # a number that NumPy reduces to the range of the type; NumPy 1 does so with every integer
+        reduced = [[2.0**40], [2**63, -1], [2**63, 1]]
+        if np.__version__.startswith("1."):
+            reduced += [[2**64 - 1], [300], [-1], [-129], [127, -128]]
+        assert type(got) is OverflowError and x in reduced, (want, got)
+    else:
+        assert got.dtype == want.dtype and not got.readonly
+        same(got, want)
+
+
+def test_asarray_takes_what_has_elements_without_a_copy():
+    a = numbers((3, 4))
+    t = dlbridge.asarray(a)
+    same_memory(t, a)
+    assert dlbridge.asarray(t) is t and dlbridge.asarray(t, np.float32) is t
+    assert dlbridge.asarray(t, "int8").tolist() == a.tolist()
+    buffer = bytearray(b"abcd")
+    shared = dlbridge.asarray(buffer)
+    buffer[0] = 7
+    assert shared.tolist() == [7, 98, 99, 100] and dlbridge.asarray(array.array("h", [1, 2])).dtype == "int16"
+    small = a.astype(ml_dtypes.bfloat16)
+    assert dlbridge.asarray(small).data_ptr == small.ctypes.data
+
+    class Column:  # as a pandas.Series
+        def __array__(self, dtype=None, copy=None):
+            return a
+
+    same_memory(dlbridge.asarray(Column()), a)
+    assert dlbridge.asarray(np.float32(2.5)).tolist() == 2.5
+
+
+def test_asarray_makes_types_that_numpy_lacks():
+    for dtype in ("bfloat16", "float8_e4m3fn", "float16"):
+        assert dlbridge.asarray([[1, 2], [3.5, 4]], dtype).view("uint8").shape[0] == 2
+    t = dlbridge.asarray([1, 7, -8], "int4")
+    assert (t.dtype, t.tolist()) == ("int4", [1, 7, -8])
+    assert dlbridge.asarray([1, 2.5], "float4_e2m1fn").tolist() == [1, 2]
+    assert dlbridge.asarray([1, 2], "int4").nbytes == 1 and dlbridge.asarray([], "int4").shape == (0,)
+    with pytest.raises(OverflowError, match="8 is no int4"):
+        dlbridge.asarray([1, 8], "int4")
+
+
+def test_asarray_refuses():
+    endless: list = []
+    endless.append(endless)
+    for x, error, text in [
+        ([1, [2]], ValueError, "x has lists beside numbers or arrays at axis 1; all must be alike"),
+        ([[1], [2, 3]], ValueError, "x has a list of 1 at axis 1, and beside it one of 2; all must be alike"),
+        ([[1], 2], ValueError, "x has a list of 1 at axis 1, and beside it <class 'int'>; all must be alike"),
+        ([np.zeros(2), np.zeros(3)], ValueError, "x has arrays of the shapes (2,) and (3,); all must have the same"),
+        (endless, ValueError, "x has more than 64 lists in each other"),
+        ([np.zeros(2), np.zeros(2, "int8")], TypeError, "x has float64 and int8; dtype= names the type of the tensor"),
+        ({1: 2}, TypeError, "x must be an array, a buffer, a number, or a list of these, not <class 'dict'>"),
+        (["1"], TypeError, "x must be an array, a buffer, a number, or a list of these, not <class 'str'>"),
+        (np.float32, TypeError, "x must be an array, a buffer, a number, or a list of these, not <class 'type'>"),
+    ]:
+        with pytest.raises(error, match=f"^dlbridge: asarray: {re.escape(text)}$"):
+            dlbridge.asarray(x)
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1, 1, (0, 1), (), [1], 2, (0, 0), "x", 0.5])
@@ -678,6 +908,162 @@ def test_convert_takes_lanes_and_large_tensors():
     np.testing.assert_array_equal(dlbridge.from_dlpack(large).convert("float64").numpy(), large.astype(np.float64))
     with pytest.raises(TypeError, match="convert: dtype is missing"):
         pairs.convert()
+    with pytest.raises(TypeError, match="convert: dtype is missing"):
+        pairs.convert(out=None)
+
+
+OUTS = {
+    "an array": lambda dtype: np.ones((3, 4), dtype),
+    "columns of an array": lambda dtype: np.ones((4, 6), dtype)[:, ::2].T,
+    "a tensor": lambda dtype: dlbridge.from_dlpack(np.ones((3, 4), dtype)),
+    "a view": lambda dtype: dlbridge.from_dlpack(np.ones((2, 4, 3), dtype))[1].T.flip(0),
+    "a producer": lambda dtype: producer(np.ones((3, 4), dtype)),
+    "large": lambda dtype: np.ones((3, 4, 5000), dtype),
+}
+
+
+def producer(array, **asked):
+    t = dlbridge.from_dlpack(array)
+    return Producer(lambda: t.__dlpack__(**{"max_version": (1, 3), **asked}))
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+@pytest.mark.parametrize("case", OUTS)
+def test_convert_writes_to_out(case, dtype):
+    out = OUTS[case](dtype)
+    written = dlbridge.from_dlpack(out)
+    t = dlbridge.from_dlpack(numbers(written.shape, "float64"))
+    for name in ((), (dtype,), (np.dtype(dtype),), (None,)):
+        written[...] = 0
+        assert t.convert(*name, out=out) is out
+        np.testing.assert_array_equal(written, t.convert(dtype))
+
+
+def test_convert_writes_types_of_ml_dtypes_to_out():
+    t = dlbridge.from_dlpack(numbers((3, 4)))
+    for name in ML_DTYPES:
+        array = np.zeros((3, 4), getattr(ml_dtypes, name))
+        assert t.convert(name, out=array) is array
+        assert array.tobytes() == t.convert(name).tobytes()
+    packed = dlbridge.empty(12, "int4")
+    assert t.reshape(12).convert(out=packed).tolist() == t.reshape(12).convert("int4").tolist()
+    pairs = dlbridge.from_buffer(np.arange(4, dtype=np.float32), "float32x2")
+    assert pairs.convert(out=dlbridge.empty(2, "int8x2")).tobytes() == bytes([0, 1, 2, 3])
+
+
+def test_convert_into_out_allocates_no_elements():
+    t, out = dlbridge.from_dlpack(numbers(1 << 20)), dlbridge.empty(1 << 20, "int32")
+    address, before = out.data_ptr, dlbridge.counters()
+    t.convert(out=out)
+    assert out.data_ptr == address and dlbridge.counters() == before
+    one = dlbridge.from_dlpack(np.arange(4.0))
+    assert one[3:].convert(out=one[:1]).tolist() == [3] and one.convert("float64", out=one).tolist() == [3, 1, 2, 3]
+
+
+# float64 and wide integers are computed in float64, all others in float32, as NumPy computes a * scale + shift in these types.
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "int32", "uint64", "float64"])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
+def test_convert_scales_and_shifts(dtype, axis):
+    a = numbers((2, 4, 3), dtype)
+    computed = np.float64 if dtype in ("int32", "uint64", "float64") else np.float32
+    size, along = a.shape[axis], [1, 1, 1]
+    along[axis] = size
+    scale, shift = np.arange(1, size + 1) / 255, -np.arange(size) / 3
+    want = a.astype(computed) * scale.astype(computed).reshape(along) + shift.astype(computed).reshape(along)
+    t = dlbridge.from_dlpack(a)
+    for scales, shifts in ((scale, shift), (scale.tolist(), tuple(shift)), (dlbridge.from_dlpack(scale), shift.astype("float64"))):
+        got = t.convert("float32", scale=scales, shift=shifts, axis=axis)
+        np.testing.assert_array_equal(got.numpy(), want.astype("float32"))
+    out = np.zeros((2, 4, 3))
+    assert t.T.convert(out=out.T, scale=scale, shift=shift, axis=2 - axis % 3) is not None
+    np.testing.assert_array_equal(out, want)
+    np.testing.assert_array_equal(t.convert("float64", scale=0.1).numpy(), a.astype(computed) * computed(0.1))
+    np.testing.assert_array_equal(t.convert("float64", shift=np.float64(0.1), axis=9).numpy(), a.astype(computed) + computed(0.1))
+    np.testing.assert_array_equal(t.convert("float64", scale=np.array(2), shift=None).numpy(), a.astype(computed) * 2)
+
+
+def test_convert_refuses_scales():
+    a = numbers((3, 4), "float32")
+    t = dlbridge.from_dlpack(a)
+    for arguments, error, text in (
+        ({"scale": [1, 2, 3]}, ValueError, "convert: 3 scales for axis -1 of size 4, which takes one for each index, or one for all"),
+        ({"shift": [1, 2, 3, 4], "axis": 0}, ValueError, "convert: 4 shifts for axis 0 of size 3"),
+        ({"shift": [1, 2], "axis": 2}, ValueError, "convert: 2 shifts for axis 2 of 2"),
+        ({"scale": [1, 2], "axis": -3}, ValueError, "convert: 2 scales for axis -3 of 2"),
+        ({"scale": []}, ValueError, "convert: scale has no numbers"),
+        ({"scale": "12"}, TypeError, "convert: scale must be a number or a sequence of numbers, not '12'"),
+        ({"shift": [1, None, 2, 3]}, TypeError, "convert: shift must be a number or a sequence of numbers"),
+        ({"shift": {1: 2}}, TypeError, "convert: shift must be a number or a sequence of numbers"),
+        ({"shift": 1j}, TypeError, "convert: shift must be a number or a sequence of numbers"),
+        ({"scale": 1, "axis": 0.5}, TypeError, "float"),
+    ):
+        with pytest.raises(error, match=re.escape(text)):
+            t.convert("float64", **arguments)
+        with pytest.raises(error, match=re.escape(text)):
+            t.convert(out=np.zeros((3, 4)), **arguments)
+    with pytest.raises(ValueError, match="may have memory in common"):
+        t.convert(out=a, scale=2)
+    for dtype, out in (("complex64", "float32"), ("float32", "complex64")):
+        with pytest.raises(BufferError, match=r"convert: complex numbers are not scaled; astype\(\) makes real ones of them$"):
+            dlbridge.empty(3, dtype).convert(out, scale=2)
+    with pytest.raises(BufferError, match="read-only"):
+        t.convert(out=dlbridge.from_buffer(bytes(48), "float32", (3, 4)), scale=2)
+    np.testing.assert_array_equal(a, numbers((3, 4), "float32"))
+
+
+def test_convert_refuses_an_out():
+    a = numbers((3, 4))
+    t = dlbridge.from_dlpack(a)
+    for shape in ((4, 3), (12,), (1, 3, 4), (3, 1), ()):
+        with pytest.raises(ValueError, match=re.escape(f"convert: out has the shape {shape}, and the tensor (3, 4);")):
+            t.convert(out=np.zeros(shape, "int8"))
+    with pytest.raises(ValueError, match=r"the tensor \(1,\); reshape"):  # which an assignment would repeat
+        t[0, :1].convert(out=np.zeros(4))
+    with pytest.raises(TypeError, match="convert: out has another data type than dtype"):
+        t.convert("int16", out=np.zeros((3, 4), "int8"))
+    with pytest.raises(TypeError, match="dtype 'nope' is not known"):
+        t.convert("nope", out=np.zeros((3, 4)))
+    fixed = np.zeros((3, 4))
+    fixed.flags.writeable = False
+    for out in (fixed, dlbridge.from_dlpack(fixed), dlbridge.from_dlpack(np.zeros(4)).broadcast_to((3, 4)), producer(np.zeros((3, 4)), max_version=None)):
+        with pytest.raises(BufferError, match="convert: the destination is read-only"):
+            t.convert(out=out)
+    line = np.zeros(4)
+    with pytest.raises(ValueError, match="convert: elements of the destination overlap each other"):
+        t.convert(out=np.lib.stride_tricks.as_strided(line, (3, 4), (0, 8)))
+    with pytest.raises(ValueError, match=r"convert: source and destination may have memory in common; write from copy\(\) of the source$"):
+        t[1:].convert(out=t[:-1])
+    with pytest.raises(ValueError, match="may have memory in common"):
+        t.convert(out=a.view("int32"))
+    with pytest.raises(BufferError, match="copy=False"):
+        t.convert(out=producer(np.zeros((3, 4)), copy=True))
+    with pytest.raises(BufferError, match="masked"):
+        t.convert(out=np.ma.array(np.zeros((3, 4)), mask=True))
+    with pytest.raises(BufferError, match="convert: the data types are not numbers of the same lanes"):
+        t.convert(out=dlbridge.empty((3, 4), "float32x2"))
+    for out in (1.0, np.float32(1), [[0] * 4] * 3, bytearray(12), "int8", a.__dlpack__(), Producer):
+        with pytest.raises((TypeError, BufferError)):
+            t.convert(out=out)
+    with pytest.raises(TypeError, match="convert: out must be a tensor or an array with __dlpack__, not <class 'float'>"):
+        t.convert(out=1.0)
+    with pytest.raises(TypeError, match="takes 1 positional argument, but 2 were given"):
+        t.convert("float64", np.zeros((3, 4)))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
+        t.astype("float64", out=np.zeros((3, 4)))
+    closed = dlbridge.empty((3, 4), "int8")
+    closed.close()
+    for use in (lambda: t.convert(out=closed), lambda: closed.convert(out=t), lambda: closed.convert(out=1)):
+        with pytest.raises(ValueError, match="the tensor is closed"):
+            use()
+    np.testing.assert_array_equal(a, numbers((3, 4)))
+    assert not line.any()
+
+
+def test_convert_reads_and_writes_memory_of_the_host_only(c):
+    t, far = dlbridge.empty((3, 4), "int8"), dlbridge.from_address(c.managed((3, 4), None, device_type=2))
+    for use in (lambda: t.convert(out=far), lambda: far.convert(out=t)):
+        with pytest.raises(BufferError, match="convert: the memory of the (destination|source) is on device type 2, which the host cannot use"):
+            use()
 
 
 # ---- arrays ----------------------------------------------------------------------------------------
@@ -739,7 +1125,7 @@ def test_a_missing_ml_dtypes_is_named():
     """
     line = (
         "dlbridge: NumPy has bfloat16 only with the package ml_dtypes, which is not installed; "
-        "convert('float32') makes a tensor of a type that NumPy has\n"
+        "astype('float32') makes a tensor of a type that NumPy has\n"
     )
     assert run_python(script) == line * 3
 
@@ -757,7 +1143,7 @@ def test_tensors_are_used_without_numpy():
             print(type(error).__name__)
     """
     assert run_python(script) == (
-        "[99, 100] 98 <dlbridge.Tensor, uint8(2, 2), read-only: [[97, 98], [99, 100]]> [[97.0, 98.0], [99.0, 100.0]]\n"
+        "[99, 100] 98 <dlbridge.Tensor, uint8(2, 2), read-only:\n[[ 97,  98],\n [ 99, 100]]> [[97.0, 98.0], [99.0, 100.0]]\n"
         "ModuleNotFoundError\n"
     )
 
@@ -765,36 +1151,103 @@ def test_tensors_are_used_without_numpy():
 # ---- text, references, identity --------------------------------------------------------------------
 
 
+def repr_without_numpy(t):
+    with unittest.mock.patch.dict(sys.modules, {"numpy": None}):
+        return repr(t)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_repr_writes_each_float_as_numpy_does(dtype):
+def test_repr_without_numpy_writes_each_float_as_numpy_does(dtype):
     rng = np.random.default_rng(3)
     info = np.finfo(dtype)
     special = [0, -0.0, 1, -1, 0.1, 1e-4, 9.9e-5, 0.3, 2 / 3, 1e15, 1e16, 123456, np.nan, np.inf, -np.inf, info.max, info.tiny, info.eps]
+    special += [0.999999999999, 9.9999999999e-5, 0.000123456789123, 123456.789123456]
     with np.errstate(over="ignore"):
         values = [*np.array(special).astype(dtype), *(rng.standard_normal(300) * 10.0 ** rng.integers(-6, 18, 300)).astype(dtype)]
     for value in values:
         size = abs(value)
         plain = not np.isfinite(value) or size == 0 or type(size)(1e-4) <= size < (1e16 if dtype != "float16" else np.inf)
-        want = np.format_float_positional(value, trim=".") if plain else np.format_float_scientific(value, trim=".")
-        text = repr(dlbridge.from_dlpack(np.array([value])))
-        assert text == f"<dlbridge.Tensor, {dtype}(1,): [{want}]>"
+        write = np.format_float_positional if plain else np.format_float_scientific
+        text = repr_without_numpy(dlbridge.from_dlpack(np.array([value])))
+        assert text == f"<dlbridge.Tensor, {dtype}(1,): [{write(value, trim='.', precision=8)}]>"
+
+
+SHOWN = [numbers((2, 3, 2)), numbers(()), numbers((0, 3)), numbers(300), numbers((40, 30)), numbers((5, 20, 20)), numbers((2, 1, 8, 100))]
+
+
+def elements_of(t, shape, write=repr):
+    head, _, elements = write(t).removesuffix(">").partition(":")
+    assert head == f"<dlbridge.Tensor, {t.dtype}{shape}"
+    assert elements[0] == ("\n" if "\n" in elements[1:] else " ")
+    return elements[1:]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint64", "float32", "complex64"])
-def test_repr_has_the_elements_as_numpy_prints_them(dtype):
-    for a in (numbers((2, 3, 2), dtype), numbers((), dtype), numbers((0, 3), dtype), numbers(300, dtype), numbers((30, 30), dtype)):
-        with np.printoptions(threshold=100, floatmode="unique", suppress=True):
-            want = " ".join(np.array2string(a, separator=", ", formatter=None).split())
-        text = repr(dlbridge.from_dlpack(a))
-        head, _, elements = text.removesuffix(">").partition(": ")
-        assert head == f"<dlbridge.Tensor, {dtype}{a.shape}"
-        assert elements.replace(" ", "") == want.replace(" ", "")
+def test_repr_without_numpy_lays_elements_out_as_numpy_does(dtype):
+    for a in (a.astype(dtype) for a in SHOWN):
+        with np.printoptions(floatmode="unique", suppress=True, linewidth=10_000):
+            want = np.array2string(a, separator=", ")
+        got = elements_of(dlbridge.from_dlpack(a), a.shape, repr_without_numpy)
+        assert got.replace(" ", "") == want.replace(" ", "")
+        if a.ndim > 1 and a.size and dtype != "complex64":  # of complex numbers NumPy aligns both parts
+            assert [len(line) for line in got.split("\n")] == [len(line) for line in want.split("\n")]
 
 
-def test_repr_of_small_floats_has_only_the_digits_they_need():
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_repr_is_that_of_numpy_with_its_options(dtype):
+    rng = np.random.default_rng(1)
+    for a in (*(a.astype(dtype) for a in SHOWN), (100 * rng.standard_normal((3, 4))).astype(dtype)):
+        t = dlbridge.from_dlpack(a)
+        assert elements_of(t, a.shape) == np.array2string(a, separator=", ")
+        with np.printoptions(precision=2, threshold=10, edgeitems=1, linewidth=40):
+            assert elements_of(t, a.shape) == np.array2string(a, separator=", ")
+
+
+def test_repr_shows_what_numpy_cannot(monkeypatch):
+    def fails(*args, **kwargs):
+        raise ValueError
+
+    t = dlbridge.asarray([[1, 2], [3, 4]])
+    for function in (fails, lambda *args, **kwargs: 3):
+        monkeypatch.setattr(np, "array2string", function)
+        assert repr(t) == "<dlbridge.Tensor, int64(2, 2):\n[[1, 2],\n [3, 4]]>"
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "array2string", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        repr(t)
+    monkeypatch.undo()
+    deep = dlbridge.zeros((1,) * 70, "int8")
+    assert repr(deep).endswith(":" + " " + "[" * 70 + "0" + "]" * 70 + ">")
+
+
+@pytest.mark.parametrize("write", [repr, repr_without_numpy])
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16", "uint4"])
+def test_repr_reads_the_edges_only(dtype, write):
+    """The pages between are protected: an access would end the process."""
+    rows, row = 100, 16 * mmap.PAGESIZE
+    memory = mmap.mmap(-1, rows * row)
+    t = dlbridge.from_buffer(memory, dtype, (rows, row * 8 // {"int8": 8, "bfloat16": 16, "uint4": 4}[dtype]))
+    between = [(3 * row, (rows - 6) * row), *((k * row + mmap.PAGESIZE, row - 2 * mmap.PAGESIZE) for k in (0, 1, 2, -3, -2, -1))]
+    protect = ctypes.CDLL(None).mprotect
+    for start, size in between:
+        assert protect(ctypes.c_void_p(t.data_ptr + start % (rows * row)), ctypes.c_size_t(size), 0) == 0
+    assert len(re.findall(r"\b0\b", elements_of(t, t.shape, write))) == 36
+    t.close()
+    memory.close()
+
+
+def test_repr_of_types_that_numpy_lacks_has_lines_too():
     t = dlbridge.from_dlpack(np.array([0.1, 1 / 3, 3.14159])).convert("bfloat16")
     assert repr(t) == "<dlbridge.Tensor, bfloat16(3,): [0.1, 0.334, 3.14]>"
-    assert repr(dlbridge.from_buffer(bytes([2]), "bool")) == "<dlbridge.Tensor, bool(1,), read-only: [?]>"
+    assert repr(dlbridge.asarray([[1, -2.5], [3, 4]], "bfloat16")) == "<dlbridge.Tensor, bfloat16(2, 2):\n[[  1., -2.5],\n [  3.,   4.]]>"
+    assert repr(dlbridge.from_buffer(bytes([0x21, 0x43]), "int4", (2, 2))) == "<dlbridge.Tensor, int4(2, 2), read-only:\n[[1, 2],\n [3, 4]]>"
+
+
+def test_repr_without_numpy_shows_a_byte_that_is_no_bool():
+    assert repr_without_numpy(dlbridge.from_buffer(bytes([2]), "bool")) == "<dlbridge.Tensor, bool(1,), read-only: [?]>"
 
 
 def test_weak_references_do_not_keep_memory():
@@ -830,11 +1283,14 @@ CLOSED = {
     **{
         name: operator.methodcaller(name)
         for name in (
-            "transpose flip squeeze ravel contiguous copy tolist tobytes item numpy __array__ __dlpack__".split()
+            "transpose flip squeeze ravel flatten view contiguous copy tolist tobytes item numpy __array__ __dlpack__".split()
         )
     },
     "T": lambda t: t.T,
     "reshape": lambda t: t.reshape(4),
+    "swapaxes": lambda t: t.swapaxes(0, 0),
+    "moveaxis": lambda t: t.moveaxis(0, 0),
+    "the view of another type": lambda t: t.view("uint8"),
     "broadcast_to": lambda t: t.broadcast_to((2, 4)),
     "convert": lambda t: t.convert("int8"),
     "astype": lambda t: t.astype("int8"),
@@ -928,7 +1384,7 @@ def test_every_function_has_an_example(name, function):
 def test_the_examples_in_the_documentation_are_true():
     runner = doctest.DocTestRunner()
     names = {"ctypes": ctypes, "dlbridge": dlbridge, "np": np, "os": os}
-    examples = [dlbridge.Tensor, *(getattr(dlbridge.Tensor, name) for name in dir(dlbridge.Tensor)), dlbridge.tens.Message.frames]
+    examples = [dlbridge.Tensor, type(dlbridge.empty(1, "int8").dtype), *(getattr(dlbridge.Tensor, name) for name in dir(dlbridge.Tensor)), dlbridge.tens.Message.frames]
     for module in MODULES:
         examples += (getattr(module, name) for name in module.__all__)
     tried = 0
@@ -1073,4 +1529,15 @@ def test_dtype_is_equal_to_what_names_the_type():
         assert t.dtype != other and not t.dtype == other
     assert {t.dtype: 1}["float32"] == 1 and isinstance(t.dtype, str)
     assert type(copy.copy(t.dtype)) is str and repr(t.dtype) == "'float32'"
+    assert t.dtype < "float64" and pickle.loads(pickle.dumps(t.dtype)) == "float32"
     assert dlbridge.empty(1, "bfloat16").dtype == ml_dtypes.bfloat16
+
+
+def test_an_interrupted_comparison_of_a_dtype_is_an_interrupt():
+    class Interrupted:
+        @property
+        def name(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.empty(1, "float32").dtype == Interrupted()  # noqa: B015

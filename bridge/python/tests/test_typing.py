@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import inspect
 import pathlib
@@ -17,6 +18,7 @@ import pytest
 from conftest import MODULES
 
 import dlbridge
+from dlbridge import _core
 
 USE = pathlib.Path(__file__).resolve().parent / "typed_use.py"
 
@@ -41,12 +43,39 @@ def test_hints_and_signatures_can_be_read(thing):
 
 
 def test_all_names_are_there():
-    assert {name for name in dir(dlbridge) if not name.startswith("__")} == set(dlbridge.__all__)
+    for module in MODULES:
+        assert {name for name in dir(module) if not name.startswith("__")} == set(module.__all__)
     with pytest.raises(AttributeError, match="module 'dlbridge' has no attribute 'form_dlpack'"):
         dlbridge.form_dlpack  # noqa: B018
     text = pydoc.plain(pydoc.render_doc(dlbridge))
     text = "".join(text.split())  # Python 3.13 breaks the lines of long signatures
     assert "from_dlpack(producer" in text and "wrap(cfunc" in text and "classElements" in text
+
+
+def described(body, owner):
+    """Yields each public name that a stub file declares, with its docstring there and the first line of that of the extension."""
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if not name.startswith("_"):
+                text = ast.get_docstring(node)
+            case ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
+                text = after.value.value if isinstance(after, ast.Expr) else None
+            case _:
+                continue
+        whole = getattr(owner, name).__doc__
+        yield name, text, whole and whole.splitlines()[0]
+        if isinstance(node, ast.ClassDef):
+            yield from described(node.body, getattr(owner, name))
+
+
+def test_editors_show_the_first_line_of_the_documentation():
+    stub = pathlib.Path(_core.__file__).with_name("_core.pyi")
+    names = set()
+    for name, text, first in described(ast.parse(stub.read_text()).body, _core):
+        assert text == first, f"{stub.name}: the docstring of {name} is not the first line of that of the extension"
+        names.add(name)
+    of_core = {name for name in dlbridge.__all__ if getattr(dlbridge, name) is getattr(_core, name, None)}
+    assert names >= of_core | {name for name in dir(dlbridge.Tensor) if not name.startswith("_")} and "counters" in of_core
 
 
 def test_help_shows_the_arguments_of_wrapped_functions():
@@ -60,6 +89,9 @@ def test_help_shows_the_arguments_of_wrapped_functions():
     assert "Returns what from_dlpack makes of the tensor" in text
     text = pydoc.plain(pydoc.render_doc(dlbridge.wrap(of_c, args=[], returns=None)))
     assert "abs() -> 'None'" in text and "producer" not in text and "converts" not in text
+    f = dlbridge.wrap(of_c, args={"x": "tensor", "factor": ctypes.c_float, "e": "error"}, returns=None)
+    assert str(inspect.signature(f)).replace("'", "") == "(x: tensor, factor: c_float) -> None"
+    assert "abs(x: 'tensor', factor: 'c_float') -> 'None'" in pydoc.plain(pydoc.render_doc(f))
     kind = eval("ctypes.POINTER(ctypes.c_longdouble)", {"ctypes": ctypes})  # noqa: S307
     if sys.version_info < (3, 13):
         assert not hasattr(kind, "__module__")  # as types that a program makes which exec runs

@@ -3,15 +3,22 @@ exchange API of their own."""
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import gc
+import inspect
 import json
 import os
+import pathlib
+import pickle
+import re
+import subprocess
 import sys
 import textwrap
 import threading
 import weakref
+from array import array
 
 import numpy as np
 import pytest
@@ -282,6 +289,110 @@ def test_what_was_shared_before_a_refused_argument_is_given_back(lib):
     assert sys.getrefcount(x) == references
 
 
+NAMED = {"args": {"x": "tensor", "factor": ctypes.c_float}, "returns": "tensor"}
+
+
+def test_arguments_with_names_are_given_by_position_or_by_name(lib):
+    scale = dlbridge.wrap(lib.fixture_scale, **NAMED)
+    x = floats(0, 1, 2, 3)
+    for call in (lambda: scale(x, 2), lambda: scale(x, factor=2), lambda: scale(factor=2, x=x), lambda: scale(**{"x": x, "factor": 2})):
+        x[:] = 0, 1, 2, 3
+        assert call().tolist() == [0, 2, 4, 6]
+    add = dlbridge.wrap(lib.fixture_add, args={"x": "tensor", "y": "tensor"}, returns="tensor")  # is called without ctypes
+    assert add(y=x, x=floats(1, 1, 1, 1)).tolist() == [1, 3, 5, 7]
+    assert dlbridge.wrap(lib.fixture_int, args={"x": "tensor", "error": ctypes.c_int}, returns=ctypes.c_int)(x, error=7) == 7
+    nothing = dlbridge.wrap(ctypes.CDLL(None).getpid, args={}, returns=ctypes.c_int)
+    assert nothing() == os.getpid()
+    with pytest.raises(TypeError, match="getpid: unexpected keyword argument 'x'$"):
+        nothing(x=1)
+
+
+def test_errors_name_the_argument(lib):
+    scale = dlbridge.wrap(lib.fixture_scale, **NAMED)
+    x = floats(0, 1, 2, 3)
+    references = sys.getrefcount(x)
+
+    class Same(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            return other in ("x", "factor")
+
+    for call, text in {
+        (lambda: scale(x)): "argument 'factor' is missing$",
+        (lambda: scale(factor=2)): "argument 'x' is missing$",
+        (lambda: scale(x, 2, 3)): "takes 2 arguments, but 3 were given$",
+        (lambda: scale(x, 2, factor=3)): "more than one value for argument 'factor'$",
+        (lambda: scale(x, factor=2, scale=3)): "unexpected keyword argument 'scale'$",
+        (lambda: scale(**{"x": x, "factor": 2, "a\0\ud800": 3})): "unexpected keyword argument 'a",
+        (lambda: scale(x, **{Same("factor"): 2, Same("x"): 2, Same("y"): 2})): "more than one value for argument 'x'$",
+        (lambda: scale(x, "two")): "argument 'factor', declared as c_float, cannot be of type str: ",
+        (lambda: scale(factor=2, x=[1])): "argument 'x': <class 'list'> has no __dlpack__",
+    }.items():
+        with pytest.raises(TypeError, match=f"^dlbridge: fixture_scale:? {text}"):
+            call()
+    with pytest.raises(BufferError, match="fixture_scale: argument 'x': mine"):
+        scale(Producer(lambda: (_ for _ in ()).throw(BufferError("mine"))), 2)
+    assert dlbridge.counters()["exports"] == 0
+    assert sys.getrefcount(x) == references
+
+
+@pytest.mark.parametrize("others", [{}, {"factor": ctypes.c_float}], ids=["directly", "by ctypes"])
+def test_a_converted_argument_is_copied_only_if_it_has_another_type_or_layout(c, lib, others):
+    def wrapped(*dtype, **how):
+        function = lib.fixture_scale if others else lib.fixture_return
+        f = dlbridge.wrap(function, args={"x": dlbridge.converted(*dtype, **how), **others}, returns="tensor")
+        return lambda x: f(x, *[1] * len(others))
+
+    single, row_major, any_of_them = wrapped("float32"), wrapped(np.float32, contiguous=True), wrapped()
+    for x in ([1, 2, 3], (1.0, 2, 3), [np.float64(1), 2, np.int8(3)], np.array([1, 2, 3]), np.array([1, 2, 3], np.float16), array("h", [1, 2, 3])):
+        for f in (single, row_major):
+            with f(x) as t:
+                assert (t.dtype, t.tolist(), t.readonly) == ("float32", [1, 2, 3], False)
+    assert any_of_them(2.5).dtype == "float64" and single(2.5).dtype == "float32" and single(2).shape == ()
+    matrix = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for x in (matrix, dlbridge.from_dlpack(matrix), tvm_ffi.from_dlpack(matrix), memoryview(matrix), matrix.T):
+        assert single(x).data_ptr == matrix.ctypes.data
+    for x in (matrix, dlbridge.from_dlpack(matrix)):
+        assert row_major(x).data_ptr == matrix.ctypes.data
+    with row_major(matrix.T) as t:
+        assert t.data_ptr != matrix.ctypes.data and t.strides == (2, 1) and t.tolist() == matrix.T.tolist()
+    capsule = matrix.__dlpack__(max_version=(1, 0))
+    assert single(capsule).data_ptr == matrix.ctypes.data
+
+
+def test_what_cannot_be_converted_is_refused_before_the_call(c, lib):
+    x = floats(1)
+    add = dlbridge.wrap(lib.fixture_add, args={"x": "tensor", "y": dlbridge.converted("int8")}, returns="tensor")
+    for y, error, text in (
+        (["1"], TypeError, "x must be an array"),
+        ([[1], [2, 3]], ValueError, "a list of"),
+        ([1000], OverflowError, ""),
+        (object(), TypeError, "x must be an array"),
+        (c.new_capsule(device_type=2), BufferError, "the memory is not in the host"),
+    ):
+        with pytest.raises(error, match=f"^dlbridge: fixture_add: argument 'y': .*{text}") as raised:
+            add(x, y)
+        assert type(raised.value.__cause__) is error
+    assert dlbridge.counters()["exports"] == 0
+    on_device = dlbridge.wrap(lib.fixture_return, args=[dlbridge.converted("float32")], returns="tensor", device="cuda:1")
+    assert on_device(c.new_capsule(device_type=2, device_id=1)).device == (2, 1)
+    with pytest.raises(BufferError, match="the function takes that of"):
+        on_device([1.0])
+    for dtype, error in (("float33", (ValueError, TypeError)), (3, TypeError), (np.dtype(">f4"), BufferError)):
+        with pytest.raises(error):
+            dlbridge.converted(dtype)
+
+
+def test_a_converted_argument_is_shown_and_pickled(lib):
+    kind = dlbridge.converted(np.float32, contiguous=True)
+    assert [repr(kind), repr(dlbridge.converted())] == ["converted('float32', contiguous=True)", "converted()"]
+    add = dlbridge.wrap(lib.fixture_add, args={"x": kind, "y": "tensor"}, returns="tensor")
+    assert str(inspect.signature(add)).replace('"', "") == f"(x: {kind!r}, y: 'tensor') -> 'Tensor'" and "a list" in add.__doc__
+    assert pickle.loads(pickle.dumps(add))([1, 2], floats(1, 1)).tolist() == [2, 3]
+
+
 class Empty(ctypes.Structure):
     _fields_ = ()
 
@@ -449,6 +560,12 @@ def test_a_function_of_which_nobody_says_what_it_takes_is_refused(lib):
         ({"args": ["tensors"], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
         ({"args": ["tensor", "tensr"], "returns": None}, r"args\[1\] is 'tensr'"),
         ({"args": "tensor", "returns": None}, r"args must be a list, such as .*, not 'tensor'"),
+        ({"args": {"x": "tensors"}, "returns": None}, r"args\['x'\] is 'tensors'; it must be"),
+        ({"args": {"error": "error", "x": "tensor"}, "returns": None}, r"args\['error'\] is 'error'; it must be .* as the last"),
+        *(
+            ({"args": {name: "tensor"}, "returns": None}, "has the name .*, which no parameter of a Python function can have")
+            for name in ("", "2x", "a b", "lambda", "a\0", 3, None)
+        ),
         ({"args": [float], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
         ({"args": [None], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
         ({"args": [ctypes.c_int(1)], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
@@ -704,9 +821,20 @@ HOSTILE = {
         refused(TypeError, lambda: setattr(type(add), "__call__", None))
         refused(TypeError, lambda: object.__new__(type(add)))
         refused(TypeError, _core.function, "name", lib.fixture_add, None, None, None, None, None, 0, 0)
-        import copy, pickle
-        for make in (copy.copy, pickle.dumps):
-            refused((TypeError, pickle.PicklingError), make, add)
+    """,
+    "pickles of functions whose types lie": """
+        import pickle
+        class Kind:
+            _type_ = _length_ = 3
+            from_param = staticmethod(lambda x: x)
+        class Pointer(ctypes.POINTER(ctypes.c_int)):
+            pass
+        for kind in (Kind, Kind(), Pointer, type("unknown", (ctypes.c_int,), {}), ctypes.CFUNCTYPE(None)):
+            f = dlbridge.wrap(lib.fixture_scale, args=["tensor", kind], returns="tensor")
+            if kind is Pointer or kind is Kind or isinstance(kind, Kind):
+                assert pickle.loads(pickle.dumps(f)).__name__ == "fixture_scale"
+            else:
+                refused((pickle.PicklingError, AttributeError), pickle.dumps, f)
     """,
 }
 
@@ -756,10 +884,10 @@ SERVED = {
     },
     "an error in a function without a result": ("fail(None)(x, 1)", f"ValueError: {TEXT}"),
     "an error in a function with a pointer as result": ("fail(ctypes.c_void_p)(x, 1)", f"ValueError: {TEXT}"),
-    "a panic": ("one(go.throw)(x)", "RuntimeError: dlbridge: panic: oh %s"),
+    "a panic": ("one(go.throw)(x)", "RuntimeError: panic: oh %s"),
     "a panic of the Go runtime": (
         "one(go.throw_nil_pointer)(x)",
-        "RuntimeError: dlbridge: panic: runtime error: invalid memory address or nil pointer dereference",
+        "RuntimeError: panic: runtime error: invalid memory address or nil pointer dereference",
     ),
     "no tensor": (
         "one(go.nothing)(x)",
@@ -775,7 +903,7 @@ SERVED = {
     "memory of the device that it takes": ("one(go.same, device='cuda:3')(on_cuda()).device", "(2, 3)"),
     "memory of any device, which it does not read": (
         "dlbridge.wrap(go.add_scaled, args=['tensor', ctypes.c_double, 'tensor', 'error'], returns=None, device=None)(on_cuda(), 1, y)",
-        "BufferError: dlpack: values: memory on cuda:3 cannot be read; its producer can copy it to the CPU",
+        "BufferError: tensor argument 1: memory on cuda:3 cannot be read; its producer can copy it to the CPU",
     ),
     "its read-only argument": ("memoryview(one(go.same)(fixed)).readonly", "True"),
     "a tensor and an error": ("one(go.both)(x)", "RuntimeError: both"),
@@ -792,13 +920,13 @@ SERVED = {
         "add(x, 'two', y)",
         f"TypeError: dlbridge: add_scaled: argument 2, declared as c_double, cannot be of type str: {refusal(ctypes.c_double, 'two')}",
     ),
-    "a read-only array": ("add(x, 2.0, fixed)", "BufferError: dlpack: values: the tensor is read-only; UnsafeValues reads it, Copy makes a writable one"),
+    "a read-only array": ("add(x, 2.0, fixed)", "BufferError: tensor argument 2: the tensor is read-only; copy() makes a writable one"),
     "another data type": (
         "add(x, 2.0, np.ones(4))",
-        "TypeError: dlpack: values: the tensor has float64, asked for float32; Convert makes a copy of that type",
+        "TypeError: tensor argument 2: the tensor has float64, asked for float32; astype() makes a copy of that type",
     ),
     "no elements that are read past their end": (
-        "add(x[:1], 2.0, y)", "RuntimeError: dlbridge: panic: runtime error: index out of range [1] with length 1"
+        "add(x[:1], 2.0, y)", "RuntimeError: panic: runtime error: index out of range [1] with length 1"
     ),
     "its error argument left out": ("np.from_dlpack(without(go.same)(x)).ctypes.data == x.ctypes.data", "True"),
     "its error argument left out, and an error": (
@@ -851,8 +979,8 @@ def served(served_library) -> dict[str, str]:
                 ends[name] = repr(eval(call))
             except Exception as error:
                 ends[name] = type(error).__name__ + ": " + str(error)
-                notes = getattr(error, "__notes__", ["reported by the function "])
-                assert all(note.startswith("reported by the function ") for note in notes), notes
+                *frames, note = getattr(error, "__notes__", ["reported by the function "])
+                assert note.startswith("reported by the function ") and bool(frames) == str(error).startswith("panic: "), error.__notes__
         gc.collect()
         assert not any(dlbridge.counters().values()), dlbridge.counters()
         print(json.dumps(ends))
@@ -863,6 +991,35 @@ def served(served_library) -> dict[str, str]:
 @pytest.mark.parametrize("name", SERVED)
 def test_a_go_function_that_is_served_ends_as_it_reports(served, name):
     assert served[name] == SERVED[name][1]
+
+
+def test_a_panic_has_notes_with_the_frames_of_go(served_library):
+    run_python(f"""
+        import ctypes, gc, re, sys, traceback
+        import numpy as np
+        import dlbridge
+
+        go = dlbridge.load({served_library!r})
+        throw = dlbridge.wrap(go.throw_deep, args=["tensor", ctypes.c_int32, ctypes.c_int64, "error"], returns=None)
+
+        def notes(levels, size):
+            try:
+                throw(np.ones(4), levels, size)
+            except RuntimeError as error:
+                assert re.fullmatch("panic: ö+" + "…" * (size > 240), str(error)) and len(str(error).encode()) < 260, error
+                assert all(note in "".join(traceback.format_exception(error)) for note in error.__notes__)
+                *frames, last = error.__notes__
+                assert last == "reported by the function throw_deep"
+                return [re.sub(r" [(]tests/served[.]go:[1-9]\\d*[)]$", "", frame) for frame in frames]
+
+        frames = ["in main.inner", "in main.outer", "in main.throw_deep.func1"]
+        assert notes(0, 20) == frames
+        assert notes(0, 1 << 20) == frames
+        *many, more = notes(5000, 20)
+        assert set(many) == {{"in main.inner"}} and 5 < len(many) <= 16 and more == "…", (many, more)
+        gc.collect()
+        assert not any(dlbridge.counters().values()), dlbridge.counters()
+    """)
 
 
 def test_load_finds_a_library_in_the_current_folder(served_library):
@@ -923,7 +1080,7 @@ class Reported(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int32), ("message", ctypes.c_ubyte * 508)]
 
 
-def reporting(code: int, text: bytes, *others):
+def reporting(code: int, text: bytes, *others, name="function"):
     """A function made of a C function that reports an error, and takes arguments of other types before."""
 
     @ctypes.CFUNCTYPE(None, *others, ctypes.POINTER(Reported))
@@ -932,7 +1089,31 @@ def reporting(code: int, text: bytes, *others):
         error.code = code
         ctypes.memmove(error.message, text, len(text))
 
+    report.__name__ = name
     return dlbridge.wrap(report, args=[*others, "error"], returns=None)
+
+
+def test_the_dlb_error_is_known_by_its_kind_and_not_by_its_name():
+    @ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.POINTER(Reported))
+    def report(number, error):
+        error.contents.code = number
+
+    f = dlbridge.wrap(report, args={"error": ctypes.c_int, "e": "error"}, returns=None)
+    with pytest.raises(ValueError, match="has reported the error code 11 without a text"):
+        f(error=11)
+
+
+def test_the_way_out_in_an_error_of_a_c_function_is_in_words_of_python():
+    header = pathlib.Path(__file__).parents[2] / "internal/errtext/remedies.h"
+    strings = re.findall(r'"((?:[^"\\]|\\.)*)"', re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S))
+    in_c = [text.replace('\\"', '"') for text in strings[1::3]]
+    assert len(in_c) > 30
+    for text in in_c:
+        with pytest.raises(ValueError) as raised:
+            reporting(5, f"{text} é".encode() + b"\0")()
+        assert not re.search("dlb_|DLB_", str(raised.value)) and str(raised.value).endswith(" é")
+    with pytest.raises(TypeError, match=re.escape("int8; astype() makes a copy, copy() makes another")):
+        reporting(3, b"int8; dlb_tensor_convert makes a copy, dlb_tensor_copy makes another\0")()
 
 
 @pytest.mark.parametrize("others", [(), (ctypes.c_int,) * 9], ids=["directly", "by ctypes"])
@@ -955,6 +1136,13 @@ def test_an_error_of_a_c_function_is_raised_whatever_it_holds(code, text, kind, 
     with pytest.raises(kind) as raised:
         reporting(code, text, *others)(*range(len(others)))
     assert type(raised.value) is kind
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("name, message", [("f", "bad"), ("g", "f: bad"), ("f\ud800", "f: bad"), ("f\0f", "f: bad")])
+def test_the_name_of_the_function_is_left_out_of_the_text(name, message):
+    with pytest.raises(ValueError) as raised:
+        reporting(11, b"f: bad\0", name=name)()
     assert str(raised.value) == message
 
 
@@ -1006,6 +1194,65 @@ def test_it_looks_like_a_function(lib):
     assert other.__name__ == "fixture_add"
     with pytest.raises(TypeError):
         type(add)()
+
+
+def in_another_process(call: str, *values) -> object:
+    """Returns what an expression of the values v has in a process that reads their pickle."""
+    script = f"import pickle, sys, numpy as np; v = pickle.load(sys.stdin.buffer); sys.stdout.buffer.write(pickle.dumps({call}))"
+    done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(values), stdout=subprocess.PIPE, timeout=120, check=True, cwd="/")
+    return pickle.loads(done.stdout)
+
+
+def test_it_is_pickled_by_the_library_and_the_name(c, lib, monkeypatch):
+    scale = dlbridge.wrap(lib.fixture_scale, np.from_dlpack, **NAMED)
+    x = floats(0, 1, 2, 3)
+    assert in_another_process("v[0](v[1], factor=2).tolist()", scale, x) == [0, 2, 4, 6]
+    for copied in (copy.copy(scale), copy.deepcopy(scale), *(pickle.loads(pickle.dumps(scale, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1))):
+        assert isinstance(copied(x, factor=1), np.ndarray) and inspect.signature(copied) == inspect.signature(scale)
+    monkeypatch.chdir(c.path.parent)
+    relative = ctypes.CDLL(f"./{c.path.name}")
+    extent = dlbridge.wrap(relative.fixture_range, args=["tensor", ctypes.c_double * 2], returns=None, device=(1, 0))
+    by_pointer = dlbridge.wrap(relative.fixture_range, args=["tensor", ctypes.POINTER(ctypes.c_double), "error"], returns=None)
+    call = "[(f(v[2], p := (v[3] * 2)()), list(p))[1] for f in v[:2]]"
+    assert in_another_process(call, extent, by_pointer, floats(3, -1), ctypes.c_double) == [[-1, 3]] * 2
+    kept = ctypes.PyDLL(str(c.path), use_errno=True)
+    again = pickle.loads(pickle.dumps(dlbridge.wrap(kept.fixture_note_gil, args=["tensor"], returns=None))).__wrapped__
+    assert type(again)._flags_ == type(kept.fixture_note_gil)._flags_ != type(lib.fixture_note_gil)._flags_
+    absolute = dlbridge.wrap(declared(ctypes.CDLL(None).abs, ctypes.c_int, ctypes.c_int))
+    assert in_another_process("v[0](-3)", absolute) == 3
+
+
+def test_what_another_process_cannot_find_is_not_pickled(lib):
+    of_python = ctypes.CFUNCTYPE(ADDRESS, ADDRESS)(lambda address: address)
+    moved = ctypes.cast(lib.fixture_add, ctypes.CFUNCTYPE(ADDRESS, ADDRESS, ADDRESS))
+    named = lib["fixture_add"]
+    named.__name__ = "fixture_scale"
+    for function in (of_python, moved, named):
+        with pytest.raises(TypeError, match="cannot be pickled or copied: it is not a function of a library"):
+            pickle.dumps(dlbridge.wrap(function, **TWO))
+
+
+def test_a_function_of_a_go_library_is_loaded_by_the_process_that_reads_the_pickle(served_library):
+    run_python(f"""
+        import pickle, subprocess, sys
+        import dlbridge
+
+        nothing = dlbridge.wrap(dlbridge.load({served_library!r}).nothing, args=["tensor", "error"], returns=None)
+        data = pickle.dumps(nothing)
+        script = '''if True:
+            import pickle, sys, dlbridge
+            f = pickle.load(sys.stdin.buffer)
+            assert f(dlbridge.empty((), "int8")) is None
+            dlbridge.tens.encode([])
+            try:
+                dlbridge.load(dlbridge._core.__file__)
+            except RuntimeError as error:
+                assert {served_library!r} + " is loaded already" in str(error), error
+            else:
+                raise AssertionError
+        '''
+        subprocess.run([sys.executable, "-c", script], input=data, check=True)
+    """)
 
 
 @pytest.mark.parametrize("by_callback", [False, True])
@@ -1213,8 +1460,9 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
         for name in ("is_conj", "requires_grad"):
             assert dlbridge.from_dlpack(Lazy(array, **{name: says})).data_ptr == array.ctypes.data
     assert dlbridge.from_dlpack(Lazy(array, is_neg=KeyError("do not ask"))).data_ptr == array.ctypes.data
-    with pytest.raises(KeyboardInterrupt):
-        dlbridge.from_dlpack(Lazy(array, is_neg=KeyboardInterrupt()))
+    for kind, name in ((Lazy, "is_neg"), (refused, "is_conj")):
+        with pytest.raises(KeyboardInterrupt):
+            dlbridge.from_dlpack(kind(array, **{name: KeyboardInterrupt()}))
 
 
 def test_a_table_is_not_used_for_what_dlpack_may_refuse(c):

@@ -1185,14 +1185,31 @@ def test_asyncio_releases_what_was_sent_to_a_peer_that_has_gone(kinds):
     in_loop(main, kinds=kinds, rcvhwm=1)
 
 
+class Counting(zmq.Socket):
+    """A socket that counts how often it is asked for zmq.EVENTS."""
+
+    looks = 0
+
+    def get(self, option):
+        self.looks += option == zmq.EVENTS
+        return super().get(option)
+
+
+def test_messages_in_quick_succession_ask_the_socket_once_in_a_millisecond():
+    with zmq.Context() as context, context.socket(zmq.PULL) as pull, Counting(context, zmq.PUSH) as push:
+        push.bind("inproc://x")
+        pull.connect("inproc://x")
+        begin = time.monotonic()
+        for _ in range(500):
+            tens.send(push, [])
+        assert 1 <= push.looks <= 1 + (time.monotonic() - begin) / 0.001
+        time.sleep(0.002)
+        looks = push.looks
+        tens.send(push, [])
+        assert push.looks == looks + 1
+
+
 def test_a_tracker_leaves_a_socket_alone_on_other_threads_and_once_it_is_closed():
-    class Counting(zmq.Socket):
-        looks = 0
-
-        def get(self, option):
-            self.looks += option == zmq.EVENTS
-            return super().get(option)
-
     with zmq.Context() as context, context.socket(zmq.PULL) as pull:
         context.linger = 0
         with Counting(context, zmq.PUSH) as push:

@@ -118,6 +118,18 @@ def test_panics_are_runtime_errors_with_the_frames_of_go(served, how, text):
     assert served.nop() is None
 
 
+def test_a_panic_has_the_frames_of_go(served):
+    with pytest.raises(RuntimeError, match="panic: as asked for") as caught:
+        served.fail("panic deep")
+    frames = traceback.extract_tb(caught.value.__traceback__)[-3:]
+    lines = (HERE / "served/main.go").read_text().splitlines()
+    assert [frame.name for frame in frames] == ["main.fail", "main.outer", "main.inner"]
+    assert [lines[frame.lineno - 1].strip() for frame in frames] == [
+        "outer()", "func outer() { inner() }", 'func inner() { panic("as asked for") }',
+    ]  # fmt: skip
+    assert all(frame.filename.endswith("/served/main.go") for frame in frames)
+
+
 def test_arguments_that_do_not_agree_are_refused(served):
     x, y = np.ones(4, np.float32), np.ones(5, np.float32)
     before = sys.getrefcount(x)

@@ -3,10 +3,13 @@ package repotest
 
 import "sync/atomic"
 
-var forgiven atomic.Int64
+var forgivenImports, forgivenPinned atomic.Int64
 
-// Forgive tells dlpacktest.Main to expect a number of imports that a test leaves behind on purpose.
-func Forgive(imports int64) { forgiven.Add(imports) }
+// Forgive tells dlpacktest.Main to expect a number of imports, and of bytes that are pinned, that a test leaves behind on purpose.
+func Forgive(imports, pinned int64) {
+	forgivenImports.Add(imports)
+	forgivenPinned.Add(pinned)
+}
 
-// Forgiven returns how many imports [Forgive] has told of. dlpacktest.Main asks.
-func Forgiven() int64 { return forgiven.Load() }
+// Forgiven returns what [Forgive] has told of. dlpacktest.Main asks.
+func Forgiven() (imports, pinned int64) { return forgivenImports.Load(), forgivenPinned.Load() }

@@ -34,8 +34,8 @@ static dlbcore_status check_part(part *p, uint64_t flags, const char *what, char
   p->padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0;
   if (dlbcore_host_readable(p->tensor->device.device_type)) return CORE_OK;
   return dlbcore_fail(CORE_ERR_DEVICE, message, size,
-                   "the memory of the %s is on device type %d, which the host cannot use; its producer can copy it to the CPU", what,
-                   (int)p->tensor->device.device_type);
+                      "the memory of the %s is on device type %d, which the host cannot use; its producer can copy it to the CPU", what,
+                      (int)p->tensor->device.device_type);
 }
 
 /* Lists the dimensions of dst, in which src is repeated where needed. Dimensions of size 1 that src has in front of those of dst
@@ -53,7 +53,7 @@ __attribute__((noinline)) static dlbcore_status list_walk(walk *w, const DLTenso
   if (status != CORE_OK) dlbcore_fail(status, message, size, "the source cannot be repeated to the shape of the destination: %s", why);
   int64_t step = 1;
   w->count = 0;
-  for (int32_t d = dst->ndim - 1; d >= 0 && status == CORE_OK; d--) { /* the order does not matter */
+  for (int32_t d = dst->ndim - 1; d >= 0 && status == CORE_OK; d--) { /* the last dimension comes first, for index_in_walk */
     int64_t n = dst->shape[d];
     if (n > 1 && w->count < CORE_AXES_MAX) { /* no tensor with elements has more */
       w->sizes[w->count] = n;
@@ -64,6 +64,13 @@ __attribute__((noinline)) static dlbcore_status list_walk(walk *w, const DLTenso
   }
   dlbcore_viewing_end(&v);
   return status;
+}
+
+/* Returns the index that list_walk gives to a dimension of more than one element: it lists the last dimension first. */
+static int32_t index_in_walk(const DLTensor *dst, int32_t dim) {
+  int32_t index = 0;
+  for (int32_t d = dst->ndim - 1; d > dim; d--) index += dst->shape[d] > 1;
+  return index;
 }
 
 /* Reports whether two elements of a layout lie at one place, with a further dimension of two indices unless `between` is 0. */
@@ -111,16 +118,17 @@ static bool disjoint(const part *dst, const part *src, const walk *w) {
   if (is_packed(dst) || is_packed(src)) return false;
   if (in_columns(dst, src, w)) return true;
   int64_t item = element_bytes(dst), between = (int64_t)(s - d);
-  if (!same_dtype(dst, src) || !same_steps(w) || between % item != 0) return false;
+  if (!same_dtype(dst, src) || !same_steps(w) || between == 0 || between % item != 0) return false;
   return !overlaps(w, between / item); /* the two are the halves of a tensor with one more dimension */
 }
 
 /* Writes the elements from `taken` on, byte by byte or as numbers. */
-static void write_from(const part *dst, const part *src, walk *w, const char *taken, bool bytes) {
+static void write_from(const part *dst, const part *src, walk *w, const char *taken, bool bytes, const dlbcore_scaling *scaling) {
   const DLTensor *t = dst->tensor;
   char *first = (char *)t->data + t->byte_offset;
   if (!bytes) {
-    dlbcore_convert(first, t->dtype, w->to, dst->padded, taken, src->tensor->dtype, w->from, src->padded, w->sizes, w->count);
+    dlbcore_convert_part(false, dlbcore_whole((size_t)element_bytes(dst), w->sizes, w->count), first, t->dtype, w->to, dst->padded, taken,
+                         src->tensor->dtype, w->from, src->padded, w->sizes, w->count, scaling);
     return;
   }
   int64_t item = element_bytes(dst);
@@ -129,32 +137,39 @@ static void write_from(const part *dst, const part *src, walk *w, const char *ta
 }
 
 /* If a source of one element may lie in the destination, it is read first, into memory of its own. */
-dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags, char *message, size_t size) {
+dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
+                              const dlbcore_scaling *scaling, char *message, size_t size) {
   part to = {.tensor = dst}, from = {.tensor = src};
   walk w;
   dlbcore_status status = check_part(&to, dst_flags, "destination", message, size);
   if (status == CORE_OK) status = check_part(&from, src_flags, "source", message, size);
   if (status != CORE_OK) return status;
   if (dst_flags & DLPACK_FLAG_BITMASK_READ_ONLY)
-    return dlbcore_fail(CORE_ERR_READONLY, message, size, "the destination is read-only; a copy of it is writable");
-  bool same = same_dtype(&to, &from) && is_packed(&to) == is_packed(&from), bytes = same && !is_packed(&to);
+    return dlbcore_fail(CORE_ERR_READONLY, message, size, "the destination is read-only; dlb_tensor_copy makes a writable one");
+  bool same = scaling == NULL && same_dtype(&to, &from) && is_packed(&to) == is_packed(&from), bytes = same && !is_packed(&to);
   if (!bytes && !dlbcore_can_convert(dst->dtype, src->dtype)) return CORE_ERR_DTYPE;
-  status = list_walk(&w, dst, *src, message, size);
+  dlbcore_scaling listed = scaling == NULL ? (dlbcore_scaling){0} : *scaling;
+  if (scaling != NULL) status = dlbcore_check_scaling(&listed, dst->dtype, src->dtype, dst->shape, dst->ndim, message, size);
+  if (status == CORE_OK) status = list_walk(&w, dst, *src, message, size);
   if (status != CORE_OK || to.extent.count == 0) return status;
   if (!to.extent.row_major && overlaps(&w, 0))
-    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "elements of the destination overlap each other; a copy of it has none that do");
+    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "elements of the destination overlap each other; dlb_tensor_copy makes one in which they do not");
+  if (scaling != NULL) {
+    listed.dim = index_in_walk(dst, listed.dim);
+    scaling = &listed;
+  }
   if (same && address_of(&to) == address_of(&from) && same_steps(&w)) return CORE_OK; /* the same elements */
   const char *taken = (const char *)src->data + src->byte_offset;
   if (disjoint(&to, &from, &w)) {
-    write_from(&to, &from, &w, taken, bytes);
+    write_from(&to, &from, &w, taken, bytes, scaling);
     return CORE_OK;
   }
   if (from.extent.count > 1)
-    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "source and destination may have memory in common; assign a copy of the source");
+    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "source and destination may have memory in common; write from dlb_tensor_copy of the source");
   size_t item = (size_t)element_bytes(&from);
   char *one = malloc(item);
   if (one == NULL) return dlbcore_fail(CORE_ERR_MEMORY, message, size, "no memory for %zu bytes", item);
-  write_from(&to, &from, &w, memcpy(one, taken, item), bytes);
+  write_from(&to, &from, &w, memcpy(one, taken, item), bytes, scaling);
   free(one);
   return CORE_OK;
 }

@@ -170,19 +170,23 @@ func samples(r *rand.Rand, t scalar.Type, hard []float64, count int) (data []byt
 	return data
 }
 
+// numbersOf returns the numbers of a type in memory, each with bytes of its own. Without gaps, the one stride is 1.
+func numbersOf[T any](memory []T, t scalar.Type, strides ...int64) *Numbers {
+	return arrangement{dtype: t, lanes: 1, padded: true, strides: strides}.numbers(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), 1))
+}
+
 // convertDense converts numbers that lie one after another, each with a byte of its own.
 func convertDense(plain bool, to, from scalar.Type, src []byte) []byte {
 	n := int64(len(src) / sizeOf(from))
 	dst := make([]byte, n*int64(sizeOf(to)))
-	one := []int64{1}
-	ConvertWith(plain, &Numbers{Data: uintptr(unsafe.Pointer(&dst[0])), DType: dtypeOf(to, 1), Bits: int(to.Bits), Padded: true, Strides: one},
-		&Numbers{Data: uintptr(unsafe.Pointer(&src[0])), DType: dtypeOf(from, 1), Bits: int(from.Bits), Padded: true, Strides: one}, []int64{n}, 0)
+	Convert(plain, numbersOf(dst, to, 1), numbersOf(src, from, 1), []int64{n}, 0, nil)
 	runtime.KeepAlive(dst)
 	return dst
 }
 
 func requireSame(t *testing.T, to, from scalar.Type, src, want, got []byte) {
 	t.Helper()
+	require.Len(t, got, len(want))
 	if bytes.Equal(want, got) {
 		return
 	}
@@ -192,6 +196,7 @@ func requireSame(t *testing.T, to, from scalar.Type, src, want, got []byte) {
 			require.Failf(t, "another number", "number %d of %d: %x becomes %x, not %x", i, len(want)/a, src[i*b:][:b], y, x)
 		}
 	}
+	require.Fail(t, "bytes behind the last number differ")
 }
 
 // Every number becomes what the plain code of package scalar makes of it, bit by bit, with AVX2 and without, and whatever floating-point
@@ -251,11 +256,28 @@ func betweenGuards(t *testing.T, n int, atEnd bool) []byte {
 	return all[page:][:n:n]
 }
 
+// guarded returns n bytes of a memory that begin at a place, and what lies beside them on both sides, up to 64 bytes each. What lies
+// beside them is set to a pattern.
+func guarded(memory []byte, place, n int) (data []byte, beside [2][]byte) {
+	beside = [2][]byte{memory[max(place-64, 0):place], memory[place+n : min(place+n+64, len(memory))]}
+	for _, b := range beside {
+		copy(b, bytes.Repeat([]byte{0xA5}, len(b)))
+	}
+	return memory[place:][:n], beside
+}
+
+func requireUntouched(t *testing.T, beside [2][]byte, text string, args ...any) {
+	t.Helper()
+	for _, b := range beside {
+		require.Equal(t, bytes.Repeat([]byte{0xA5}, len(b)), b, append([]any{text}, args...)...)
+	}
+}
+
 // Any number of numbers is converted, at any address, and nothing beside them is read or written: neither in the pages before and behind
 // them, which cannot be read, nor in the same page.
 func TestFewNumbersAtAnyAddress(t *testing.T) {
-	const most = 3300 * 16
-	r, one := rand.New(rand.NewPCG(9, 1)), []int64{1}
+	const most = 3301 * 16
+	r := rand.New(rand.NewPCG(9, 1))
 	places := map[bool][2][]byte{}
 	for _, atEnd := range []bool{false, true} {
 		places[atEnd] = [2][]byte{betweenGuards(t, most, atEnd), betweenGuards(t, most, atEnd)}
@@ -269,23 +291,52 @@ func TestFewNumbersAtAnyAddress(t *testing.T) {
 		if to == from {
 			continue
 		}
-		a, b, place := n*sizeOf(from), n*sizeOf(to), places[atEnd]
-		src, dst, beside := place[0][:a], place[1][:b], place[1][b:][:64]
-		if atEnd {
-			src, dst, beside = place[0][most-a:], place[1][most-b:], place[1][most-b-64:most-b]
+		place := func(size int) int {
+			moved := r.IntN(2) * r.IntN(16) // from the page that cannot be read
+			if atEnd {
+				return most - n*size - moved
+			}
+			return moved
 		}
+		src, _ := guarded(places[atEnd][0], place(sizeOf(from)), n*sizeOf(from))
+		dst, beside := guarded(places[atEnd][1], place(sizeOf(to)), n*sizeOf(to))
 		for i := range src {
 			src[i] = byte(r.Uint32())
 		}
-		copy(beside, bytes.Repeat([]byte{0xA5}, len(beside)))
-		ConvertWith(r.IntN(2) == 0, &Numbers{Data: uintptr(unsafe.Pointer(&dst[0])), DType: dtypeOf(to, 1), Bits: int(to.Bits), Padded: true, Strides: one},
-			&Numbers{Data: uintptr(unsafe.Pointer(&src[0])), DType: dtypeOf(from, 1), Bits: int(from.Bits), Padded: true, Strides: one}, []int64{int64(n)}, 0)
+		Convert(r.IntN(2) == 0, numbersOf(dst, to, 1), numbersOf(src, from, 1), []int64{int64(n)}, 0, nil)
 		requireSame(t, to, from, src, scalar.Convert(to, from, src), dst)
-		require.Equal(t, bytes.Repeat([]byte{0xA5}, len(beside)), beside, "%d numbers of %v to %v", n, from, to)
+		requireUntouched(t, beside, "%d numbers of %v to %v", n, from, to)
 	}
 }
 
-// A result that is so large that it bypasses the caches is that of small parts of it, wherever it begins.
+// A result that bypasses the caches because it is a part of a large one is that of plain code, wherever source and result begin, and
+// nothing beside it is written.
+func TestPartsOfLargeResultsAreThoseOfPlainCode(t *testing.T) {
+	const n, whole = 5000, 1 << 30
+	r := rand.New(rand.NewPCG(2, 8))
+	for _, from := range numberTypes {
+		for _, to := range numberTypes {
+			if from == to || from.Bits < 8 || to.Bits < 8 {
+				continue
+			}
+			for _, moved := range []int{0, 1, sizeOf(to), 64 - sizeOf(to), sizeOf(to) * r.IntN(64/sizeOf(to)), r.IntN(64)} {
+				all, memory := make([]byte, n*sizeOf(from)+64), make([]byte, n*sizeOf(to)+256)
+				src := all[r.IntN(64):][:n*sizeOf(from)]
+				for i := range src {
+					src[i] = byte(r.Uint32())
+				}
+				aligned := int(-uintptr(unsafe.Pointer(&memory[64])) % 64)
+				dst, beside := guarded(memory, 64+aligned+moved, n*sizeOf(to))
+				x, y := numbersOf(dst, to, 1), numbersOf(src, from, 1)
+				convertPart(false, whole, x.Data, x, y.Data, y, []int64{n}, nil)
+				requireSame(t, to, from, src, convertDense(true, to, from, src), dst)
+				requireUntouched(t, beside, "%v to %v, at byte %d of a line", from, to, moved)
+			}
+		}
+	}
+}
+
+// A result that is so large that it bypasses the caches is that of small parts of it.
 func TestLargeResultsAreThoseOfSmallOnes(t *testing.T) {
 	const n = 9 << 20
 	single, half, double, u8 := numberType(2, 32), numberType(2, 16), numberType(2, 64), numberType(1, 8)
@@ -297,17 +348,12 @@ func TestLargeResultsAreThoseOfSmallOnes(t *testing.T) {
 	for _, pair := range [][2]scalar.Type{{u8, single}, {half, single}, {single, double}, {double, single}} {
 		from, to := pair[0], pair[1]
 		a, b := sizeOf(from), sizeOf(to)
-		for _, skip := range []int{0, b, 1} {
-			memory := make([]byte, n*b+skip+1)
-			dst := memory[skip:][:n*b]
-			one := []int64{1}
-			ConvertWith(false, &Numbers{Data: uintptr(unsafe.Pointer(&dst[0])), DType: dtypeOf(to, 1), Bits: int(to.Bits), Strides: one},
-				&Numbers{Data: uintptr(unsafe.Pointer(&src[0])), DType: dtypeOf(from, 1), Bits: int(from.Bits), Strides: one}, []int64{n}, 0)
-			require.Zero(t, memory[len(memory)-1])
-			for i := 0; i < n; i += 100_000 {
-				end := min(i+100_000, n)
-				require.True(t, bytes.Equal(convertDense(true, to, from, src[i*a:end*a]), dst[i*b:end*b]), "%v to %v at %d", from, to, i)
-			}
+		dst, beside := guarded(make([]byte, n*b+2*64), 64, n*b)
+		Convert(false, numbersOf(dst, to, 1), numbersOf(src, from, 1), []int64{n}, 0, nil)
+		requireUntouched(t, beside, "%v to %v", from, to)
+		for i := 0; i < n; i += 100_000 {
+			end := min(i+100_000, n)
+			require.True(t, bytes.Equal(convertDense(true, to, from, src[i*a:end*a]), dst[i*b:end*b]), "%v to %v at %d", from, to, i)
 		}
 	}
 }
@@ -415,10 +461,26 @@ func TestNumbersInAnyLayoutBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 		want := slices.Clone(dst)
 		var at [][2]int64
 		var numbers []byte
+		var s *Scaling
+		var scales, shifts []float64
+		if isReal(from) && isReal(to) && r.IntN(2) == 0 {
+			s = &Scaling{Scale: factors(r, r.Int64N(2)), Shift: factors(r, r.Int64N(2))}
+			if len(shape) > 0 && r.IntN(4) != 0 {
+				s.Dim = r.IntN(len(shape))
+				for _, numbers := range []*[]float64{&s.Scale, &s.Shift} {
+					if r.IntN(3) != 0 {
+						*numbers = factors(r, shape[s.Dim])
+					}
+				}
+			}
+		}
 		for flat := range count {
-			x, y, rest := a.start*8, b.start*8, flat
+			x, y, rest, entry := a.start*8, b.start*8, flat, int64(0)
 			for d, n := range shape {
 				i := rest % n
+				if s != nil && d == s.Dim {
+					entry = i
+				}
 				rest /= n
 				x += i * a.strides[d] * a.wholeBits
 				y += i * b.strides[d] * b.wholeBits
@@ -426,10 +488,16 @@ func TestNumbersInAnyLayoutBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 			for lane := range int64(lanes) {
 				at = append(at, [2]int64{x + lane*int64(from.Bits), y + lane*int64(to.Bits)})
 				numbers = append(numbers, takeBits(src, at[len(at)-1][0], int(from.Bits))...)
+				if s != nil {
+					scales = append(scales, factorAt(s.Scale, 1, entry))
+					shifts = append(shifts, factorAt(s.Shift, math.Copysign(0, -1), entry))
+				}
 			}
 		}
 		results := numbers
-		if from != to || from.Code == 6 {
+		if s != nil {
+			results = scalar.ConvertScaled(to, from, numbers, scales, shifts)
+		} else if from != to || from.Code == 6 {
 			results = scalar.Convert(to, from, numbers)
 		}
 		for i, place := range at {
@@ -440,8 +508,8 @@ func TestNumbersInAnyLayoutBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 			}
 			putBits(want, place[1], bits, number)
 		}
-		plain := r.IntN(3) == 0
-		ConvertWith(plain, b.numbers(dst), a.numbers(src), shape, 0)
-		require.Equal(t, want, dst, "%v of %v %v to %v %v, %d lanes, plain %v", shape, from, a, to, b, lanes, plain)
+		plain, whole, x, y := r.IntN(3) == 0, r.Int64N(2)<<30, b.numbers(dst), a.numbers(src) // results of 1 GiB bypass the caches
+		convertPart(plain, whole, x.Data, x, y.Data, y, shape, s)
+		require.Equal(t, want, dst, "%v of %v to %v, %d lanes, plain %v, of %d bytes, %+v", shape, a, b, lanes, plain, whole, s)
 	}
 }

@@ -585,8 +585,8 @@ static int slower(axis a, axis b) {
 }
 
 int32_t dlbcore_axes(dlbcore_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
-                  int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
-                  int32_t ndim) {
+                     int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
+                     int32_t ndim) {
   int32_t n = 0;
   for (int32_t d = 0; d < ndim; d++) {
     if (shape[d] <= 0) return -1;
@@ -646,8 +646,8 @@ static void choose(plan *p) {
 }
 
 void dlbcore_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
-                    const char *src, const int64_t *src_strides, const int64_t *shape, int32_t ndim,
-                    size_t itemsize) {
+                       const char *src, const int64_t *src_strides, const int64_t *shape, int32_t ndim,
+                       size_t itemsize) {
   plan p;
   p.item = itemsize;
   int64_t dst_start = 0, src_start = 0, index[CORE_AXES_MAX];
@@ -670,7 +670,7 @@ void dlbcore_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_s
 }
 
 void dlbcore_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
-               const int64_t *shape, int32_t ndim, size_t itemsize) {
+                  const int64_t *shape, int32_t ndim, size_t itemsize) {
   dlbcore_copy_part(false, dlbcore_whole(itemsize, shape, ndim), dst, dst_strides, src, src_strides, shape, ndim, itemsize);
 }
 

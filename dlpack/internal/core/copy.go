@@ -5,11 +5,19 @@ package core
 /*
 #cgo noescape dlbcore_copy_part
 #cgo nocallback dlbcore_copy_part
-#cgo noescape dlbcore_convert_part
-#cgo nocallback dlbcore_convert_part
+#cgo noescape convert_part
+#cgo nocallback convert_part
 #cgo noescape dlbcore_equal
 #cgo nocallback dlbcore_equal
 #include "copy.h"
+
+static void convert_part(bool plain, size_t whole, char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
+                         const char *src, DLDataType src_dtype, const int64_t *src_strides, bool src_padded, const int64_t *shape,
+                         int32_t ndim, bool scaled, const double *scale, int64_t scales, const double *shift, int64_t shifts, int32_t dim) {
+  dlbcore_scaling scaling = {scale, shift, scales, shifts, dim};
+  dlbcore_convert_part(plain, whole, dst, dst_dtype, dst_strides, dst_padded, src, src_dtype, src_strides, src_padded, shape, ndim,
+                       scaled ? &scaling : NULL);
+}
 */
 import "C"
 
@@ -105,14 +113,33 @@ type Numbers struct {
 // packed reports whether elements share bytes.
 func (n *Numbers) packed() bool { return n.Bits%8 != 0 && !n.Padded }
 
+// A Scaling is what a conversion does to each number: dlbcore_scaling in Go. Scale and Shift are empty, or have one number, or one for
+// each index of dimension Dim.
+type Scaling struct {
+	Scale, Shift []float64
+	Dim          int
+}
+
+// part returns the scaling of a part that begins at an index of a dimension.
+func (s *Scaling) part(first int64, at int, size int64) *Scaling {
+	if s == nil || s.Dim != at {
+		return s
+	}
+	p := *s
+	for _, numbers := range []*[]float64{&p.Scale, &p.Shift} {
+		if len(*numbers) > 1 {
+			*numbers = (*numbers)[first:][:size]
+		}
+	}
+	return &p
+}
+
 // Convert converts the elements of src to the data type of dst and writes them to dst. There is at least one element,
 // and both data types are types of numbers with the same lanes. size is the number of bytes on the larger side. Large
 // conversions are done in parts, except for packed elements: a part could begin inside a byte, and two goroutines must
-// not write to one byte.
-func Convert(dst, src *Numbers, shape []int64, size int64) { ConvertWith(false, dst, src, shape, size) }
-
-// ConvertWith is Convert, and does not use AVX2 if plain is set; the result is the same.
-func ConvertWith(plain bool, dst, src *Numbers, shape []int64, size int64) {
+// not write to one byte. If plain is set, no AVX2 is used; the result is the same. Unless s is nil, the numbers are scaled; they are real
+// then.
+func Convert(plain bool, dst, src *Numbers, shape []int64, size int64, s *Scaling) {
 	whole := int64(dst.Bits+7) / 8
 	for _, n := range shape {
 		whole *= n
@@ -121,16 +148,16 @@ func ConvertWith(plain bool, dst, src *Numbers, shape []int64, size int64) {
 		if parts, at := divide(size, dst.Strides, shape); parts > 1 {
 			to, from := *dst, *src
 			inParts(parts, at, shape, func(first int64, part []int64) {
-				convertPart(plain, whole, to.from(first, at), &to, from.from(first, at), &from, part)
+				convertPart(plain, whole, to.from(first, at), &to, from.from(first, at), &from, part, s.part(first, at, part[at]))
 			})
 			return
 		}
 	}
-	convertPart(plain, whole, dst.Data, dst, src.Data, src, shape)
+	convertPart(plain, whole, dst.Data, dst, src.Data, src, shape, s)
 }
 
 // ConvertOne is Convert for one element; the strides are not used.
-func ConvertOne(dst, src *Numbers) { convertPart(false, 1, dst.Data, dst, src.Data, src, nil) }
+func ConvertOne(dst, src *Numbers) { convertPart(false, 1, dst.Data, dst, src.Data, src, nil, nil) }
 
 // from returns the address of the element with index first in dimension at and index 0 in all others. The elements must
 // not be packed.
@@ -138,9 +165,15 @@ func (n *Numbers) from(first int64, at int) uintptr {
 	return n.Data + uintptr(first*n.Strides[at]*int64((n.Bits+7)/8))
 }
 
-func convertPart(plain bool, whole int64, to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64) {
-	C.dlbcore_convert_part(C.bool(plain), C.size_t(whole), (*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
-		(*C.char)(Pointer(from)), src.DType.inC(), inC(src.Strides), C.bool(src.Padded), inC(shape), C.int32_t(len(shape)))
+func convertPart(plain bool, whole int64, to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64, s *Scaling) {
+	var scaling Scaling
+	if s != nil {
+		scaling = *s
+	}
+	C.convert_part(C.bool(plain), C.size_t(whole), (*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
+		(*C.char)(Pointer(from)), src.DType.inC(), inC(src.Strides), C.bool(src.Padded), inC(shape), C.int32_t(len(shape)),
+		C.bool(s != nil), (*C.double)(unsafe.SliceData(scaling.Scale)), C.int64_t(len(scaling.Scale)),
+		(*C.double)(unsafe.SliceData(scaling.Shift)), C.int64_t(len(scaling.Shift)), C.int32_t(scaling.Dim))
 }
 
 func (t DataType) inC() C.DLDataType {

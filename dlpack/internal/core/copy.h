@@ -70,10 +70,15 @@ CORE_API dlbcore_status dlbcore_convert(char *dst, DLDataType dst_dtype, const i
                                   const int64_t *shape, int32_t ndim);
 
 /* Like dlbcore_convert, for one part of a larger conversion, whose results have `whole` bytes in all: that decides whether they bypass
- * the caches. With `plain` the function does not use AVX2; the results are the same. */
+ * the caches. With `plain` the function does not use AVX2; the results are the same. If `scaling` is not NULL the numbers are scaled;
+ * no type is complex then, and elements of dst do not overlap each other. */
 CORE_API dlbcore_status dlbcore_convert_part(bool plain, size_t whole, char *dst, DLDataType dst_dtype, const int64_t *dst_strides,
                                        bool dst_padded, const char *src, DLDataType src_dtype, const int64_t *src_strides,
-                                       bool src_padded, const int64_t *shape, int32_t ndim);
+                                       bool src_padded, const int64_t *shape, int32_t ndim, const dlbcore_scaling *scaling);
+
+/* Checks a scaling of a conversion to a tensor of a type and shape, and makes its dimension count from the beginning. Go: check */
+CORE_API dlbcore_status dlbcore_check_scaling(dlbcore_scaling *scaling, DLDataType to, DLDataType from, const int64_t *shape,
+                                              int32_t ndim, char *message, size_t size);
 
 /* Reports whether two tensors of one shape and data type have equal numbers: 0 equals -0, and NaN equals NaN if `nan_equal` is
  * set. Every bool but 0 is true. The two parts of a complex number are compared one by one. The arguments are as for

@@ -229,14 +229,14 @@ CORE_API const int *dlbcore_fork_mark(void);
 /* Exports a tensor in the memory of `share`. The export adds a share of its own, and copies the description, which must have
  * been checked; strides of NULL mean row-major. The caller owns the result. Returns NULL if there is no memory. */
 CORE_API DLManagedTensorVersioned *dlbcore_export_versioned(dlbcore_share *share, const DLTensor *view,
-                                                         uint64_t flags);
+                                                            uint64_t flags);
 CORE_API DLManagedTensor *dlbcore_export_legacy(dlbcore_share *share, const DLTensor *view);
 
 /* The same for callers that exclude each other, as holders of Python's GIL do. The first export of a share of
  * dlbcore_hold_unlocked allocates nothing if it has at most CORE_RANK_SMALL dimensions. */
 CORE_API DLManagedTensorVersioned *dlbcore_export_versioned_unlocked(dlbcore_share *share,
-                                                                  const DLTensor *view,
-                                                                  uint64_t flags);
+                                                                     const DLTensor *view,
+                                                                     uint64_t flags);
 CORE_API DLManagedTensor *dlbcore_export_legacy_unlocked(dlbcore_share *share, const DLTensor *view);
 /* Makes the caller's one share of lent memory, with room for an export in the same allocation. When no share is left,
  * lender(ctx) gives the memory back. Returns NULL, and does not call lender, if there is no memory. Callers exclude each other,
@@ -339,8 +339,8 @@ CORE_API int dlbcore_host_readable(int32_t device_type);
 /* Copies elements of `itemsize` bytes between two layouts of one shape. dst and src are the addresses of element (0, ..., 0),
  * and strides are in bytes. Source and destination must not overlap, unless they are the same elements. */
 CORE_API void dlbcore_copy(void *dst, const int64_t *dst_strides, const void *src,
-                        const int64_t *src_strides, const int64_t *shape, int32_t ndim,
-                        size_t itemsize);
+                           const int64_t *src_strides, const int64_t *shape, int32_t ndim,
+                           size_t itemsize);
 
 /* Copies a host tensor row-major into memory of extent->nbytes bytes. dlbcore_check_tensor must have returned this extent. */
 CORE_API void dlbcore_copy_into(void *dst, const DLTensor *tensor, const dlbcore_extent *extent);
@@ -350,11 +350,22 @@ CORE_API void dlbcore_copy_into(void *dst, const DLTensor *tensor, const dlbcore
 CORE_API dlbcore_status dlbcore_copy_compact(dlbcore_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);
 
+/* What a conversion does to each number on its way: it becomes x * scale + shift. Each of the two is nothing, one number, or one number
+ * for each entry of the dimension `dim`. `x` is a float if the source has bools, integers of at most 16 bits or floats of at most 32
+ * bits, and a double otherwise; scale and shift are first rounded to this type, the product is rounded, then the sum, and then the result
+ * of the conversion. A NaN on the way becomes that without a sign and a payload. */
+typedef struct dlbcore_scaling {
+  const double *scale, *shift;
+  int64_t scales, shifts; /* how many numbers there are */
+  int32_t dim;
+} dlbcore_scaling;
+
 /* Converts the numbers of a host tensor, which must have been checked, to another data type with the same lanes. The result is
- * row-major in new memory, the data of *out, a share that the caller owns. Sets *extent to the extent of the result. After an
- * error *out is unchanged. Returns CORE_ERR_DTYPE, without a text, unless both types are numbers with the same lanes. */
+ * row-major in new memory, the data of *out, a share that the caller owns. The numbers are scaled unless `scaling` is NULL; it is checked,
+ * and its negative dimension counts from the end. Sets *extent to the extent of the result. After an error *out is unchanged. Returns
+ * CORE_ERR_DTYPE, without a text, unless both types are numbers with the same lanes. */
 CORE_API dlbcore_status dlbcore_copy_convert(dlbcore_share **out, dlbcore_extent *extent, const DLTensor *tensor, uint64_t flags,
-                                       DLDataType dtype, char *message, size_t size);
+                                       DLDataType dtype, const dlbcore_scaling *scaling, char *message, size_t size);
 
 /* Reports whether numbers of the type `from` can be converted to the type `to`: both are types of numbers with the same lanes. */
 CORE_API int dlbcore_can_convert(DLDataType to, DLDataType from);
@@ -363,9 +374,11 @@ CORE_API int dlbcore_can_convert(DLDataType to, DLDataType from);
  * its data type. Checks both descriptions first, and writes nothing after an error. Refuses memory that the host cannot use, a
  * read-only dst, elements of dst that overlap each other, and memory that the two have, or may have, in common, unless both are the same
  * elements or src has one element. Returns CORE_ERR_DTYPE, without a text, for two data types of which dlbcore_can_convert is false.
+ * The numbers are scaled unless `scaling` is NULL, by a dimension of dst; then dst and src must not be the same elements,
+ * unless there is only one.
  * Go: copyInto */
 CORE_API dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
-                                 char *message, size_t size);
+                                       const dlbcore_scaling *scaling, char *message, size_t size);
 
 /* ---- layout.c: layouts of views ---------------------------------------------------------------- */
 
@@ -426,6 +439,11 @@ CORE_API dlbcore_status dlbcore_view_squeeze(dlbcore_layout *out, const dlbcore_
                                        const int32_t *axes, char *message, size_t size);
 CORE_API dlbcore_status dlbcore_view_expand(dlbcore_layout *out, const dlbcore_layout *base, int32_t count,
                                       const int32_t *axes, char *message, size_t size);
+
+/* Sets *out to the layout of the same memory with elements of another size: `from` bits before, `to` bits after, both positive. The last
+ * dimension changes its size, and must be without gaps: CORE_NEEDS_COPY. Go: layout.Layout.Bitcast */
+CORE_API dlbcore_status dlbcore_view_bitcast(dlbcore_layout *out, const dlbcore_layout *base, int64_t from, int64_t to, char *message,
+                                       size_t size);
 
 /* Turns *view from the description of a tensor with these flags into that of its view with this layout. Shape and strides are
  * those in the layout, which must outlive the view. The caller must check the view by dlbcore_check_tensor. On error *view is

@@ -2,23 +2,28 @@
 
 /* dense.c: conversions of numbers that lie one after another.
  *
- * A conversion is one loop, or two with a block of floats or doubles between them that stays in the level 1 cache. Each loop is one
- * line of dense_loops.h, which is compiled twice: with AVX2, and without for all other processors.
+ * A conversion is one loop, or several with blocks of floats or doubles between them that stay in the level 1 cache. Each loop is one
+ * line of dense_loops.h.
  *
  * Floats are rounded once, to nearest, ties to even. What is wider than the intermediate float or double is therefore rounded to odd
  * first: if bits are lost, the lowest bit that is kept is set. Such a number is never half way between two narrower floats unless the
  * original is, if it has two bits more than these; so rounding it gives what rounding the original gives. */
 #include "dense.h"
 
+#include <math.h>
+
 #if HAS_AVX2
 #include <immintrin.h>
 #endif
 
 /* gcc makes vectors of loops with conditions at this level only; clang does at all levels that the project is built with. No loop
- * reads the processor's flags of exceptions, which is all that the second option gives up. */
+ * reads the processor's flags of exceptions, which is all that the second option gives up. A product is rounded before something is
+ * added to it, on processors too that can do both in one instruction. A short loop that crosses a line of the cache of instructions
+ * would take twice as long. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define DENSE_FAST __attribute__((optimize("O3", "no-trapping-math")))
+#define DENSE_FAST __attribute__((optimize("O3", "no-trapping-math", "fp-contract=off", "align-loops=32")))
 #else
+#pragma STDC FP_CONTRACT OFF
 #define DENSE_FAST
 #endif
 
@@ -167,7 +172,7 @@ INLINE double dense_odd_signed(int64_t x) {
 }
 
 /* Rounds to odd. The float is exact unless it is below the normal floats: the formats for which this is called round those to 0.
- * (For bfloat16, which does not, dense_double_brain and dense_any_small look after them.) */
+ * (For bfloat16, which does not, dense_double_brain looks after them.) */
 INLINE float dense_odd_double(double x) {
   uint64_t bits = dense_wide_bits(x);
   return (float)dense_double(DENSE_ODD(bits, 29));
@@ -189,23 +194,17 @@ INLINE uint32_t dense_double_brain(double x) {
   return rest < dense_wide_bits(0x1p-126) ? (uint32_t)tiny : dense_encode_brain(dense_odd_double(x));
 }
 
-/* A double as an integer by shifts of its mantissa, for which there are vectors, as there are none of the conversion before AVX-512. */
-INLINE uint64_t dense_shifted(uint64_t rest) {
-  uint64_t m = (rest & 0xfffffffffffff) | 0x10000000000000;
-  int64_t left = (int64_t)(rest >> 52) - 1075, right = -left;
-  return left >= 0 ? m << (left & 63) : right > 63 ? 0 : m >> (right & 63);
-}
-
+/* To integers of 64 bits, without branches: NaN becomes 0, and what is out of range becomes the nearest limit. */
 INLINE int64_t dense_int64(double x) {
-  uint64_t bits = dense_wide_bits(x), rest = bits & INT64_MAX, negative = -(bits >> 63);
-  uint64_t whole = rest > 0x43dfffffffffffff ? (uint64_t)INT64_MAX : (dense_shifted(rest) ^ negative) - negative;
-  whole = rest > 0x43dfffffffffffff && negative != 0 ? (uint64_t)INT64_MIN : whole;
-  return rest > DENSE_WIDE_INFINITE ? 0 : (int64_t)whole;
+  uint64_t within = -(uint64_t)((x >= -0x1p63) & (x < 0x1p63));
+  int64_t above = -(int64_t)(x >= 0x1p63), below = -(int64_t)(x < -0x1p63);
+  return (int64_t)dense_double(dense_wide_bits(x) & within) | (above & INT64_MAX) | (below & INT64_MIN);
 }
 
-INLINE uint64_t dense_uint64(double x) {
-  uint64_t bits = dense_wide_bits(x), whole = bits > 0x43efffffffffffff ? UINT64_MAX : dense_shifted(bits);
-  return bits > DENSE_WIDE_INFINITE ? 0 : whole; /* also of negative numbers, which have the highest bit set */
+INLINE uint64_t dense_uint64(double x) { /* by way of int64_t, for which processors have an instruction */
+  uint64_t positive = -(uint64_t)(x > 0), high = -(uint64_t)(x >= 0x1p63), above = -(uint64_t)(x >= 0x1p64);
+  double half = dense_double(dense_wide_bits(0x1p63) & high);
+  return (((uint64_t)dense_int64(x - half) & positive) ^ high << 63) | above;
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */
@@ -215,6 +214,7 @@ INLINE uint64_t dense_uint64(double x) {
 INLINE AVX2 __m256i dense_ints(const char *s, int at) { return _mm256_loadu_si256((const __m256i *)(const void *)(s + at)); }
 INLINE AVX2 __m256 dense_floats(const char *s, int at) { return _mm256_castsi256_ps(dense_ints(s, at)); }
 INLINE AVX2 __m256d dense_doubles(const char *s, int at) { return _mm256_castsi256_pd(dense_ints(s, at)); }
+INLINE AVX2 __m128i dense_codes(const char *s, int at) { return _mm_loadu_si128((const __m128i *)(const void *)(s + at)); }
 INLINE AVX2 void dense_put(char *d, int at, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)(d + at), v); }
 
 INLINE AVX2 __m256i dense_join(__m128i low, __m128i high) { return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1); }
@@ -228,47 +228,73 @@ INLINE AVX2 __m128 dense_odd_four(__m256d x) {
   return _mm256_cvtpd_ps(_mm256_castsi256_pd(_mm256_andnot_si256(low, bits)));
 }
 
-INLINE AVX2 __m256 dense_odd_floats(__m256d low, __m256d high) {
-  return _mm256_insertf128_ps(_mm256_castps128_ps256(dense_odd_four(low)), dense_odd_four(high), 1);
+INLINE AVX2 __m256 dense_odd_floats(const char *s, int at) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(dense_odd_four(dense_doubles(s, at))), dense_odd_four(dense_doubles(s, at + 32)), 1);
+}
+
+/* Eight numbers as floats, rounded to nearest. */
+INLINE AVX2 __m256 dense_of_single(const char *s, int at) { return dense_floats(s, at); }
+INLINE AVX2 __m256 dense_of_int(const char *s, int at) { return _mm256_cvtepi32_ps(dense_ints(s, at)); }
+
+INLINE AVX2 __m256 dense_of_brain(const char *s, int at) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(dense_codes(s, at)), 16));
+}
+
+INLINE AVX2 __m256 dense_of_uint(const char *s, int at) { /* by halves, as dense_unsigned */
+  __m256i x = dense_ints(s, at), low = _mm256_blend_epi16(x, _mm256_set1_epi32(0x4b000000), 0xaa);
+  __m256i high = _mm256_blend_epi16(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(0x53000000), 0xaa);
+  return _mm256_add_ps(_mm256_sub_ps(_mm256_castsi256_ps(high), _mm256_set1_ps(0x1.0001p39f)), _mm256_castsi256_ps(low));
+}
+
+INLINE AVX2 __m256 dense_of_double(const char *s, int at) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(dense_doubles(s, at))), _mm256_cvtpd_ps(dense_doubles(s, at + 32)), 1);
 }
 
 INLINE AVX2 bool dense_all_numbers(__m256 a, __m256 b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) == 0; }
 
-/* Keeps numbers within limits; NaN becomes 0. What is below a low limit other than 0 stays: the next instruction makes INT32_MIN of
- * it, which is the limit, or which packing narrows to the limit. */
-INLINE AVX2 __m256d dense_clamp_double(__m256d x, double low, double high) {
-  x = low == 0 ? _mm256_max_pd(x, _mm256_setzero_pd()) : _mm256_and_pd(x, _mm256_cmp_pd(x, x, _CMP_ORD_Q)); /* NaN becomes 0 */
-  return _mm256_min_pd(x, _mm256_set1_pd(high));
+/* Reports whether one of 16 floats ends in `tie`, of which only the bits behind the first `shift` count. A float that was rounded to
+ * nearest may be rounded again unless it is half way between two narrower ones, which a tie of its own may have made of it. */
+INLINE AVX2 bool dense_any_last(__m256 a, __m256 b, int shift, uint32_t tie) {
+  __m256i x = _mm256_slli_epi32(_mm256_castps_si256(a), shift), y = _mm256_slli_epi32(_mm256_castps_si256(b), shift);
+  __m256i t = _mm256_set1_epi32((int32_t)tie);
+  return _mm256_movemask_epi8(_mm256_or_si256(_mm256_cmpeq_epi32(x, t), _mm256_cmpeq_epi32(y, t))) != 0;
 }
 
-/* Eight numbers, from number 8 * at on, as integers. */
-INLINE AVX2 __m256i dense_whole_single(const char *s, int at, float low, float high) {
-  __m256 x = dense_floats(s, 32 * at);
-  x = low == 0 ? _mm256_max_ps(x, _mm256_setzero_ps()) : _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
-  return _mm256_cvttps_epi32(_mm256_min_ps(x, _mm256_set1_ps(high)));
+/* Eight numbers, from number 8 * at on, as integers without fractions. Of NaN and what is out of range the instruction makes INT32_MIN. */
+INLINE AVX2 __m256i dense_whole_single(const char *s, int at) { return _mm256_cvttps_epi32(dense_floats(s, 32 * at)); }
+INLINE AVX2 __m256i dense_whole_brain(const char *s, int at) { return _mm256_cvttps_epi32(dense_of_brain(s, 16 * at)); }
+
+INLINE AVX2 __m256i dense_whole_double(const char *s, int at) {
+  return dense_join(_mm256_cvttpd_epi32(dense_doubles(s, 64 * at)), _mm256_cvttpd_epi32(dense_doubles(s, 64 * at + 32)));
 }
 
-INLINE AVX2 __m256i dense_whole_double(const char *s, int at, double low, double high) {
-  return dense_join(_mm256_cvttpd_epi32(dense_clamp_double(dense_doubles(s, 64 * at), low, high)),
-                    _mm256_cvttpd_epi32(dense_clamp_double(dense_doubles(s, 64 * at + 32), low, high)));
+INLINE AVX2 bool dense_any_least(__m256i x) { return _mm256_movemask_epi8(_mm256_cmpeq_epi32(x, _mm256_set1_epi32(INT32_MIN))) != 0; }
+
+/* The same within the limits of int32_t, and 0 of NaN. Packing narrows them to the limits of smaller integers. */
+INLINE AVX2 __m256i dense_int32(__m256 x) {
+  __m256i large = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ));
+  __m256i whole = _mm256_xor_si256(_mm256_cvttps_epi32(x), large);
+  return _mm256_and_si256(whole, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q)));
+}
+
+INLINE AVX2 __m256i dense_limited_single(const char *s, int at) { return dense_int32(dense_floats(s, 32 * at)); }
+INLINE AVX2 __m256i dense_limited_brain(const char *s, int at) { return dense_int32(dense_of_brain(s, 16 * at)); }
+
+INLINE AVX2 __m256i dense_limited_double(const char *s, int at) {
+  __m256d a = dense_doubles(s, 64 * at), b = dense_doubles(s, 64 * at + 32), most = _mm256_set1_pd(0x1p31 - 1);
+  a = _mm256_and_pd(a, _mm256_cmp_pd(a, a, _CMP_ORD_Q)), b = _mm256_and_pd(b, _mm256_cmp_pd(b, b, _CMP_ORD_Q));
+  return dense_join(_mm256_cvttpd_epi32(_mm256_min_pd(a, most)), _mm256_cvttpd_epi32(_mm256_min_pd(b, most)));
 }
 
 /* Eight numbers as uint32_t: the low halves of doubles whose last bit is worth 1. */
 INLINE AVX2 __m256i dense_whole_double_natural(const char *s) {
   __m256d two[2];
   for (int i = 0; i < 2; i++) {
-    __m256d x = dense_clamp_double(dense_doubles(s, 32 * i), 0, 0x1p32 - 1);
-    two[i] = _mm256_add_pd(_mm256_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC), _mm256_set1_pd(0x1p52));
+    __m256d x = _mm256_max_pd(dense_doubles(s, 32 * i), _mm256_setzero_pd()), most = _mm256_set1_pd(0x1p32 - 1); /* NaN becomes 0 */
+    two[i] = _mm256_add_pd(_mm256_round_pd(_mm256_min_pd(x, most), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC), _mm256_set1_pd(0x1p52));
   }
   __m256 low = _mm256_shuffle_ps(_mm256_castpd_ps(two[0]), _mm256_castpd_ps(two[1]), 0x88);
   return _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xd8);
-}
-
-/* The instruction makes INT32_MIN of all that is too large or too small. */
-INLINE AVX2 __m256i dense_int32(__m256 x) {
-  __m256i large = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ));
-  __m256i whole = _mm256_xor_si256(_mm256_cvttps_epi32(x), large);
-  return _mm256_and_si256(whole, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q)));
 }
 
 INLINE AVX2 __m256i dense_uint32(__m256 x) {
@@ -280,34 +306,48 @@ INLINE AVX2 __m256i dense_uint32(__m256 x) {
   return _mm256_or_si256(whole, _mm256_castps_si256(large));
 }
 
-/* Report whether one of eight numbers is 2^30 or more, or if `negative` -2^30 or less. */
-INLINE AVX2 bool dense_large_single(const char *s, bool negative) {
-  __m256 x = dense_floats(s, 0);
-  if (negative) x = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
-  return _mm256_movemask_ps(_mm256_cmp_ps(x, _mm256_set1_ps(0x1p30f), _CMP_GE_OQ)) != 0;
+/* Four numbers, from number 4 * at on. */
+INLINE AVX2 __m256d dense_four_single(const char *s, int at) { return _mm256_cvtps_pd(_mm_loadu_ps((const void *)(s + 16 * at))); }
+INLINE AVX2 __m256d dense_four_double(const char *s, int at) { return dense_doubles(s, 32 * at); }
+
+/* Four numbers as int64_t, or as uint64_t if `natural`. The digits of a number are shifted by its exponent, to the left or to the right:
+ * a count below 0 is read as one above 63, which gives 0. Then come the limits, and 0 for NaN. */
+INLINE AVX2 __m256i dense_long(__m256d x, bool natural) {
+  if (natural) x = _mm256_max_pd(x, _mm256_setzero_pd()); /* NaN becomes 0 too */
+  __m256i bits = _mm256_castpd_si256(x), one = _mm256_set1_epi64x((int64_t)1 << 52), unit = _mm256_set1_epi64x(1023 + 52);
+  __m256i digits = _mm256_or_si256(_mm256_and_si256(bits, _mm256_set1_epi64x(((int64_t)1 << 52) - 1)), one);
+  __m256i exponent = _mm256_srli_epi64(_mm256_slli_epi64(bits, 1), 53);
+  __m256i large = _mm256_cmpgt_epi64(exponent, _mm256_set1_epi64x(1023 + 62 + natural));
+  __m256i right = _mm256_srlv_epi64(digits, _mm256_sub_epi64(unit, exponent));
+  __m256i whole = _mm256_or_si256(_mm256_sllv_epi64(digits, _mm256_sub_epi64(exponent, unit)), right);
+  if (natural) return _mm256_or_si256(whole, large);
+  __m256i negative = _mm256_cmpgt_epi64(_mm256_setzero_si256(), bits), most = _mm256_xor_si256(negative, _mm256_set1_epi64x(INT64_MAX));
+  whole = _mm256_sub_epi64(_mm256_xor_si256(whole, negative), negative);
+  return _mm256_and_si256(_mm256_blendv_epi8(whole, most, large), _mm256_castpd_si256(_mm256_cmp_pd(x, x, _CMP_ORD_Q)));
 }
 
-INLINE AVX2 bool dense_large_double(const char *s, bool negative) {
-  __m256d a = dense_doubles(s, 0), b = dense_doubles(s, 32), sign = _mm256_set1_pd(-0.0), limit = _mm256_set1_pd(0x1p30);
-  if (negative) a = _mm256_andnot_pd(sign, a), b = _mm256_andnot_pd(sign, b);
-  return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(a, limit, _CMP_GE_OQ), _mm256_cmp_pd(b, limit, _CMP_GE_OQ))) != 0;
-}
-
-/* Reports whether one of 16 floats is below the normal ones, and not 0. */
-INLINE AVX2 bool dense_any_small(__m256 a, __m256 b) {
-  __m256i all = _mm256_set1_epi32(0x7fffffff), one = _mm256_set1_epi32(1), most = _mm256_set1_epi32(0x7ffffe);
-  __m256i x = _mm256_sub_epi32(_mm256_and_si256(_mm256_castps_si256(a), all), one); /* of 0 it is the largest of all */
-  __m256i y = _mm256_sub_epi32(_mm256_and_si256(_mm256_castps_si256(b), all), one), least = _mm256_min_epu32(x, y);
-  return _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_min_epu32(least, most), least)) != 0;
-}
-
-/* dense_encode_brain of eight numbers. */
+/* dense_encode_brain of eight numbers, none of which is NaN. */
 INLINE AVX2 __m256i dense_brain(__m256 x) {
-  __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16);
-  __m256i code = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
-  __m256i nan = _mm256_or_si256(_mm256_and_si256(high, _mm256_set1_epi32(0x8000)), _mm256_set1_epi32(0x7fc0));
-  code = _mm256_srli_epi32(_mm256_add_epi32(bits, code), 16);
-  return _mm256_blendv_epi8(code, nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  __m256i bits = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+}
+
+/* The same where, moreover, no number lies half way between two of bfloat16. */
+INLINE AVX2 __m256i dense_nearer(__m256 x) {
+  return _mm256_srli_epi32(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_set1_epi32(0x8000)), 16);
+}
+
+/* Report whether eight or 16 numbers did not change when they became floats. Of integers they are those below 2^24. */
+INLINE AVX2 bool dense_exact_int(const char *s, bool negative) {
+  __m256i x = dense_ints(s, 0), y = dense_ints(s, 32);
+  if (negative) x = _mm256_abs_epi32(x), y = _mm256_abs_epi32(y);
+  return _mm256_testz_si256(_mm256_or_si256(x, y), _mm256_set1_epi32((int32_t)0xff000000)) != 0;
+}
+
+INLINE AVX2 bool dense_exact_double(const char *s, __m256 x) {
+  __m256d low = _mm256_cmp_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(x)), dense_doubles(s, 0), _CMP_EQ_OQ);
+  __m256d high = _mm256_cmp_pd(_mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)), dense_doubles(s, 32), _CMP_EQ_OQ);
+  return _mm256_movemask_pd(_mm256_and_pd(low, high)) == 0xf;
 }
 
 /* Write 16 numbers of two bytes, and 32 of a byte. All are within the limits of their type, or packing makes them so. */
@@ -323,42 +363,31 @@ INLINE AVX2 void dense_pack_32(char *d, bool natural, __m256i a, __m256i b, __m2
 
 #endif
 
-/* Each integer with its type, and how it becomes a float (from 64 bits by a double that is rounded to odd) and a double. */
+static bool dense_is_integer(dlbcore_number k) { return k >= KIND_INT8 && k <= KIND_NATURAL; }
+
+/* Each integer with its type, and how it becomes a float (uint64_t by a double that is rounded to odd; int64_t by an instruction, of
+ * which there is no vector) and a double. */
 #define INTEGERS(X)                                                                                              \
   X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x)                                          \
-  X(INT64, int64_t, dense_odd_signed(x), dense_signed(x))                                                        \
+  X(INT64, int64_t, x, dense_signed(x))                                                                          \
   X(UINT8, uint8_t, x, x) X(UINT16, uint16_t, x, x) X(UINT32, uint32_t, x, x)                                    \
   X(UINT64, uint64_t, dense_odd_unsigned(x), dense_unsigned(x))
 
 /* ---- the loops ------------------------------------------------------------------------------- */
 
-enum { DENSE_GROUP = 32 }; /* numbers: every loop converts whole vectors, and has no code for less */
-
 typedef struct dense_loops {
   dlbcore_loop *resize[KIND_UINT64 + 1][4]; /* integers to integers of 1, 2, 4 and 8 bytes */
   dlbcore_loop *to_bool[KIND_COUNT], *of_bool[KIND_COUNT];
   dlbcore_loop *to_single[KIND_COUNT], *to_double[KIND_COUNT], *of_single[KIND_COUNT], *of_double[KIND_COUNT];
+  dlbcore_loop *of_brain[KIND_COUNT], *to_brain[KIND_COUNT]; /* in one step */
   dlbcore_loop *narrowing[KIND_COUNT]; /* to float, in such a way that the next rounding is the only one */
   dlbcore_loop *odd[KIND_COUNT];       /* integers of 64 bits to double, rounded to odd */
+  dlbcore_loop *scaled[KIND_COUNT]; /* to float, or to double if a float does not hold all numbers */
 } dense_loops;
 
-#define SET plain
-#define VECTORS 0
-#define KERNEL DENSE_FAST
 #include "dense_loops.h"
-
-#if HAS_AVX2
-#define SET avx2
-#define VECTORS 1
-#define KERNEL DENSE_FAST AVX2
-#include "dense_loops.h"
-#else
-#define dense_avx2 dense_plain
-#endif
 
 /* ---- ways ------------------------------------------------------------------------------------ */
-
-static bool dense_is_integer(dlbcore_number k) { return k >= KIND_INT8 && k <= KIND_NATURAL; }
 
 static int32_t dense_bytes(dlbcore_number k) {
   static const uint8_t bytes[KIND_COUNT] = {
@@ -367,7 +396,7 @@ static int32_t dense_bytes(dlbcore_number k) {
   return bytes[k] != 0 ? bytes[k] : 1;
 }
 
-/* Sets the loops of a way, and the bytes of the numbers between them. */
+/* Adds the loops from one kind to another, and sets the bytes of the numbers between them. */
 static void dense_choose(dlbcore_dense *way, const dense_loops *l, dlbcore_number to, dlbcore_number from, bool by_double) {
   static const dlbcore_number same[9] = {[1] = KIND_UINT8, [2] = KIND_UINT16, [4] = KIND_UINT32, [8] = KIND_UINT64};
   bool whole = from == KIND_INT64 || from == KIND_UINT64;
@@ -379,45 +408,74 @@ static void dense_choose(dlbcore_dense *way, const dense_loops *l, dlbcore_numbe
   else if (by_double || (whole && (to == KIND_BRAIN || to == KIND_E8M0FNU)))
     first = whole ? l->odd[from] : l->to_double[from], second = l->of_double[to], way->between = 8;
   else if (from == to || (dense_is_integer(from) && dense_is_integer(to)))
-    first = l->resize[dense_is_integer(from) ? from : same[way->from]][way->to == 8 ? 3 : way->to / 2];
+    first = l->resize[dense_is_integer(from) ? from : same[dense_bytes(from)]][way->to == 8 ? 3 : way->to / 2];
   else if (from == KIND_SINGLE) first = l->of_single[to];
   else if (to == KIND_SINGLE) first = l->to_single[from];
+  else if (from == KIND_BRAIN && l->of_brain[to] != NULL) first = l->of_brain[to];
+  else if (to == KIND_BRAIN && l->to_brain[from] != NULL) first = l->to_brain[from];
   else if (to == KIND_DOUBLE && l->to_double[from] != NULL) first = l->to_double[from];
   else if (from == KIND_DOUBLE && l->of_double[to] != NULL) first = l->of_double[to];
   else first = l->narrowing[from], second = l->of_single[to];
-  way->first = first, way->second = second;
+  way->loops[way->n++] = first;
+  if (second != NULL) way->loops[way->n++] = second;
 }
 
-dlbcore_dense dlbcore_dense_of(dlbcore_number to, dlbcore_number from, bool by_double, bool plain) {
-  const dense_loops *l = plain || !dlbcore_has_avx2() ? &dense_plain : &dense_avx2;
-  dlbcore_dense way = {.from = dense_bytes(from), .to = dense_bytes(to)};
-  from = from == KIND_INTEGER ? KIND_INT8 : from == KIND_NATURAL ? KIND_UINT8 : from;
-  dense_choose(&way, l, to, from, by_double);
-  return way;
+static const dense_loops *dense_loops_of(bool plain) { return plain || !dlbcore_has_avx2() ? &dense_plain : &dense_avx2; }
+
+/* Numbers of fewer than 8 bits lie in bytes here. */
+static dlbcore_number dense_read_as(dlbcore_number k) { return k == KIND_INTEGER ? KIND_INT8 : k == KIND_NATURAL ? KIND_UINT8 : k; }
+
+void dlbcore_dense_of(dlbcore_dense *way, dlbcore_number to, dlbcore_number from, bool by_double, bool plain) {
+  const dense_loops *l = dense_loops_of(plain);
+  way->from = dense_bytes(from), way->to = dense_bytes(to), way->n = 0, way->factors = NULL;
+  dense_choose(way, l, to, dense_read_as(from), by_double);
+}
+
+static bool dense_computes_doubles(dlbcore_number k) {
+  return k == KIND_DOUBLE || k == KIND_INT32 || k == KIND_INT64 || k == KIND_UINT32 || k == KIND_UINT64;
+}
+
+void dlbcore_dense_scaled(dlbcore_dense *way, dlbcore_number to, dlbcore_number from, bool plain, dlbcore_factors *factors) {
+  const dense_loops *l = dense_loops_of(plain);
+  dlbcore_number computed = dense_computes_doubles(from) ? KIND_DOUBLE : KIND_SINGLE, read = dense_read_as(from);
+  way->from = dense_bytes(from), way->to = dense_bytes(to), way->n = 0, way->factors = factors;
+  if (l->scaled[read] == NULL) dense_choose(way, l, computed, read, false), read = computed;
+  way->loops[way->n++] = l->scaled[read];
+  if (to != computed) dense_choose(way, l, to, computed, false);
+  way->between = dense_bytes(computed);
 }
 
 enum { DENSE_BLOCK = 3072 }; /* bytes between two loops: few enough for the level 1 cache and for the stack */
 enum { DENSE_AHEAD = 4096 }; /* bytes of the source that are on their way from memory while a part is converted */
 
-__attribute__((noinline)) static void dense_groups(const dlbcore_dense *way, char *dst, const char *src, size_t groups) {
-  uint8_t between[DENSE_BLOCK] __attribute__((aligned(64)));
-  if (way->second == NULL) {
-    way->first(dst, src, groups);
-    return;
-  }
-  size_t most = DENSE_BLOCK / DENSE_GROUP / (size_t)way->between;
+/* Converts groups by several loops. The blocks have a frame of their own. */
+__attribute__((noinline)) static void dense_blocks(const dlbcore_dense *way, char *dst, const char *src, size_t groups) {
+  char blocks[DENSE_BLOCK] __attribute__((aligned(64)));
+  size_t size = way->n > 2 ? DENSE_BLOCK / 2 : DENSE_BLOCK, most = size / DENSE_GROUP / (size_t)way->between;
   for (size_t done = 0; done < groups; done += most) {
     size_t some = groups - done < most ? groups - done : most;
-    way->first(between, src + done * DENSE_GROUP * (size_t)way->from, some);
-    way->second(dst + done * DENSE_GROUP * (size_t)way->to, between, some);
+    const char *now = src + done * DENSE_GROUP * (size_t)way->from;
+    for (int32_t i = 0; i < way->n; i++) {
+      char *next = i + 1 < way->n ? blocks + (i & 1) * size : dst + done * DENSE_GROUP * (size_t)way->to;
+      way->loops[i](next, now, some, way->factors);
+      now = next;
+    }
   }
+}
+
+static void dense_groups(const dlbcore_dense *way, char *dst, const char *src, size_t groups) {
+  if (way->n == 1) way->loops[0](dst, src, groups, way->factors);
+  else dense_blocks(way, dst, src, groups);
 }
 
 /* Fewer numbers than a group are converted as one, in a copy. */
 static void dense_rest(const dlbcore_dense *way, char *dst, const char *src, size_t n) {
-  char from[DENSE_GROUP * 16] = {0}, to[DENSE_GROUP * 8];
-  memcpy(from, src, n * (size_t)way->from);
+  char from[DENSE_GROUP * 16] __attribute__((aligned(64))), to[DENSE_GROUP * 8] __attribute__((aligned(64)));
+  size_t bytes = n * (size_t)way->from, next = way->factors == NULL ? 0 : (way->factors->at + n) % way->factors->period;
+  memcpy(from, src, bytes);
+  memset(from + bytes, 0, DENSE_GROUP * (size_t)way->from - bytes);
   dense_groups(way, to, from, 1);
+  if (way->factors != NULL) way->factors->at = next;
   memcpy(dst, to, n * (size_t)way->to);
 }
 

@@ -16,19 +16,37 @@ typedef enum dlbcore_number {
   KIND_COUNT
 } dlbcore_number;
 
-/* Converts groups of 32 numbers. Neither side need be aligned; they do not overlap. */
-typedef void dlbcore_loop(void *restrict dst, const void *restrict src, size_t groups);
+enum { DENSE_GROUP = 32 };  /* numbers: every loop converts whole vectors, and has no code for less */
+enum { DENSE_THREES = 24 }; /* numbers: whole vectors too, after which factors of 3 channels repeat */
 
-/* A way from one kind to another: one loop, or two with numbers of `between` bytes between them. Numbers of fewer than 8 bits take a
+/* What numbers are multiplied by, and what is added: floats or doubles, as the way computes. They repeat after `period` numbers, which
+ * are at least DENSE_GROUP, and DENSE_GROUP more follow that repeat the first. Those with a period of 2 * DENSE_THREES repeat after
+ * DENSE_THREES already. `at` is the factor of the next number. */
+typedef struct dlbcore_factors {
+  char *scale, *shift;
+  size_t period, at;
+  bool finite; /* none is infinite or NaN as a float */
+} dlbcore_factors;
+
+/* Converts groups of DENSE_GROUP numbers. Neither side need be aligned; they do not overlap. A loop that scales multiplies each number
+ * by one of scale, and then adds one of shift; the others have no factors. */
+typedef void dlbcore_loop(void *restrict dst, const void *restrict src, size_t groups, dlbcore_factors *f);
+
+/* A way from one kind to another: loops, with numbers of at most `between` bytes between them. Numbers of fewer than 8 bits take a
  * byte each: INTEGER is read as an int8_t and NATURAL as a uint8_t, of which only the low bits count when they are written. */
 typedef struct dlbcore_dense {
-  dlbcore_loop *first, *second;
+  dlbcore_loop *loops[4];
+  int32_t n;                 /* how many loops */
   int32_t from, between, to; /* bytes of a number */
+  dlbcore_factors *factors;  /* NULL unless numbers are scaled */
 } dlbcore_dense;
 
-/* Returns the way from one kind to another. A complex kind can become a bool only; else its parts are to be converted. With
+/* Sets the way from one kind to another. A complex kind can become a bool only; else its parts are to be converted. With
  * `by_double` floats go by way of double, which makes every NaN quiet; with `plain` no AVX2 is used. */
-CORE_API dlbcore_dense dlbcore_dense_of(dlbcore_number to, dlbcore_number from, bool by_double, bool plain);
+CORE_API void dlbcore_dense_of(dlbcore_dense *way, dlbcore_number to, dlbcore_number from, bool by_double, bool plain);
+
+/* Sets a way that scales, by factors of `between` bytes that may be set later. Neither kind is complex. */
+CORE_API void dlbcore_dense_scaled(dlbcore_dense *way, dlbcore_number to, dlbcore_number from, bool plain, dlbcore_factors *factors);
 
 /* Converts n numbers. With `stream` the results bypass the caches. */
 CORE_API void dlbcore_dense_convert(const dlbcore_dense *way, void *dst, const void *src, size_t n, bool stream);

@@ -190,7 +190,7 @@ static inline void *export(dlbcore_block *block, dlbcore_share *share, const DLT
 }
 
 DLManagedTensorVersioned *dlbcore_export_versioned(dlbcore_share *share, const DLTensor *view,
-                                                uint64_t flags) {
+                                                   uint64_t flags) {
   return export(take_block(view->ndim), share, view, 1, flags);
 }
 
@@ -240,7 +240,7 @@ static dlbcore_block *take_unlocked(dlbcore_share *share, int32_t ndim) {
 }
 
 DLManagedTensorVersioned *dlbcore_export_versioned_unlocked(dlbcore_share *share, const DLTensor *view,
-                                                         uint64_t flags) {
+                                                            uint64_t flags) {
   return export(take_unlocked(share, view->ndim), share, view, 1, flags);
 }
 

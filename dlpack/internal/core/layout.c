@@ -11,6 +11,9 @@
 
 #define FAIL(status, ...) return dlbcore_fail(status, message, size, __VA_ARGS__)
 
+/* The ending of a noun of which there are n. */
+static const char *ending(int64_t n) { return n == 1 ? "" : "s"; }
+
 dlbcore_status dlbcore_viewing_begin(dlbcore_viewing *v, const DLTensor *tensor, int32_t count) {
   size_t each = CORE_RANK_USUAL;
   int64_t *room = v->room;
@@ -77,7 +80,7 @@ static int has_no_elements(const int64_t *shape, int32_t ndim) {
 
 static dlbcore_status check_sizes(const int64_t *shape, int32_t ndim, char *message, size_t size) {
   for (int32_t d = 0; d < ndim; d++)
-    if (shape[d] < 0) FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = %" PRId64 ": negative dimension", d, shape[d]);
+    if (shape[d] < 0) FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] is %" PRId64 ", must not be negative", d, shape[d]);
   return CORE_OK;
 }
 
@@ -99,13 +102,18 @@ static dlbcore_status check_rank(int64_t rank, char *message, size_t size) {
 /* Sets the offset of a view. A view without elements keeps the offset of its base. If fits is 0, the offset or a stride has
  * overflowed, which is an error unless the view is empty. */
 static dlbcore_status set_offset(dlbcore_layout *out, const dlbcore_layout *base, int empty, int64_t offset, int fits,
-                              char *message, size_t size) {
+                                 char *message, size_t size) {
   if (!empty && !fits) FAIL(CORE_ERR_OVERFLOW, "overflow");
   out->offset = empty ? base->offset : offset;
   return CORE_OK;
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
+
+/* Returns the error for more indices than there are dimensions. */
+static dlbcore_status refuse_indices(int32_t count, int32_t rank, char *message, size_t size) {
+  FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " %s for %" PRId32 " dimension%s", count, count == 1 ? "index" : "indices", rank, ending(rank));
+}
 
 static int is_range(const dlbcore_index *x) { return (x->kind & ~(uint64_t)(CORE_INDEX_START | CORE_INDEX_STOP)) == 0; }
 
@@ -181,7 +189,7 @@ dlbcore_status dlbcore_view_slice(dlbcore_layout *out, const dlbcore_layout *bas
     }
   }
   if (taken > base->ndim)
-    FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices for %" PRId32 " dimensions: different ranks", taken, base->ndim);
+    return refuse_indices(taken, base->ndim, message, size);
   status = check_rank(rank, message, size);
   if (status != CORE_OK) return status;
 
@@ -206,8 +214,7 @@ dlbcore_status dlbcore_view_slice(dlbcore_layout *out, const dlbcore_layout *bas
     if (x->kind == CORE_INDEX_AT) {
       int64_t i = index_from_start(x->start, n);
       if (i < 0 || i >= n)
-        FAIL(CORE_ERR_ARGUMENT, "index %" PRId32 ", %s, of dimension %" PRId32 " of size %" PRId64 ": out of bounds", k,
-             print_index(text, x), d, n);
+        FAIL(CORE_ERR_ARGUMENT, "index %" PRId64 " is out of bounds for dimension %" PRId32 " of size %" PRId64, x->start, d, n);
       fits &= move_forward(&offset, i, stride);
       d++;
       continue;
@@ -232,13 +239,13 @@ dlbcore_status dlbcore_view_index(dlbcore_layout *out, const dlbcore_layout *bas
   dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
   if (status != CORE_OK) return status;
   if (count > base->ndim)
-    FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices for %" PRId32 " dimensions: different ranks", count, base->ndim);
+    return refuse_indices(count, base->ndim, message, size);
   int64_t offset = base->offset;
   int fits = 1;
   for (int32_t d = 0; d < count; d++) {
     int64_t n = base->shape[d], i = index_from_start(index[d], n);
     if (i < 0 || i >= n)
-      FAIL(CORE_ERR_ARGUMENT, "index[%" PRId32 "] = %" PRId64 " of %" PRId64 ": out of bounds", d, index[d], n);
+      FAIL(CORE_ERR_ARGUMENT, "index[%" PRId32 "] is %" PRId64 ", dimension %" PRId32 " has size %" PRId64, d, index[d], d, n);
     fits &= move_forward(&offset, i, base->strides[d]);
   }
   out->ndim = 0;
@@ -259,7 +266,7 @@ dlbcore_status dlbcore_view_transpose(dlbcore_layout *out, const dlbcore_layout 
   for (int32_t d = rank - 1; d >= 0 && count == 0; d--) append(out, base->shape[d], base->strides[d]);
   if (count == 0) return CORE_OK;
   if (count != rank)
-    FAIL(CORE_ERR_ARGUMENT, "order of %" PRId32 " for %" PRId32 " dimensions: not a permutation", count, rank);
+    FAIL(CORE_ERR_ARGUMENT, "order of %" PRId32 " for %" PRId32 " dimension%s: not a permutation", count, rank, ending(rank));
   for (int32_t k = 0; k < rank; k++) {
     int32_t d = axis_from_start(order[k], rank);
     if (d < 0)
@@ -285,15 +292,15 @@ static dlbcore_status complete_shape(int64_t *shape, int32_t ndim, int64_t count
   dlbcore_status status = check_count(&known, shape, ndim, message, size);
   if (status != CORE_OK || (open < 0 && known == count)) return status;
   if (open < 0)
-    FAIL(CORE_ERR_LAYOUT, "the shape has %" PRId64 " elements, the tensor %" PRId64 ": shapes do not fit", known, count);
+    FAIL(CORE_ERR_LAYOUT, "the shape has %" PRId64 " element%s, the tensor %" PRId64 ": shapes do not fit", known, ending(known), count);
   if (known != 0 && count % known == 0) {
     shape[open] = count / known;
     return CORE_OK;
   }
   if (known == 0 && count == 0)
     FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = -1 could be any size, since another is 0", open);
-  FAIL(CORE_ERR_LAYOUT, "no size for shape[%" PRId32 "] = -1: the others have %" PRId64 " elements, the tensor %" PRId64,
-       open, known, count);
+  FAIL(CORE_ERR_LAYOUT, "no size for shape[%" PRId32 "] = -1: the others have %" PRId64 " element%s, the tensor %" PRId64,
+       open, known, ending(known), count);
 }
 
 /* A stretch is a run of dimensions through which one stride leads without a break. Sets the number of elements and the stride
@@ -353,7 +360,7 @@ dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layo
   if (status != CORE_OK) return status;
   int32_t missing = ndim - base->ndim;
   if (missing < 0)
-    FAIL(CORE_ERR_LAYOUT, "%" PRId32 " dimensions to %" PRId32 ": shapes do not fit", base->ndim, ndim);
+    FAIL(CORE_ERR_LAYOUT, "%" PRId32 " dimension%s to %" PRId32 ": shapes do not fit", base->ndim, ending(base->ndim), ndim);
   out->ndim = ndim;
   out->offset = base->offset;
   for (int32_t k = 0; k < ndim; k++) {
@@ -375,7 +382,7 @@ dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layo
 
 /* Checks the sizes of the base, and sets named[d] for each given dimension d of a view of this rank. */
 static dlbcore_status name_axes(uint8_t *named, const dlbcore_layout *base, int32_t rank, int32_t count, const int32_t *axes,
-                             char *message, size_t size) {
+                                char *message, size_t size) {
   dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
   if (status != CORE_OK) return status;
   for (int32_t k = 0; k < count; k++) {
@@ -437,6 +444,55 @@ dlbcore_status dlbcore_view_expand(dlbcore_layout *out, const dlbcore_layout *ba
     if (named[k]) append(out, 1, new_axis(base, d));
     else append_whole(out, base, d, d + 1), d++;
   }
+  return CORE_OK;
+}
+
+static int64_t greatest_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+dlbcore_status dlbcore_view_bitcast(dlbcore_layout *out, const dlbcore_layout *base, int64_t from, int64_t to, char *message,
+                              size_t size) {
+  dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
+  if (status != CORE_OK) return status;
+  int64_t unit = greatest_divisor(from, to), factor = from / unit, part = to / unit; /* factor new elements for part old ones */
+  int32_t last = base->ndim - 1;
+  int empty = has_no_elements(base->shape, base->ndim);
+  out->ndim = 0;
+  out->offset = base->offset;
+  for (int32_t d = 0; d <= last && factor == part; d++) append(out, base->shape[d], base->strides[d]);
+  if (factor == part) return CORE_OK;
+  if (last < 0)
+    FAIL(CORE_ERR_ARGUMENT,
+         "a scalar has no dimension that could change its size from %" PRId64 " to %" PRId64 "; give it one of size 1 first", from, to);
+  int64_t n = base->shape[last], offset;
+  if (n % part != 0)
+    FAIL(CORE_ERR_LAYOUT, "%" PRId64 " element%s of %" PRId64 " %s not a whole number of elements of %" PRId64 ": shapes do not fit",
+         n, ending(n), from, n == 1 ? "is" : "are", to);
+  if (n > 1 && base->strides[last] != 1 && !empty)
+    FAIL(CORE_NEEDS_COPY, "the last dimension has stride %" PRId64 " instead of 1: needs a copy", base->strides[last]);
+  for (int32_t d = 0; d < last; d++) {
+    int64_t stride = base->strides[d], wide;
+    int reached = base->shape[d] > 1 && !empty;
+    if (stride % part != 0 && reached)
+      FAIL(CORE_NEEDS_COPY, "strides[%" PRId32 "] = %" PRId64 " is not a multiple of %" PRId64 ": needs a copy", d, stride, part);
+    if (__builtin_mul_overflow(stride / part, factor, &wide) && reached)
+      FAIL(CORE_ERR_OVERFLOW, "strides[%" PRId32 "] = %" PRId64 ": overflow", d, stride);
+    append(out, base->shape[d], reached ? wide : product_or_0(stride / part, factor));
+  }
+  if (__builtin_mul_overflow(n / part, factor, &n))
+    FAIL(CORE_ERR_OVERFLOW, "shape[%" PRId32 "] = %" PRId64 ": overflow", last, base->shape[last]);
+  append(out, n, 1);
+  if (base->offset % part != 0 && !empty)
+    FAIL(CORE_NEEDS_COPY, "offset %" PRId64 " is not at the start of an element of %" PRId64 ": needs a copy", base->offset, to);
+  if (__builtin_mul_overflow(base->offset / part, factor, &offset))
+    FAIL(CORE_ERR_OVERFLOW, "offset = %" PRId64 ": overflow", base->offset);
+  out->offset = offset;
   return CORE_OK;
 }
 

@@ -117,7 +117,11 @@ func (v view) apply(t testing.TB) (layout.Layout, error) {
 	if v.Op == "broadcast" {
 		method = "BroadcastTo"
 	}
-	_, err := viewtest.View{Method: method, Args: []any{arg}}.Layouts(&l)
+	args := []any{arg}
+	if v.Op == "bitcast" {
+		args = []any{v.Args[0], v.Args[1]}
+	}
+	_, err := viewtest.View{Method: method, Args: args}.Layouts(&l)
 
 	shape, strides, offset, status, message := core.ViewInC(v.Op, base.Shape, base.Strides, base.Offset, v.Args, inC)
 	if err == nil {
@@ -171,7 +175,7 @@ func TestViewsInGoAndCAreThoseOfTheTable(t *testing.T) {
 			assert.Equal(t, v.Message, textOf(err, v.Op))
 		})
 	}
-	for _, op := range []string{"slice", "index", "transpose", "reshape", "broadcast", "flip", "squeeze", "expand"} {
+	for _, op := range []string{"slice", "index", "transpose", "reshape", "broadcast", "flip", "squeeze", "expand", "bitcast"} {
 		assert.True(t, slices.ContainsFunc(table, func(v view) bool { return v.Op == op && v.View != nil }), op)
 		assert.True(t, slices.ContainsFunc(table, func(v view) bool { return v.Op == op && v.Error != "" }), op)
 	}

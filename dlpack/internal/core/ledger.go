@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dlbridge/dlbridge/dlpack/frames"
 )
 
 // RecordKind is the kind of object that a [Record] describes.
@@ -29,7 +31,12 @@ type Record struct {
 	About any // the description of the tensor
 	Since time.Time
 	Count int
+	View  bool
 	Stack []uintptr
+
+	generation int
+	closed     bool            // the tensor with which the memory was made is closed
+	views      map[any]*Record // of other tensors of the memory that are not closed
 }
 
 // A key names a recorded object by the address of its block or managed tensor, or by its handle. No other live object of the
@@ -39,36 +46,36 @@ type key struct {
 	at   uintptr
 }
 
-// A line of source.
-type line struct {
-	file   string
-	number int
+// An origin is a line of source that makes objects, in one generation.
+type origin struct {
+	file             string
+	line, generation int
 }
 
 var ledger struct {
-	on        atomic.Bool
-	mu        sync.Mutex
-	live      map[key]*Record
-	forgotten map[line]*Record // by the line that made the object
-	profile   *pprof.Profile
+	on         atomic.Bool
+	mu         sync.Mutex
+	generation int // how often the ledger was switched
+	live       map[key]*Record
+	forgotten  map[origin]*Record
+	profile    *pprof.Profile
 }
-
-// packages is the prefix of the names of functions in package dlpack and the packages below it.
-var packages = strings.TrimSuffix(reflect.TypeFor[Record]().PkgPath(), "/internal/core")
 
 // StartLedger makes the profile. If another copy of the module in the program has the name already, the package's own path
 // is appended.
 func StartLedger(profile string) {
 	for pprof.Lookup(profile) != nil {
-		profile += "+" + packages
+		profile += "+" + strings.TrimSuffix(reflect.TypeFor[Record]().PkgPath(), "/internal/core")
 	}
 	ledger.profile = pprof.NewProfile(profile)
 }
 
-// SetLedger switches the ledger on or off, and reports whether it was on. A change drops all records.
+// SetLedger switches the ledger on or off, and reports whether it was on. A change drops all records. Each call begins a generation:
+// the records of [Forgotten] that have objects made before it have none that were made after it.
 func SetLedger(on bool) (was bool) {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
+	ledger.generation++
 	if was = ledger.on.Swap(on); was == on {
 		return was
 	}
@@ -76,7 +83,7 @@ func SetLedger(on bool) (was bool) {
 		ledger.profile.Remove(r)
 	}
 	ledger.live = map[key]*Record{}
-	ledger.forgotten = map[line]*Record{}
+	ledger.forgotten = map[origin]*Record{}
 	return was
 }
 
@@ -90,7 +97,7 @@ func Live() []Record {
 }
 
 // Forgotten returns records of the objects that cleanup guards have caught since the ledger was switched on: one for
-// each line of source that made such objects, the oldest first.
+// each line of source that made such objects, and for each generation in which it did, the oldest first.
 func Forgotten() []Record {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -100,7 +107,7 @@ func Forgotten() []Record {
 func sorted[K comparable](records map[K]*Record) []Record {
 	list := make([]Record, 0, len(records))
 	for _, r := range records {
-		list = append(list, *r)
+		list = append(list, r.ofOldest())
 	}
 	slices.SortFunc(list, func(a, b Record) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Kind, b.Kind)) })
 	return list
@@ -114,28 +121,111 @@ func Recording() bool { return ledger.on.Load() }
 // the caller's caller.
 func Enter(kind RecordKind, at uintptr, about any) {
 	stack := make([]uintptr, 32)
-	r := &Record{Kind: kind, About: about, Since: time.Now(), Count: 1, Stack: stack[:runtime.Callers(3, stack)]}
+	r := &Record{Kind: kind, About: about, Count: 1, Stack: stack[:runtime.Callers(3, stack)]}
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
 	if !ledger.on.Load() {
 		return
 	}
+	r.Since, r.generation = time.Now(), ledger.generation // under the lock, so that a later generation has later times
 	k := key{kind, at}
 	if old := ledger.live[k]; old != nil {
 		ledger.profile.Remove(old)
 	}
 	ledger.live[k] = r
-	ledger.profile.Add(r, 2)
+	_, depth := caller(r.Stack)
+	ledger.profile.Add(r, 3+depth) // 3 is for Add, Enter and its caller, which r.Stack does not have
 }
 
-// Caller returns the innermost call of a stack outside of package dlpack and its internal packages, or the outermost
-// call if there is none.
+// EnterView records another tensor of the memory, if the memory has a record. tensor is the same for [Memory.LeaveTensor], and keeps nothing
+// alive. about and the stack are as for [Enter].
+func (m *Memory) EnterView(tensor, about any) {
+	if _, ok := m.key(); !ok {
+		return
+	}
+	stack := make([]uintptr, 32)
+	v := &Record{About: about, Count: 1, View: true, Stack: stack[:runtime.Callers(3, stack)]}
+	ledger.mu.Lock()
+	defer ledger.mu.Unlock()
+	r := m.record()
+	if r == nil { // the ledger was off when the memory was made
+		return
+	}
+	v.Kind, v.Since, v.generation = r.Kind, time.Now(), ledger.generation
+	if r.views == nil {
+		r.views = map[any]*Record{}
+	}
+	r.views[tensor] = v
+}
+
+// LeaveTensor notes that a tensor of the memory is closed, which still has its reference.
+func (m *Memory) LeaveTensor(tensor any) {
+	ledger.mu.Lock()
+	defer ledger.mu.Unlock()
+	r := m.record()
+	if r == nil {
+		return
+	}
+	if r.views[tensor] == nil {
+		r.closed = true
+	}
+	delete(r.views, tensor)
+}
+
+// record returns the record of the memory, and nil if it has none.
+func (m *Memory) record() *Record {
+	if k, ok := m.key(); ok {
+		return ledger.live[k]
+	}
+	return nil
+}
+
+// key returns the key of memory that the ledger records.
+func (m *Memory) key() (k key, ok bool) {
+	switch m.kind {
+	case Allocated, Lent:
+		return key{KindAllocation, m.ID()}, true
+	case ImportedVersioned, ImportedLegacy:
+		return key{KindImport, m.managed}, true
+	}
+	return key{}, false
+}
+
+// ofOldest returns the record of the oldest tensor of the memory that was not closed. It is r itself unless the first tensor is closed and
+// another is open.
+func (r *Record) ofOldest() Record {
+	oldest := r
+	if r.closed {
+		for _, v := range r.views {
+			if oldest == r || v.Since.Before(oldest.Since) {
+				oldest = v
+			}
+		}
+	}
+	return Record{Kind: oldest.Kind, About: oldest.About, Since: oldest.Since, Count: oldest.Count, View: oldest.View, Stack: oldest.Stack,
+		generation: oldest.generation}
+}
+
+// Caller returns the innermost call of a stack that the program has made: one outside of this module, or in its tests, examples and
+// commands. A stack without such a call, because C has called, or on a goroutine of this module, has the outermost call of this module.
 func Caller(stack []uintptr) runtime.Frame {
-	frames := runtime.CallersFrames(stack)
-	for {
-		frame, more := frames.Next()
-		if !more || !strings.HasPrefix(frame.Function, packages+".") && !strings.HasPrefix(frame.Function, packages+"/internal/") {
-			return frame
+	frame, _ := caller(stack)
+	return frame
+}
+
+// caller is [Caller]. depth is how many calls of the stack are within this one.
+func caller(stack []uintptr) (found runtime.Frame, depth int) {
+	calls := runtime.CallersFrames(stack)
+	for i := 0; ; i++ {
+		frame, more := calls.Next()
+		switch f := frame.Function; {
+		case frames.OfLibrary(frame):
+			found, depth = frame, i
+		case !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "_cgoexp_"): // which cgo makes of an exported function
+			return frame, i
+		}
+		if !more {
+			return found, depth
 		}
 	}
 }
@@ -163,16 +253,16 @@ func recordLost(kind RecordKind, id uintptr) {
 	}
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
-	r := ledger.live[key{kind, id}]
-	if r == nil {
+	live := ledger.live[key{kind, id}]
+	if live == nil {
 		return
 	}
+	r := live.ofOldest()
 	caller := Caller(r.Stack)
-	at := line{caller.File, caller.Line}
+	at := origin{caller.File, caller.Line, r.generation}
 	if known := ledger.forgotten[at]; known != nil {
 		known.Count++
 		return
 	}
-	known := *r
-	ledger.forgotten[at] = &known
+	ledger.forgotten[at] = &r
 }

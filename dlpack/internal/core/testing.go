@@ -10,8 +10,10 @@ package core
 
 // Converts n numbers that lie one after another, in a program that has the processor take numbers below the normal ones for 0, and
 // round upwards.
-static void convert_flushing(char *dst, DLDataType to, const char *src, DLDataType from, int64_t n) {
+static void convert_flushing(char *dst, DLDataType to, const char *src, DLDataType from, int64_t n, bool scaled, double scale,
+                             double shift) {
   const int64_t one = 1;
+  const dlbcore_scaling scaling = {&scale, &shift, 1, 1, 0};
 #if defined(__x86_64__)
   enum { DAZ = 0x40, UP = 0x4000, FTZ = 0x8000 };
   unsigned was = _mm_getcsr();
@@ -21,7 +23,7 @@ static void convert_flushing(char *dst, DLDataType to, const char *src, DLDataTy
   __asm__ volatile("mrs %0, fpcr" : "=r"(was));
   __asm__ volatile("msr fpcr, %0" : : "r"(was | 1 << 24 | 1 << 22));
 #endif
-  dlbcore_convert(dst, to, &one, true, src, from, &one, true, &n, 1);
+  dlbcore_convert_part(false, 0, dst, to, &one, true, src, from, &one, true, &n, 1, scaled ? &scaling : NULL);
 #if defined(__x86_64__)
   _mm_setcsr(was);
 #elif defined(__aarch64__)
@@ -112,8 +114,18 @@ func CheckTensorInC(tensor unsafe.Pointer, flags uint64) (status Status, message
 // ConvertFlushing is Convert for n padded numbers that lie one after another, in a program that has the processor take numbers below the
 // normal ones for 0, and round upwards.
 func ConvertFlushing(dst []byte, to DataType, src []byte, from DataType, n int64) {
+	convertFlushing(dst, to, src, from, n, false, 0, 0)
+}
+
+// ConvertScaledFlushing is ConvertFlushing with one scale and one shift.
+func ConvertScaledFlushing(dst []byte, to DataType, src []byte, from DataType, n int64, scale, shift float64) {
+	convertFlushing(dst, to, src, from, n, true, scale, shift)
+}
+
+func convertFlushing(dst []byte, to DataType, src []byte, from DataType, n int64, scaled bool, scale, shift float64) {
 	C.convert_flushing((*C.char)(unsafe.Pointer(unsafe.SliceData(dst))), to.inC(),
-		(*C.char)(unsafe.Pointer(unsafe.SliceData(src))), from.inC(), C.int64_t(n))
+		(*C.char)(unsafe.Pointer(unsafe.SliceData(src))), from.inC(), C.int64_t(n),
+		C.bool(scaled), C.double(scale), C.double(shift))
 }
 
 // SetRowMajorInC calls the C function dlbcore_set_row_major.
@@ -195,6 +207,8 @@ func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, i
 		s = C.dlbcore_view_squeeze(&view, &base, count, list32, &text[0], size)
 	case "expand":
 		s = C.dlbcore_view_expand(&view, &base, count, list32, &text[0], size)
+	case "bitcast":
+		s = C.dlbcore_view_bitcast(&view, &base, C.int64_t(numbers[0]), C.int64_t(numbers[1]), &text[0], size)
 	default:
 		panic("no dlbcore_view_" + op)
 	}

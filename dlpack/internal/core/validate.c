@@ -95,8 +95,27 @@ static int fast_extent(const DLTensor *t, dlbcore_extent *out) {
 
 #define FAIL(status, ...) return dlbcore_fail(status, message, size, __VA_ARGS__)
 
+/* Refuses a type that dlbcore_known_dtype does not know, in the words of DataType.refusal in Go. */
+static dlbcore_status refuse_dtype(DLDataType dtype, char *message, size_t size) {
+  const dlbcore_kind *kind = dlbcore_kind_of(dtype.code);
+  char why[64] = "lanes must be at least 1";
+  if (kind == NULL) {
+    snprintf(why, sizeof why, "code %d is unknown, codes are 0 to %zu", dtype.code, sizeof kinds / sizeof kinds[0] - 1);
+  } else if (!dlbcore_known_dtype((DLDataType){dtype.code, dtype.bits, 1})) {
+    int n = snprintf(why, sizeof why, "%s has", kind->name);
+    const char *comma = "";
+    for (int bits = 1; bits <= UINT8_MAX; bits++) {
+      if (!dlbcore_known_dtype((DLDataType){dtype.code, (uint8_t)bits, 1})) continue;
+      n += snprintf(why + n, sizeof why - (size_t)n, "%s %d", comma, bits);
+      comma = ",";
+    }
+    snprintf(why + n, sizeof why - (size_t)n, " bits, not %d", dtype.bits);
+  }
+  FAIL(CORE_ERR_DTYPE, "dtype = (code %d, bits %d, lanes %d): %s", dtype.code, dtype.bits, dtype.lanes, why);
+}
+
 static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent *out, char *message,
-                            size_t size) {
+                               size_t size) {
   dlbcore_extent extent = {.count = 1, .row_major = 1};
   if (t == NULL) FAIL(CORE_ERR_NULL, "tensor is NULL");
   if ((uintptr_t)t % 8 != 0) FAIL(CORE_ERR_UNALIGNED, "tensor at %p is not aligned", (void *)t);
@@ -105,8 +124,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
   if (t->ndim < 0 || t->ndim > CORE_RANK_MAX)
     FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId32 " is not in 0..%d", t->ndim, CORE_RANK_MAX);
   if (!dlbcore_known_dtype(t->dtype))
-    FAIL(CORE_ERR_DTYPE, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
-         t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    return refuse_dtype(t->dtype, message, size);
   if (t->ndim > 0 && t->shape == NULL)
     FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %" PRId32, t->ndim);
   if (t->ndim > 0 && ((uintptr_t)t->shape % 8 != 0 || (uintptr_t)t->strides % 8 != 0))
@@ -119,7 +137,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
   int empty = 0;
   for (int32_t d = 0; d < t->ndim; d++) {
     if (t->shape[d] < 0)
-      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = %" PRId64, d, t->shape[d]);
+      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] is %" PRId64 ", must not be negative", d, t->shape[d]);
     empty |= t->shape[d] == 0;
   }
   for (int32_t d = 0; d < t->ndim && !empty; d++) {
@@ -174,7 +192,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
   }
 
   if (!empty && t->data == NULL)
-    FAIL(CORE_ERR_NULL, "data is NULL with %" PRId64 " elements", extent.count);
+    FAIL(CORE_ERR_NULL, "data is NULL with %" PRId64 " element%s", extent.count, extent.count == 1 ? "" : "s");
   if (!empty && dlbcore_host_readable(t->device.device_type)) {
     uint64_t start;
     if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||

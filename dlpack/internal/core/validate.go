@@ -72,7 +72,7 @@ func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (
 		return nil, nil, f
 	}
 	if e.Count > 0 && t.Data == 0 {
-		return nil, nil, newFault(Null, "data is NULL with %d elements", e.Count)
+		return nil, nil, newFault(Null, "data is NULL with %s", extent.Elements(e.Count))
 	}
 	if e.Count > 0 && hostReadable {
 		start, carry := bits.Add64(uint64(t.Data), t.ByteOffset, 0)
@@ -141,7 +141,7 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	}
 	count, axis := extent.Count(shape)
 	if axis >= 0 && shape[axis] < 0 {
-		return newFault(BadLayout, "shape[%d] = %d", axis, shape[axis])
+		return newFault(BadLayout, "shape[%d] is %d, must not be negative", axis, shape[axis])
 	}
 	if axis >= 0 {
 		return newFault(Overflow, "shape has more than 2^63-1 elements from axis %d on", axis)

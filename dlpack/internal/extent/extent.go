@@ -1,5 +1,5 @@
 // Package extent has the rules of shapes and strides that packages dlpack/layout and dlpack/internal/core share: how many
-// elements a shape has, how far strides lead, and which strides are row-major. Package core has C code, which package
+// elements a shape has, how far strides lead, which strides are row-major, and how errors count. Package core has C code, which package
 // layout must do without; so the rules are in neither of them.
 //
 // The functions return the axis at fault, so that each caller reports it in its own words. The C code has the same rules

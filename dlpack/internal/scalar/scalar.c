@@ -237,3 +237,34 @@ static void convert(DLDataType to, uint8_t *dst, DLDataType from, const uint8_t 
 void scalar_convert(DLDataType to, uint8_t *dst, DLDataType from, const uint8_t *src, size_t n) {
   for (size_t i = 0; i < n; i++) convert(to, dst + i * ((to.bits + 7u) / 8), from, src + i * ((from.bits + 7u) / 8));
 }
+
+/* Two roundings: the product is stored before the shift is added. */
+static void scale_float(uint8_t *number, double scale, double shift) {
+  float x;
+  memcpy(&x, number, sizeof x);
+  volatile float product = x * (float)scale;
+  x = product + (float)shift;
+  if (x != x) x = __builtin_nanf("");
+  memcpy(number, &x, sizeof x);
+}
+
+static void scale_double(uint8_t *number, double scale, double shift) {
+  double x;
+  memcpy(&x, number, sizeof x);
+  volatile double product = x * scale;
+  x = product + shift;
+  if (x != x) x = __builtin_nan("");
+  memcpy(number, &x, sizeof x);
+}
+
+void scalar_convert_scaled(DLDataType to, uint8_t *dst, DLDataType from, const uint8_t *src, const double *scale, const double *shift,
+                           size_t n) {
+  bool wide = from.code <= kDLFloat && from.bits >= 32 && !is_real(from, kDLFloat, 32);
+  DLDataType computed = {kDLFloat, wide ? 64 : 32, 1};
+  for (size_t i = 0; i < n; i++) {
+    uint8_t number[8];
+    convert(computed, number, from, src + i * ((from.bits + 7u) / 8));
+    (wide ? scale_double : scale_float)(number, scale[i], shift[i]);
+    convert(to, dst + i * ((to.bits + 7u) / 8), computed, number);
+  }
+}

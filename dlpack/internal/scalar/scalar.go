@@ -28,3 +28,14 @@ func Convert(to, from Type, src []byte) (dst []byte) {
 	}
 	return dst
 }
+
+// ConvertScaled converts real numbers, each by its own scale and shift.
+func ConvertScaled(to, from Type, src []byte, scale, shift []float64) (dst []byte) {
+	n := len(src) / from.size()
+	dst = make([]byte, n*to.size())
+	if n > 0 {
+		C.scalar_convert_scaled(to.inC(), (*C.uint8_t)(&dst[0]), from.inC(), (*C.uint8_t)(&src[0]), (*C.double)(&scale[0]), (*C.double)(&shift[0]),
+			C.size_t(n))
+	}
+	return dst
+}

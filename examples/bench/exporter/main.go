@@ -59,14 +59,15 @@ func scale(a tvmffi.Args) (any, error) {
 // twice doubles the elements of a tensor, for dlbridge.wrap.
 //
 //export twice
-func twice(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(double, e, x) }
+func twice(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(double, capi.Tensors(x), e) }
 
 func double(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
-	x, err := dlpack.Values[float32](in[0])
-	for i := range x {
-		x[i] *= 2
-	}
-	return nil, err
+	return nil, dlpack.Use(in[0], func(x []float32) error {
+		for i := range x {
+			x[i] *= 2
+		}
+		return nil
+	})
 }
 
 // __tvm_ffi_twice does the same for TVM-FFI.

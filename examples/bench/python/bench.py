@@ -16,6 +16,7 @@ import time
 
 import numpy as np
 import tvm_ffi
+import zmq
 from decthings_api.tensor import DecthingsTensor
 
 import dlbridge
@@ -24,7 +25,7 @@ ROUNDS = 256
 WARM_UP = 64
 TURNS = 20
 BATCHES = int(sys.argv[2])
-library = ctypes.CDLL(sys.argv[1])
+library = dlbridge.load(sys.argv[1])  # the formats use it too: a process can have only one Go runtime
 paths = {}
 addresses = (ctypes.c_size_t * ROUNDS)()
 
@@ -153,6 +154,58 @@ def views():
 
     add("dlbridge_array", plain, by_method)
     add("numpy_array", plain, by_numpy)
+
+
+def data_types():
+    """Adds the comparison of a data type with a type of NumPy, and new memory for a few elements of such a type."""
+    tensor, array = dlbridge.empty(3, np.float32), np.empty(3, np.float32)
+    for name, x, empty in ("dlbridge", tensor, dlbridge.empty), ("numpy", array, np.empty):
+
+        def compare(rounds, x=x):
+            for _ in rounds:
+                x.dtype == np.float32  # noqa: B015
+
+        def small(rounds, empty=empty):
+            for _ in rounds:
+                empty(3, np.float32)
+
+        add(f"{name}_dtype", plain, compare)
+        add(f"{name}_small", plain, small)
+
+
+def sends(context):
+    """Adds messages of one to three arrays of 16 floats, sent within the process: by `tens.send`, and pickled by pyzmq."""
+    sender, receiver = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
+    sender.sndhwm = receiver.rcvhwm = 0
+    sender.bind("inproc://sends")
+    receiver.connect("inproc://sends")
+
+    def drained():
+        while receiver.poll(0):
+            receiver.recv()
+        return plain()
+
+    def by_dlbridge(arrays):
+        def run(rounds):
+            for _ in rounds:
+                dlbridge.tens.send(sender, arrays)
+
+        return run
+
+    def by_pickle(arrays):
+        def run(rounds):
+            for _ in rounds:
+                sender.send_pyobj(arrays)
+
+        return run
+
+    for count in 1, 2, 3:
+        arrays = [np.zeros(16, np.float32) for _ in range(count)]
+        add(f"dlbridge_send_{count}", drained, by_dlbridge(arrays))
+        add(f"pyzmq_send_pyobj_{count}", drained, by_pickle(arrays))
+    named = {"x": np.zeros(16, np.float32)}
+    add("dlbridge_send_named", drained, by_dlbridge(named))
+    add("pyzmq_send_pyobj_named", drained, by_pickle(named))
 
 
 def kernels():
@@ -293,9 +346,12 @@ if torch is not None:
     producers("_torch", torch.from_dlpack, torch)
 calls(torch)
 views()
+data_types()
 kernels()
 served()
 messages()
 decthings()
-measure()
+with zmq.Context() as context:
+    sends(context)
+    measure()
 imports()

@@ -7,6 +7,7 @@ namespace nb = nanobind;
 static float elements[1024];
 
 NB_MODULE(nanobind_bench, m) {
-  static nb::object owner = nb::capsule(elements, [](void *) noexcept {});
+  // The reference is kept to the end: a static nb::object would drop it after Python has ended.
+  static nb::handle owner = nb::capsule(elements, [](void *) noexcept {}).release();
   m.def("create", [](nb::handle) { return nb::ndarray<nb::array_api, float, nb::shape<1024>>(elements, {1024}, owner); });
 }

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -64,6 +65,7 @@ func read(file string) (results, error) {
 			}
 		}
 	}
+	r.comparePairs()
 	return r, lines.Err()
 }
 
@@ -176,7 +178,7 @@ var tables = []table{
 		}},
 	{"Copies and conversions in C and in Go", "The tensor is a matrix of 512 rows of float32. The result of a copy or conversion is a new tensor, and the time " +
 		"includes its release; `dlb_tensor_copy_into` writes into one that exists. Both run on one core.", "c_copy", "copies by `dlb_tensor_copy`", newCopyRows()},
-	{"Views and single elements", "The tensor holds 3×4×5 float32. The time of a view includes its `Close`.", "cgo_call", "empty cgo calls", []row{
+	{"Views and elements", "The tensor holds 3×4×5 float32 unless the row gives another size. The time of a view includes its `Close`.", "cgo_call", "empty cgo calls", []row{
 		{path: "view_transpose", what: "`Transpose`"},
 		{path: "view_slice", what: "`Slice`, as `t[1:3, 2]`", peer: "gorgonia_slice"},
 		{path: "view_slice_by_steps", what: "`Slice`, as `t[1:, 2, ::-2]`"},
@@ -190,6 +192,11 @@ var tables = []table{
 		{path: "set_at_any", what: "`Tensor.SetAt`", peer: "gorgonia_set_at"},
 		{path: "gorgonia_at", what: "gorgonia's `At`", peers: true},
 		{path: "gorgonia_set_at", what: "gorgonia's `SetAt`", peers: true},
+		{path: "strided_sum_all", what: "the sum of a transposed matrix of 64×32: `ReadStrided` and `Strided.All`", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_loop", what: "the same by `ReadStrided` and a loop with strides", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_contiguous", what: "the same by `Contiguous` and `Read`", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_at", what: "the same by `dlpack.At`", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_by_hand", what: "the same by a loop with strides over a slice, without dlbridge", peers: true},
 		{path: "description_bind", what: "`Description.Bind`, shape [?,4,5]"},
 		{path: "description_allocate", what: "`Description.Allocate`, rows aligned to 64 bytes", peer: "new_close"},
 		{path: "new_close", what: "`dlpack.New`"},
@@ -279,6 +286,24 @@ var tables = []table{
 			{path: "py_numpy_slice", what: "NumPy, `x[2:8, 1:]`", peers: true},
 			{path: "py_numpy_reshape", what: "NumPy, `x.reshape(256)`", peers: true},
 			{path: "py_numpy_array", what: "`numpy.from_dlpack` of a Tensor", peers: true},
+		}},
+	{"Python: data types", "A data type is compared with a type of NumPy, and 3 elements of one are allocated.",
+		"py_numpy_dtype", "`x.dtype == numpy.float32` in NumPy", []row{
+			{path: "py_dlbridge_dtype", what: "`t.dtype == numpy.float32`", peer: "py_numpy_dtype"},
+			{path: "py_dlbridge_small", what: "`empty(3, numpy.float32)`", peer: "py_numpy_small"},
+			{path: "py_numpy_dtype", what: "NumPy, `x.dtype == numpy.float32`", peers: true},
+			{path: "py_numpy_small", what: "`numpy.empty(3, numpy.float32)`", peers: true},
+		}},
+	{"Python: messages over pyzmq", "Arrays of 16 floats are sent from one socket to another of the same process. The receiver takes them later, which is not timed.",
+		"py_pyzmq_send_pyobj_1", "times `send_pyobj` of a list of one array", []row{
+			{path: "py_dlbridge_send_1", what: "`tens.send`, 1 array", peer: "py_pyzmq_send_pyobj_1"},
+			{path: "py_dlbridge_send_2", what: "`tens.send`, 2 arrays", peer: "py_pyzmq_send_pyobj_2"},
+			{path: "py_dlbridge_send_3", what: "`tens.send`, 3 arrays", peer: "py_pyzmq_send_pyobj_3"},
+			{path: "py_dlbridge_send_named", what: "`tens.send`, 1 array with a name", peer: "py_pyzmq_send_pyobj_named"},
+			{path: "py_pyzmq_send_pyobj_1", what: "pyzmq, `send_pyobj`, 1 array", peers: true},
+			{path: "py_pyzmq_send_pyobj_2", what: "pyzmq, `send_pyobj`, 2 arrays", peers: true},
+			{path: "py_pyzmq_send_pyobj_3", what: "pyzmq, `send_pyobj`, 3 arrays", peers: true},
+			{path: "py_pyzmq_send_pyobj_named", what: "pyzmq, `send_pyobj`, a dict of 1 array", peers: true},
 		}},
 	{"Python: import", "A new process imports the package, the fastest of 10 times. dlbridge loads its Go library later, with the first format.",
 		"py_import_numpy", "times `import numpy`", []row{
@@ -397,6 +422,9 @@ func viewAims() (targets []target) {
 		targets = append(targets, target{path, []aim{
 			{what: "ns", path: path, bound: 100}, {what: "allocations", path: path + "_allocations", bound: 1}}})
 	}
+	for _, sum := range []string{"strided_sum_all", "strided_sum_loop"} {
+		targets = append(targets, target{sum, []aim{{what: "times the loop by hand", path: sum, by: "strided_sum_by_hand", bound: 1.5}}})
+	}
 	return targets
 }
 
@@ -417,6 +445,71 @@ func lifeAims() (targets []target) {
 			t.aims = append(t.aims, aim{what: "allocations", path: life.name + "_allocations", bound: life.allocations})
 		}
 		targets = append(targets, t)
+	}
+	return targets
+}
+
+// vectors are the numbers of elements of which conversions.py converts vectors between all pairs of types.
+var vectors = []string{"131072", "4194304"}
+
+// comparisons are those of all pairs of types: whose times are multiples of whose.
+var comparisons = []struct{ of, by, what string }{
+	{"dlbridge", "numpy", "beside NumPy"},
+	{"dlbridge", "torch", "beside PyTorch"},
+	{"scaled", "dlbridge", "with scale and shift, beside none"},
+}
+
+// A pair is a conversion from one type to another: its name, and its time as a multiple of another's.
+type pair struct {
+	name  string
+	times float64
+}
+
+// pairs returns the pairs of types between which both have converted vectors of so many elements, the slowest last.
+func (r results) pairs(of, by, elements string) (pairs []pair) {
+	for name, value := range r {
+		if types, ok := strings.CutPrefix(name, "py_"+of+"_"+elements+"_"); ok {
+			if other, ok := r["py_"+by+"_"+elements+"_"+types]; ok {
+				pairs = append(pairs, pair{types, value / other})
+			}
+		}
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.times, b.times) })
+	return pairs
+}
+
+// over returns how many of the pairs take more than bound times as long.
+func over(pairs []pair, bound float64) (count int) {
+	for _, p := range pairs {
+		if p.times > bound {
+			count++
+		}
+	}
+	return count
+}
+
+// comparePairs adds the results that pairAims bounds.
+func (r results) comparePairs() {
+	for _, elements := range vectors {
+		for _, c := range comparisons {
+			if pairs := r.pairs(c.of, c.by, elements); len(pairs) > 0 {
+				name := "pairs_" + c.by + "_" + elements
+				r[name+"_median"] = pairs[len(pairs)/2].times
+				r[name+"_slowest"] = pairs[len(pairs)-1].times
+				r[name+"_over_1.25"] = float64(over(pairs, 1.25)) / float64(len(pairs))
+			}
+		}
+	}
+}
+
+func pairAims() (targets []target) {
+	for _, elements := range vectors {
+		numpy, torch := "pairs_numpy_"+elements, "pairs_torch_"+elements
+		targets = append(targets, target{"all conversions of " + elements + " numbers", []aim{
+			{what: "times NumPy, the median", path: numpy + "_median", bound: 1},
+			{what: "times NumPy, the slowest", path: numpy + "_slowest", bound: 1.25},
+			{what: "times PyTorch, the slowest", path: torch + "_slowest", bound: 1.5},
+			{what: "of them above 1.25 times PyTorch", path: torch + "_over_1.25", bound: 0.05}}})
 	}
 	return targets
 }
@@ -449,6 +542,12 @@ var aims = []target{
 		times("py_dlbridge_from_address_new_torch", "py_dlpark_torch", 1),
 		times("py_dlbridge_from_address_new_torch", "py_pyo3_dlpack_torch", 1),
 		times("py_dlbridge_from_address_new_torch", "py_nanobind_torch", 1)}},
+	{"py_dlbridge_dtype", []aim{{what: "times NumPy", path: "py_dlbridge_dtype", by: "py_numpy_dtype", bound: 3}}},
+	{"py_dlbridge_small", []aim{{what: "times NumPy", path: "py_dlbridge_small", by: "py_numpy_small", bound: 2}}},
+	{"py_dlbridge_send", []aim{
+		{what: "times `send_pyobj`, 1 array", path: "py_dlbridge_send_1", by: "py_pyzmq_send_pyobj_1", bound: 1.5},
+		{what: "times `send_pyobj`, 2 arrays", path: "py_dlbridge_send_2", by: "py_pyzmq_send_pyobj_2", bound: 1.5},
+		{what: "times `send_pyobj`, 3 arrays", path: "py_dlbridge_send_3", by: "py_pyzmq_send_pyobj_3", bound: 1.5}}},
 	{"py_import_dlbridge", []aim{{what: "times py_import_numpy", path: "py_import_dlbridge", by: "py_import_numpy", bound: 0.1}}},
 	{"tens_parse_4KiB", []aim{
 		{what: "times arrow_ipc_view_3_columns", path: "tens_parse_4KiB", by: "arrow_ipc_view_3_columns", bound: 0.7},
@@ -515,6 +614,7 @@ Rows in bold are paths of dlbridge; the others are its peers. A crossing is a ca
 	for _, t := range tables {
 		r.table(&b, t)
 	}
+	r.conversions(&b)
 	r.scaling(&b)
 	r.unpinning(&b)
 	r.aims(&b)
@@ -552,6 +652,23 @@ func (r results) count(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("%.2g", value)
+}
+
+func (r results) conversions(b *bytes.Buffer) {
+	b.WriteString("\n## Python: conversions between all types\n\nVectors are converted between each two of bool, the 8 integer types, float16, bfloat16, float32, " +
+		"float64, float8_e4m3fn and float8_e5m2. Integers are random over the range that both types have, floats that become integers over half of it; other " +
+		"floats are normally distributed. The table gives the time of dlbridge as a multiple of that of NumPy (with ml_dtypes) and of PyTorch, and the time with " +
+		"scale and shift as a multiple of that without.\n\n" +
+		"| | pairs of types | median | slowest | above 1 | above 1.25 | above 1.5 |\n|---|--:|--:|:--|--:|--:|--:|\n")
+	for _, elements := range vectors {
+		for _, c := range comparisons {
+			if pairs := r.pairs(c.of, c.by, elements); len(pairs) > 0 {
+				slowest := pairs[len(pairs)-1]
+				fmt.Fprintf(b, "| %s numbers, %s | %d | %.2f | %.2f (%s) | %d | %d | %d |\n", elements, c.what, len(pairs),
+					pairs[len(pairs)/2].times, slowest.times, slowest.name, over(pairs, 1), over(pairs, 1.25), over(pairs, 1.5))
+			}
+		}
+	}
 }
 
 func (r results) scaling(b *bytes.Buffer) {
@@ -602,7 +719,7 @@ func (r results) unpinning(b *bytes.Buffer) {
 
 func (r results) aims(b *bytes.Buffer) {
 	b.WriteString("\n## Targets\n\n| path | measured | target | |\n|---|--:|--:|---|\n")
-	for _, a := range slices.Concat(lifeAims(), aims, viewAims(), inCAims(), copyAims()) {
+	for _, a := range slices.Concat(lifeAims(), aims, viewAims(), inCAims(), copyAims(), pairAims()) {
 		for _, aim := range a.aims {
 			value, ok := r[aim.path]
 			by, ok2 := r[aim.by]

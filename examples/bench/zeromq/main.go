@@ -1,5 +1,3 @@
-//go:build zmq
-
 // Zeromq times TENS messages over ZeroMQ: dlbridge, a loop in C on the same libzmq, and pebbe/zmq4. Each path sends the same three
 // tensors, and its receiver reads one byte of each page.
 package main
@@ -271,7 +269,9 @@ func main() {
 				median(seconds[name])/median(seconds["dlbridge"]))
 		}
 	}
-	fmt.Printf("libzmq %s; pyzmq %s. %d CPUs, %s.\n\n", zeromq.Version(), pyzmq, runtime.NumCPU(), runtime.Version())
+	version, err := zeromq.Version()
+	check(err)
+	fmt.Printf("libzmq %s; pyzmq %s. %d CPUs, %s.\n\n", version, pyzmq, runtime.NumCPU(), runtime.Version())
 	fmt.Println("| message | path | messages/s | µs each | CPU s/GB | time, as a multiple of dlbridge's |\n|---|---|--:|--:|--:|--:|")
 	fmt.Print(rows.String())
 }

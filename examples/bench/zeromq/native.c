@@ -1,5 +1,3 @@
-//go:build zmq
-
 #include "native.h"
 
 #include <errno.h>

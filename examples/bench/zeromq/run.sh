@@ -9,8 +9,8 @@ if [ ! -f "$build/venv.done" ]; then
   "$build/venv/bin/python" -m pip --disable-pip-version-check install --quiet pyzmq==27.3.0
   touch "$build/venv.done"
 fi
-"${GO:-go}" build -tags zmq -o "$build/zeromq" ./zeromq
-"${GO:-go}" build -tags zmq -o "$build/pipeline" ../pipeline
+"${GO:-go}" build -C zeromq -o "$build/zeromq" .
+"${GO:-go}" build -o "$build/pipeline" ../pipeline
 for transport in tcp ipc shm; do
   "$build/pipeline" run -messages 100 -bytes 16777216 -kill 0 -retry 1m -transport $transport \
     -python ../../build/venv/bin/python -script ../pipeline/worker.py > "$build/pipeline.$transport"

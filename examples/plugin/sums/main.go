@@ -11,28 +11,31 @@ import (
 )
 
 //export cumulate
-func cumulate(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(sums, e, x) }
+func cumulate(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(sums, capi.Tensors(x), e) }
 
 // sums returns the sums of the numbers up to each, in memory of Go.
 func sums(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
-	x, err := dlpack.Values[float32](in[0])
+	var out []float32
+	err := dlpack.Read(in[0], func(x []float32) error {
+		if len(x) == 0 {
+			return errors.New("there are no numbers")
+		}
+		sum := float32(0)
+		out = make([]float32, len(x))
+		for i, v := range x {
+			sum += v
+			out[i] = sum
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	if len(x) == 0 {
-		return nil, errors.New("cumulate: there are no numbers")
-	}
-	out := make([]float32, len(x))
-	sum := float32(0)
-	for i, v := range x {
-		sum += v
-		out[i] = sum
 	}
 	return dlpack.FromSlice(out)
 }
 
 //export twice
-func twice(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(doubled, e, x) }
+func twice(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(doubled, capi.Tensors(x), e) }
 
 // doubled doubles the numbers where they are, and returns the tensor that it got.
 func doubled(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {

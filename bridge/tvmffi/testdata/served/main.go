@@ -60,11 +60,19 @@ func fail(a tvmffi.Args) (any, error) {
 		return []int{}[a.Len()], nil
 	case "panic":
 		panic("as asked for")
+	case "panic deep":
+		outer()
 	default:
 		return nil, tvmffi.Errorf(kind, "as asked for")
 	}
 	return nil, nil
 }
+
+//go:noinline
+func outer() { inner() }
+
+//go:noinline
+func inner() { panic("as asked for") }
 
 //export __tvm_ffi_echo
 func __tvm_ffi_echo(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {

@@ -1,0 +1,68 @@
+package errtext
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:embed remedies.h
+var remedies string
+
+// rows returns the rows of remedies.h: the ways out in Go, in C and in Python.
+var rows = sync.OnceValue(func() (rows [][3]string) {
+	const text = `("(?:[^"\\]|\\.)*")`
+	for _, row := range regexp.MustCompile(`REMEDY\(`+text+`,\s*`+text+`,\s*`+text+`\)`).FindAllStringSubmatch(remedies, -1) {
+		rows = append(rows, [3]string{unquote(row[1]), unquote(row[2]), unquote(row[3])})
+	}
+	return rows
+})
+
+// replacers returns a replacer of the ways out in Go by those in C, and one by those in Python.
+var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
+	for i := range to {
+		var pairs []string
+		for _, row := range rows() {
+			pairs = append(pairs, row[0], row[i+1])
+		}
+		to[i] = strings.NewReplacer(pairs...)
+	}
+	return to
+})
+
+// goOnly has ways out of errors that neither C nor Python gets.
+var goOnly = []string{
+	"AssumeWritable, or Copy it", "Clone what it was made of", "its method Dense makes", "Lend it to package dlpack", // package gorgonia
+	"set DType", "set Shape", // package nervana
+	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", // package zeromq
+}
+
+// clause returns what matches a clause with a way out in Go, and the semicolon before it.
+var clause = sync.OnceValue(func() *regexp.Regexp {
+	texts := slices.Clone(goOnly)
+	for _, row := range rows() {
+		texts = append(texts, regexp.QuoteMeta(row[0]))
+	}
+	return regexp.MustCompile(`; [^;:\n]*(?:` + strings.Join(texts, "|") + `)[^;:\n]*`)
+})
+
+func unquote(literal string) string {
+	text, err := strconv.Unquote(literal)
+	if err != nil {
+		panic("remedies.h: " + err.Error())
+	}
+	return text
+}
+
+// InC returns the text of an error with the ways out for a caller in C: see remedies.h.
+func InC(text string) string { return replacers()[0].Replace(text) }
+
+// InPython returns the text of an error with the ways out for a caller in Python: see remedies.h.
+func InPython(text string) string { return replacers()[1].Replace(text) }
+
+// WithoutRemedies returns the text of an error without the clauses that have a way out of remedies.h. Such a clause begins behind a
+// semicolon, and ends before the next semicolon, colon or end of a line.
+func WithoutRemedies(text string) string { return clause().ReplaceAllString(text, "") }

@@ -1,0 +1,114 @@
+//go:build cgo
+
+// Package library finds the libraries that are opened at run time: programs build and start without them. Beside it, library.h has what
+// the C files share that open them.
+package library
+
+// #cgo linux LDFLAGS: -ldl
+// #include <stdlib.h>
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unsafe"
+)
+
+// A Library is one that a program may need.
+type Library struct {
+	File     string // its name, for the loader of the system and in a folder
+	Variable string // the environment variable that has the path of the file, or of the folder that contains it
+	Install  string // what has the library, for errors
+	// Elsewhere returns the path of the file if the loader has not found it. It is nil if there is no further place.
+	Elsewhere func() (string, error)
+}
+
+// Load opens the library. It calls open with the given path, or else with the one in the environment variable; if that fails, no other
+// place is tried. If neither is set, open gets the bare name of the file, for which the loader of the system searches, and, if that
+// fails, what Elsewhere returns.
+func (l *Library) Load(path string, open func(file string) error) error {
+	if path != "" {
+		return l.open(path, open)
+	}
+	if path = os.Getenv(l.Variable); path != "" {
+		if err := l.open(path, open); err != nil {
+			return fmt.Errorf("%s: %w; set it to the path of %s, or unset it", l.Variable, err, l.File)
+		}
+		return nil
+	}
+	err := open(l.File)
+	if err == nil {
+		return nil
+	}
+	if l.Elsewhere != nil {
+		path, other := l.Elsewhere()
+		if other == nil {
+			return l.open(path, open)
+		}
+		err = fmt.Errorf("%w, and %w", err, other)
+	}
+	return fmt.Errorf("%w; install %s, or set %s to the path of %s", err, l.Install, l.Variable, l.File)
+}
+
+func (l *Library) open(path string, open func(file string) error) error {
+	file := l.in(path)
+	if err := Loadable(file); err != nil {
+		return err
+	}
+	return open(file)
+}
+
+// Is reports whether path names the file that was loaded, or the folder that contains it.
+func (l *Library) Is(path, loaded string) bool {
+	one, err := os.Stat(l.in(path))
+	other, err2 := os.Stat(loaded)
+	return err == nil && err2 == nil && os.SameFile(one, other)
+}
+
+// in returns the absolute path of the library: path itself, or the file in it if path is a folder.
+func (l *Library) in(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, l.File)
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole // so that the loader does not search for it, and its name stays true when the working directory changes
+	}
+	return path
+}
+
+// Loadable returns an error for a path that must not reach the loader: one of a file that is not regular, because the
+// loader may wait forever for the writer of a FIFO, and one with a NUL, where the loader would take the path to end. It
+// returns nil if there is no file.
+func Loadable(path string) error {
+	if strings.ContainsRune(path, 0) {
+		return fmt.Errorf("the path %q contains a NUL", path)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	return nil
+}
+
+// Name returns the name of a library's file: Name("libx", "5") is libx.so.5, and libx.5.dylib on macOS. The version may be empty.
+func Name(name, version string) string {
+	if version != "" {
+		version = "." + version
+	}
+	if runtime.GOOS == "darwin" {
+		return name + version + ".dylib"
+	}
+	return name + ".so" + version
+}
+
+// Error converts the text of an error of C, of type char *, to an error, and frees the text. It returns nil for NULL.
+func Error(text unsafe.Pointer) error {
+	if text == nil {
+		return nil
+	}
+	defer C.free(text)
+	return errors.New(C.GoString((*C.char)(text)))
+}

@@ -1,0 +1,122 @@
+package bridge_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+)
+
+const module = "github.com/dlbridge/dlbridge/"
+
+// needCgo returns, for each package that has one, a function that takes or returns a tensor, calls C code or serves it.
+func needCgo(t *testing.T) map[string]string {
+	functions := map[string]string{
+		"dlpack": "New", "dlpack/dlpacktest": "CheckLeaks", "bridge": "Encode", "bridge/zeromq": "NewContext", "bridge/shm": "New",
+		"bridge/capi": "Serve", "bridge/nervana": "Describe", "bridge/gorgonia": "Dense", "bridge/tvmffi": "Serve",
+	}
+	formats := must.Do(filepath.Glob("*/view.go"))(t)
+	require.NotEmpty(t, formats)
+	for _, file := range formats {
+		functions["bridge/"+filepath.Dir(file)] = "AppendTensor"
+	}
+	return functions
+}
+
+// build builds a program that uses what needs cgo in some packages, with more variables in its environment, and returns what
+// the compiler says.
+func build(t *testing.T, variables []string, packages ...string) string {
+	t.Helper()
+	imports, uses := "", ""
+	for _, path := range packages {
+		imports += fmt.Sprintf("import %q\n", module+path)
+		uses += fmt.Sprintf("var _ = %s.%s\n", filepath.Base(path), needCgo(t)[path])
+	}
+	program := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(program, []byte("package main\n"+imports+uses+"func main() {}\n"), 0o600))
+	command := exec.Command("go", "build", "-gcflags=-e", "-o", os.DevNull, program)
+	command.Env = append(os.Environ(), variables...)
+	said, err := command.CombinedOutput()
+	require.Error(t, err)
+	return string(said)
+}
+
+// readme returns a README without its line breaks.
+func readme(t *testing.T, file string) string {
+	return strings.Join(strings.Fields(string(must.Do(os.ReadFile(file))(t))), " ")
+}
+
+func TestPackagesThatNeedCgoAreThoseOfTheREADME(t *testing.T) {
+	for _, row := range regexp.MustCompile(`(?m)^\| \[.*\|$`).FindAllString(string(must.Do(os.ReadFile("README.md"))(t)), -1) {
+		for _, link := range regexp.MustCompile("\\[`(\\w+)`\\]\\(\\w+\\)").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			switch name := link[1]; name {
+			case "elements": // has no such function
+			case "libdlbridge", "python": // are no packages that Go programs import
+			default:
+				assert.Contains(t, needCgo(t), "bridge/"+name)
+			}
+		}
+	}
+}
+
+func TestABuildWithoutCgoLacksWhatTheREADMESays(t *testing.T) {
+	t.Parallel()
+	const said = "undefined: dlpack.New"
+	assert.Contains(t, readme(t, "../README.md"), "`"+said+"`")
+	assert.Contains(t, readme(t, "README.md"), "`"+said+"`")
+	want := []string{}
+	for path, function := range needCgo(t) {
+		want = append(want, fmt.Sprintf("undefined: %s.%s", filepath.Base(path), function))
+	}
+	require.Contains(t, want, said)
+	for name, variables := range map[string][]string{
+		"cgo is off":             {"CGO_ENABLED=0"},
+		"there is no C compiler": {"CGO_ENABLED=", "CC=", "PATH=" + t.TempDir()},
+		"for Windows":            {"CGO_ENABLED=", "CC=", "GOOS=windows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := build(t, variables, slices.Collect(maps.Keys(needCgo(t)))...)
+			assert.ElementsMatch(t, want, regexp.MustCompile(`undefined: \S+`).FindAllString(text, -1))
+			assert.Equal(t, 1+len(want), strings.Count(text, "\n"), "nothing else is said:\n%s", text)
+		})
+	}
+}
+
+func TestABuildForWindowsWithCgoSaysWhatTheREADMESays(t *testing.T) {
+	t.Parallel()
+	const said, compiler = "dlbridge does not support Windows: its ownership core needs POSIX", "x86_64-w64-mingw32-gcc"
+	assert.Contains(t, readme(t, "README.md"), "`"+said+"`")
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skip(compiler + " is not installed")
+	}
+	windows := []string{"CGO_ENABLED=1", "GOOS=windows", "GOARCH=amd64", "CC=" + compiler}
+	text := build(t, windows, "dlpack")
+	assert.Contains(t, text, said)
+	assert.Equal(t, 1, strings.Count(text, "error:"), "nothing else is said:\n%s", text)
+	for path := range needCgo(t) { // the others contain the package that says so
+		list := exec.Command("go", "list", "-deps", module+path)
+		list.Env = append(os.Environ(), windows...)
+		deps := strings.Fields(string(must.Do(list.Output())(t)))
+		assert.Equal(t, path != "bridge/shm", slices.Contains(deps, module+"dlpack/internal/core"), path)
+	}
+}
+
+// A C compiler for macOS is not at hand, so this looks at the files that a build with cgo has.
+func TestSharedMemoryIsForLinuxOnly(t *testing.T) {
+	assert.Contains(t, readme(t, "README.md"), "`shm` needs Linux: elsewhere its functions are undefined")
+	for _, system := range []string{"darwin", "windows"} {
+		list := exec.Command("go", "list", "-f", "{{.GoFiles}} {{.CgoFiles}}", "./shm")
+		list.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS="+system)
+		assert.Equal(t, "[doc.go] []\n", string(must.Do(list.Output())(t)), system)
+	}
+}

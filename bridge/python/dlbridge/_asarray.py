@@ -1,0 +1,132 @@
+"""asarray: Tensors of lists and numbers, and of whatever else has elements."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from ._core import Tensor, empty, from_buffer, from_dlpack
+
+__all__ = ["asarray"]
+
+_DEPTH = 64
+"""The most lists in each other: one that contains itself has no end."""
+
+
+def asarray(x: Any, dtype: Any = None) -> Tensor:
+    """Returns a Tensor of an array, a buffer, a number, or lists of these, on the same memory where that is possible.
+
+    x is a Tensor, which is returned itself unless dtype differs; a producer, as from_dlpack takes it; a bytes-like object, as
+    from_buffer takes it; an object with `__array__`; a number; or a list or tuple of tensors, arrays, numbers or such lists, all of
+    one shape. Lists and numbers are copied. Their data type is bool, int64, uint64, float64 or complex128, as in NumPy, or that of
+    the arrays in them.
+
+    dtype is a name or a type, as in from_buffer. If x has another, the elements are converted into new memory, those of arrays as by
+    convert(). Numbers must fit, as in `t[index] = number`.
+
+        >>> dlbridge.asarray([[1, 2], [3, 4.5]]).tolist()
+        [[1.0, 2.0], [3.0, 4.5]]
+        >>> dlbridge.asarray([1, 2], "bfloat16").dtype
+        'bfloat16'
+
+    Ownership: that of from_dlpack or from_buffer without a copy; otherwise it is new memory. Errors: ValueError for lists of different
+    lengths or depths, and NaN as an integer; OverflowError for a number that dtype lacks; TypeError for any other x, for a complex
+    number as a real one, and for arrays of different types in a list without dtype; BufferError as from_dlpack.
+    """
+    if isinstance(x, (list, tuple, int, float, complex)):
+        return _of_list(x, dtype)
+    t = _of_array(x)
+    return t if dtype is None or t.dtype == dtype else t.convert(dtype)
+
+
+def _of_array(x: Any) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    if not hasattr(x, "__dlpack__"):
+        try:
+            memoryview(x)
+        except TypeError:
+            pass
+        else:
+            return from_buffer(x)
+        if not isinstance(x, type) and (hasattr(x, "__array__") or hasattr(x, "__array_interface__")):
+            import numpy
+
+            return from_dlpack(numpy.asarray(x))
+    try:
+        return from_dlpack(x)
+    except AttributeError:
+        raise TypeError(f"dlbridge: asarray: x must be an array, a buffer, a number, or a list of these, not {type(x)!r}") from None
+
+
+def _of_list(x: Any, dtype: Any) -> Tensor:
+    """Returns a Tensor of numbers, arrays, or lists of them, in new memory."""
+    shape, items = _flat(x)
+    name = None if dtype is None else empty(0, dtype).dtype
+    to_integer = name is not None and name.startswith(("int", "uint"))
+    t = _of_numbers(items, to_integer)
+    if t is not None:
+        if to_integer:  # OverflowError or ValueError for a number that does not fit
+            one = empty((), name)
+            for number in (min(items), max(items)) if items and t.dtype == int else items:
+                one[...] = number
+        return t.convert(name or t.dtype).reshape(shape)
+    parts = [item if isinstance(item, (int, float, complex)) else _of_array(item) for item in items]
+    inner = {part.shape if isinstance(part, Tensor) else () for part in parts}
+    if len(inner) > 1:
+        first, second, *_ = sorted(inner)
+        raise ValueError(f"dlbridge: asarray: x has arrays of the shapes {first} and {second}; all must have the same")
+    t = empty((len(parts), *inner.pop()), name or _common_type(parts))
+    for i, part in enumerate(parts):
+        t[i] = part
+    return t.reshape((*shape, *t.shape[1:]))
+
+
+def _flat(x: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Returns the shape of nested lists, and what they contain, in row-major order."""
+    shape: list[int] = []
+    first = x
+    while isinstance(first, (list, tuple)):
+        shape.append(len(first))
+        if len(shape) > _DEPTH:
+            raise ValueError(f"dlbridge: asarray: x has more than {_DEPTH} lists in each other")
+        if not first:
+            break
+        first = first[0]
+    items = [x]
+    for axis, size in enumerate(shape):
+        for row in items:
+            if not isinstance(row, (list, tuple)) or len(row) != size:
+                found = f"one of {len(row)}" if isinstance(row, (list, tuple)) else repr(type(row))
+                raise ValueError(f"dlbridge: asarray: x has a list of {size} at axis {axis}, and beside it {found}; all must be alike")
+        items = [item for row in items for item in row]
+    if any(isinstance(item, (list, tuple)) for item in items):
+        raise ValueError(f"dlbridge: asarray: x has lists beside numbers or arrays at axis {len(shape)}; all must be alike")
+    return tuple(shape), items
+
+
+def _of_numbers(items: list[Any], to_integer: bool) -> Tensor | None:
+    """Returns a Tensor of one dimension if a single type of Python's numbers holds all items, and they lose nothing."""
+    kinds = set(map(type, items))
+    try:
+        if kinds == {bool}:
+            return from_buffer(bytearray(items), bool)
+        if kinds == {int}:
+            return from_buffer(array("q", items))
+        if not kinds or kinds == {float} or (kinds <= {int, float} and not to_integer):
+            return from_buffer(array("d", items))
+    except OverflowError:  # an int of more than 63 bits
+        pass
+    return None
+
+
+def _common_type(parts: list[Any]) -> str:
+    types = {str((part if isinstance(part, Tensor) else from_dlpack(part)).dtype) for part in parts}
+    if len(types) == 1:
+        return types.pop()
+    if any(isinstance(part, Tensor) for part in parts):
+        first, second, *_ = sorted(types)
+        raise TypeError(f"dlbridge: asarray: x has {first} and {second}; dtype= names the type of the tensor")
+    if types == {"int64", "uint64"}:
+        return "float64"  # as in NumPy
+    return max(types, key=["bool", "int64", "uint64", "float64", "complex128"].index)

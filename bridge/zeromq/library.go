@@ -1,0 +1,83 @@
+//go:build cgo
+
+package zeromq
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../../include -I${SRCDIR}/../internal/library
+#include "libzmq.h"
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/library"
+	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
+)
+
+// LibraryVariable is the environment variable that names libzmq: the file, or the folder that contains it.
+const LibraryVariable = "DLBRIDGE_LIBZMQ"
+
+// ErrLibrary reports that libzmq cannot be loaded: it was not found, has another version than 4.2 or a later 4.x, or
+// is no libzmq.
+var ErrLibrary = errors.New("libzmq cannot be loaded")
+
+var libzmq = library.Library{File: library.Name("libzmq", "5"), Variable: LibraryVariable, Install: "libzmq 4.2 or later (libzmq5 of Debian)"}
+
+// loaded records libzmq, which is never unloaded.
+var loaded struct {
+	mu    sync.Mutex
+	ready atomic.Bool
+}
+
+// Load loads libzmq into the process. A program needs to call it only to name the file: [NewContext] and [Version] load the library when
+// they need it, as Load with an empty path does.
+//
+// The library is taken from the first of these places that names one. If it cannot be loaded from there, Load returns an error and does
+// not try the other places.
+//
+//   - path: the file, or the folder that contains it.
+//   - The environment variable DLBRIDGE_LIBZMQ: a file or folder as well.
+//   - The search path of the loader (LD_LIBRARY_PATH, ldconfig), for libzmq.so.5, or libzmq.5.dylib on macOS. The libzmq with which the
+//     program is linked is found there, too.
+//
+// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also for a path that
+// is not a regular file, and if this package has loaded another file than path; a library that was loaded may stay in the process unused.
+// After an error Load can be called again.
+func Load(path string) error {
+	if path == "" && loaded.ready.Load() {
+		return nil
+	}
+	loaded.mu.Lock()
+	defer loaded.mu.Unlock()
+	if !loaded.ready.Load() {
+		err := libzmq.Load(path, func(path string) error {
+			name := C.CString(path)
+			defer C.free(unsafe.Pointer(name))
+			if err := library.Error(unsafe.Pointer(C.zeromq_load(name))); err != nil {
+				return err
+			}
+			if filepath.IsAbs(path) && !libzmq.Is(path, file()) {
+				return fmt.Errorf("%s is no libzmq, it uses %s", path, file())
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("zeromq: %w: %w", ErrLibrary, err)
+		}
+		loaded.ready.Store(true)
+	}
+	if path != "" && !libzmq.Is(path, file()) {
+		return fmt.Errorf("zeromq: %w: the process has loaded %s, and cannot load %s as well", ErrLibrary, file(), path)
+	}
+	return nil
+}
+
+// file returns the path of the libzmq that was loaded.
+func file() string { return C.GoString(C.zeromq_path()) }
