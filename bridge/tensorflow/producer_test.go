@@ -266,3 +266,17 @@ func ones(rank int) []int64 {
 	}
 	return shape
 }
+
+func TestWriteTensorTakesTheOptionsOfAppendTensor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	matrix := must.Own(dlpack.FromSlice([]int16{1, 2, 3, 4, 5, 6}, 2, 3))(t)
+	turned := must.Own(matrix.Transpose())(t)
+	packed := must.Own(dlpack.FromBytes([]byte{0x21, 0x43}, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}}))(t)
+	for _, x := range []*dlpack.Tensor{matrix, turned, packed} {
+		for _, option := range []tensorflow.EncodeOption{tensorflow.Pad(64), tensorflow.Fields(), tensorflow.Compress(1, 1)} {
+			var out bytes.Buffer
+			require.NoError(t, tensorflow.WriteTensor(&out, x, option))
+			require.Equal(t, must.Do(tensorflow.AppendTensor(nil, x, option))(t), out.Bytes(), "%v", x)
+		}
+	}
+}

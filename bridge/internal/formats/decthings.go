@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -38,6 +39,8 @@ var Decthings = add(Format{
 		_, err := decthings.DecodeViewTo(sink, data, decthings.Doc)
 		return err
 	},
+	ReadTensor:  func(r io.Reader, size int64) (*dlpack.Tensor, error) { return decthings.ReadTensor(r, size) },
+	WriteTensor: decthings.WriteTensor,
 	Header: func(dtype dlpack.DataType, shape []int64) ([]byte, error) {
 		what, err := decthings.TypeOf(dtype)
 		if err != nil {

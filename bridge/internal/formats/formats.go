@@ -46,6 +46,9 @@ type Format struct {
 	Decode func(data []byte) ([]Named, error)
 	// DecodeTo writes the elements of a message to a sink; nil if it has none.
 	DecodeTo func(sink elements.Sink, data []byte) error
+	// ReadTensor and WriteTensor read the message of a tensor from a stream, and write one; nil if it has none.
+	ReadTensor  func(r io.Reader, size int64) (*dlpack.Tensor, error)
+	WriteTensor func(w io.Writer, x *dlpack.Tensor) error
 	// Header returns what stands before the elements of a row-major tensor; nil if that is not all that stands in a message.
 	Header func(dtype dlpack.DataType, shape []int64) ([]byte, error)
 

@@ -37,6 +37,8 @@ var TensorFlow = add(Format{
 		_, err := tensorflow.DecodeViewTo(sink, data)
 		return err
 	},
+	ReadTensor:  func(r io.Reader, size int64) (*dlpack.Tensor, error) { return tensorflow.ReadTensor(r, size) },
+	WriteTensor: writeTensorFlow,
 	Header: func(dtype dlpack.DataType, shape []int64) ([]byte, error) {
 		what, err := tensorflow.DTypeOf(dtype)
 		if err != nil {
@@ -63,7 +65,7 @@ var TensorFlow = add(Format{
 		return Value{v.Tensor, v.Elements, v.Copied}, err
 	}}},
 	Others: []Other{writeTensor(
-		func(w io.Writer, x *dlpack.Tensor) error { return tensorflow.WriteTensor(w, x) },
+		writeTensorFlow,
 		func(dst []byte, x *dlpack.Tensor) ([]byte, error) { return tensorflow.AppendTensor(dst, x) },
 	), {"Export", func(t testing.TB, x *dlpack.Tensor) error {
 		managed, err := tensorflow.Export(x)
@@ -147,6 +149,8 @@ func tensorflowVectors(t testing.TB) (all []Vector) {
 	}
 	return all
 }
+
+func writeTensorFlow(w io.Writer, x *dlpack.Tensor) error { return tensorflow.WriteTensor(w, x) }
 
 func writeTensorProto(name string, option tensorflow.EncodeOption) Writer {
 	return Writer{
