@@ -48,6 +48,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core, _pickle
+from ._asarray import asarray
 from ._core import Tensor, from_dlpack
 
 if not hasattr(_core, "shm_zeros"):
@@ -86,15 +87,15 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> Tensor:
     return _core.shm_zeros(shape, dtype)
 
 
-def copy(producer: Any, /) -> Tensor:
-    """Returns a row-major copy of any DLPack producer, such as an array, in a new segment.
+def copy(x: Any, /) -> Tensor:
+    """Returns a row-major copy of an array, a buffer, a number, or lists of these, as `dlbridge.asarray` takes them, in a new segment.
 
-    Errors: those of `from_dlpack` and `zeros`.
+    Errors: those of `asarray` and `zeros`.
 
-        >>> dlbridge.shm.copy(np.arange(3)).tolist()
-        [0, 1, 2]
+        >>> dlbridge.shm.copy(np.arange(3)).tolist(), dlbridge.shm.copy([1, 2.5]).tolist()
+        ([0, 1, 2], [1.0, 2.5])
     """
-    return _core.shm_copy(from_dlpack(producer))
+    return _core.shm_copy(asarray(x))
 
 
 def attach(
@@ -132,8 +133,8 @@ def attach(
     return _core.shm_attach(directory, name, offset, shape, dtype, not readonly, trust_peer)
 
 
-def is_shared(tensor: Tensor, /) -> bool:
-    """Reports whether all elements of a tensor lie in a segment, whichever library of the process has made it: this module,
+def is_shared(x: Any, /) -> bool:
+    """Reports whether all elements of a tensor, array or buffer lie in a segment, whichever library of the process has made it: this module,
     libdlbridge_tensor, or Go's bridge/shm. For memory of others the kernel is asked, which takes less than half a microsecond, and a
     descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library the
     descriptors of the process are searched, which takes about 2 microseconds for each that is open.
@@ -141,10 +142,13 @@ def is_shared(tensor: Tensor, /) -> bool:
     It is False for a tensor without elements, for a broadcast of more bytes than its segment, and for a tensor on the memory of an
     object that `attach` has mapped: others would have to copy that, because the object can become smaller.
 
-        >>> dlbridge.shm.is_shared(dlbridge.shm.zeros(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
-        (True, False)
+    Errors: those of `asarray`, which takes the same objects.
+
+        >>> array = dlbridge.shm.zeros(3, "int8").numpy()
+        >>> dlbridge.shm.is_shared(array), dlbridge.shm.is_shared(array[1:]), dlbridge.shm.is_shared(array.copy())
+        (True, True, False)
     """
-    return _core.shm_is_shared(checked(tensor, "is_shared"))
+    return _core.shm_is_shared(asarray(x))
 
 
 def readonly(tensor: Tensor, /) -> Tensor:

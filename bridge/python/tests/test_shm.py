@@ -341,11 +341,29 @@ def test_tensors_without_elements_need_no_segment(pair):
 
 
 def test_copy_takes_any_producer(pair):
-    for source in (np.arange(6).reshape(2, 3).T, dlbridge.from_dlpack(np.arange(4)[::-1]), dlbridge.empty((2, 3), "int4"), 2.5):
+    for source in (
+        np.arange(6).reshape(2, 3).T, dlbridge.from_dlpack(np.arange(4)[::-1]), dlbridge.empty((2, 3), "int4"), 2.5, True, np.float32(7),
+        [[1, 2.5], [3, 4]], (np.arange(3), np.arange(3)), b"abc",
+    ):  # fmt: skip
         x = shm.copy(source)
         assert shm.is_shared(x) and not x.readonly
         assert x.tolist() == dlbridge.from_dlpack(source).tolist()
         assert exchange(pair, x)[0].tolist() == x.tolist()
+
+
+def test_arrays_and_buffers_on_a_segment_are_shared():
+    t = shm.zeros((4, 5), "float32")
+    a = t.numpy()
+    for x in (a, a[1:, ::2], a.T, memoryview(t), t[0]):
+        assert shm.is_shared(x)
+    a.flags.writeable = False
+    assert shm.is_shared(a)
+    for x in (a.copy(), np.zeros(3), b"abc", [1, 2], 2.5, a[:0]):
+        assert not shm.is_shared(x)
+    with pytest.raises(TypeError, match="x must be an array, a buffer, a number, or a list of these, not <class 'NoneType'>"):
+        shm.is_shared(None)
+    with pytest.raises(BufferError):
+        shm.is_shared(np.zeros(3, "datetime64[s]"))
 
 
 def test_what_is_not_in_a_segment_is_refused(pair):
@@ -369,7 +387,8 @@ def test_what_is_not_in_a_segment_is_refused(pair):
         (lambda: shm.zeros(-1, "int8"), ValueError),
         (lambda: shm.zeros(3, "no type"), TypeError),
         (lambda: shm.zeros(3), TypeError),
-        (lambda: shm.copy("text"), AttributeError),
+        (lambda: shm.copy("text"), TypeError),
+        (lambda: shm.copy([[1], [2, 3]]), ValueError),
         (lambda: shm.zeros(1 << 62, "int8"), MemoryError),
         (lambda: shm.zeros(64 << 40, "int8"), MemoryError),
     ):
