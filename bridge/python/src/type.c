@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <structmember.h>
 #include <text.h>
 
@@ -40,6 +41,23 @@ GETTER(device, tensor_dlpack_device(op, NULL))
 GETTER(readonly, PyBool_FromLong(tensor_read_only(self)))
 GETTER(data_ptr, PyLong_FromUnsignedLongLong(
                      self->extent.count == 0 ? 0 : (uintptr_t)self->view.data + self->view.byte_offset))
+
+/* ---- attributes of arrays, which a Tensor does not have ---------------------------------------- */
+
+/* The getter of an attribute that arrays of NumPy have, and its text in a call, such as "sum(...)". It raises AttributeError, so that
+ * `hasattr` is False, and numpy.sum(t), which tries t.sum first, goes on with an array. One function for all names that a Tensor lacks
+ * (Py_tp_getattro) would double the time of t.numpy(). */
+static PyObject *get_of_array(PyObject *op, void *closure) {
+  const char *text = closure;
+  char name[32];
+  if (((Tensor *)op)->share == NULL) return raise_closed((Tensor *)op);
+  PyOS_snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "("), text);
+  return PyErr_Format(PyExc_AttributeError, "a dlbridge.Tensor has no %s; t.numpy() returns an array on the same memory, which has it: t.numpy().%s",
+                      name, text);
+}
+
+/* An attribute of arrays, with what follows its name in a call. */
+#define OF_ARRAY(name, call) {#name, get_of_array, NULL, "Of the array that numpy() returns, and not of a Tensor: t.numpy()." #name call ".", #name call}
 
 /* ---- arithmetic, which a Tensor does not have ------------------------------------------------ */
 
@@ -243,6 +261,13 @@ static PyGetSetDef tensor_getset[] = {
      "Whether close was called, or the tensor is one that was not handed over (dlbridge.shm).\n\n"
      "A closed tensor has no other attributes.", NULL},
     {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
+    OF_ARRAY(all, "(...)"), OF_ARRAY(any, "(...)"), OF_ARRAY(argmax, "(...)"), OF_ARRAY(argmin, "(...)"),
+    OF_ARRAY(argsort, "(...)"), OF_ARRAY(clip, "(...)"), OF_ARRAY(conj, "(...)"), OF_ARRAY(cumprod, "(...)"),
+    OF_ARRAY(cumsum, "(...)"), OF_ARRAY(diagonal, "(...)"), OF_ARRAY(dot, "(...)"), OF_ARRAY(fill, "(...)"),
+    OF_ARRAY(max, "(...)"), OF_ARRAY(mean, "(...)"), OF_ARRAY(min, "(...)"), OF_ARRAY(nonzero, "(...)"), OF_ARRAY(prod, "(...)"),
+    OF_ARRAY(repeat, "(...)"), OF_ARRAY(round, "(...)"), OF_ARRAY(searchsorted, "(...)"), OF_ARRAY(sort, "(...)"),
+    OF_ARRAY(std, "(...)"), OF_ARRAY(sum, "(...)"), OF_ARRAY(take, "(...)"), OF_ARRAY(tofile, "(...)"), OF_ARRAY(trace, "(...)"),
+    OF_ARRAY(var, "(...)"), OF_ARRAY(flags, ""), OF_ARRAY(flat, ""), OF_ARRAY(imag, ""), OF_ARRAY(real, ""),
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1411,6 +1411,33 @@ def test_arithmetic_is_refused_with_the_way_out(compute):
         compute(dlbridge.from_dlpack(numbers((3, 3))))
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "dot", "argmax", "cumsum", "clip", "real", "flat", "flags"])
+def test_what_only_arrays_have_is_named_with_the_way_out(name):
+    t = dlbridge.from_dlpack(numbers((3, 3)))
+    text = rf"a dlbridge.Tensor has no {name}; t.numpy\(\) returns an array on the same memory, which has it: t.numpy\(\).{name}"
+    call = r"\(...\)" if callable(getattr(np.ndarray, name)) else ""
+    with pytest.raises(AttributeError, match=f"{text}{call}$"):
+        getattr(t, name)
+    assert not hasattr(t, name) and hasattr(t.numpy(), name)
+    t.close()
+    with pytest.raises(ValueError, match="closed"):
+        getattr(t, name)
+
+
+def test_functions_of_numpy_that_try_a_method_first_take_a_tensor():
+    a = numbers((3, 3))
+    t = dlbridge.from_dlpack(a)
+    for f in (np.sum, np.mean, np.max, np.argmax, np.std, np.sort, np.cumsum, np.real, np.round):
+        assert np.array_equal(f(t), f(a))
+    assert np.dot(t, t).tolist() == a.dot(a).tolist() and np.clip(t, 1, 2).tolist() == a.clip(1, 2).tolist()
+
+
+@pytest.mark.parametrize("name", ["form_numpy", "T_", "requires_grad", "append", "items"])
+def test_attributes_that_arrays_lack_too_have_the_text_of_python(name):
+    with pytest.raises(AttributeError, match=f"^'dlbridge.Tensor' object has no attribute '{name}'$"):
+        getattr(dlbridge.from_dlpack(numbers((3, 3))), name)
+
+
 IN_PLACE = [
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.imatmul, operator.ipow,
     operator.ilshift, operator.irshift, operator.iand, operator.ior, operator.ixor,

@@ -75,7 +75,8 @@ def test_editors_show_the_first_line_of_the_documentation():
         assert text == first, f"{stub.name}: the docstring of {name} is not the first line of that of the extension"
         names.add(name)
     of_core = {name for name in dlbridge.__all__ if getattr(dlbridge, name) is getattr(_core, name, None)}
-    assert names >= of_core | {name for name in dir(dlbridge.Tensor) if not name.startswith("_")} and "counters" in of_core
+    t = dlbridge.empty(3, "int8")  # it lacks the attributes of arrays that its type only has for their errors
+    assert names >= of_core | {name for name in dir(t) if not name.startswith("_") and hasattr(t, name)} and "counters" in of_core
 
 
 def test_help_shows_the_arguments_of_wrapped_functions():
