@@ -153,6 +153,12 @@ static PyObject *dtype_reduce(PyObject *self, PyObject *Py_UNUSED(ignored)) {
   return text == NULL ? NULL : Py_BuildValue("O(N)", &PyUnicode_Type, text);
 }
 
+static PyObject *dtype_get_itemsize(PyObject *self, void *Py_UNUSED(closure)) {
+  DLDataType dtype;
+  if (dtype_parse(PyType_GetModuleState(Py_TYPE(self)), self, &dtype) < 0) return NULL;
+  return PyLong_FromLongLong(dtype_itemsize(dtype));
+}
+
 /* A remembered DType refers, by its type, to the module that remembers it: the collector must see that to free the module. */
 static int dtype_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
@@ -163,7 +169,9 @@ PyDoc_STRVAR(dtype_doc,
              "The data type of a Tensor: its name, a str that is also equal to whatever else names the type.\n\n"
              "    >>> t = dlbridge.empty(3, 'float32')\n"
              "    >>> t.dtype, t.dtype == np.float32, t.dtype == '<f4', t.dtype == float\n"
-             "    ('float32', True, True, False)");
+             "    ('float32', True, True, False)\n"
+             "    >>> t.dtype.itemsize\n"
+             "    4");
 PyDoc_STRVAR(dtype_reduce_doc, "__reduce__($self, /)\n--\n\nReturns what pickle writes: the name, as a str.");
 
 static PyMethodDef dtype_methods[] = {
@@ -171,9 +179,17 @@ static PyMethodDef dtype_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef dtype_getset[] = {
+    {"itemsize", dtype_get_itemsize, NULL,
+     "The size of one element in bytes, with all lanes, rounded up to whole bytes.\n\n"
+     "So it is 16 for 'float32x4', and 1 for 'int4', although two such elements can share a byte (Tensor.nbytes).", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot dtype_slots[] = {
     {Py_tp_doc, (void *)dtype_doc},
     {Py_tp_methods, dtype_methods},
+    {Py_tp_getset, dtype_getset},
     {Py_tp_richcompare, (void *)dtype_compare},
     {Py_tp_hash, (void *)dtype_hash},
     {Py_tp_traverse, (void *)dtype_traverse},

@@ -267,7 +267,7 @@ def test_every_dtype_keeps_code_and_bits(c, name):
     code, bits = DTYPES[name]
     t = dlbridge.from_dlpack(c.new_capsule((8,), (1,), code=code, bits=bits))
     assert t.dtype == name
-    assert t.itemsize == (bits + 7) // 8 and t.nbytes == bits
+    assert t.itemsize == t.dtype.itemsize == (bits + 7) // 8 and t.nbytes == bits
     assert describe(c, t.__dlpack__(max_version=(1, 0)))["dtype"] == (code, bits, 1)
     made = dlbridge.empty((8,), name)
     assert made.dtype == name and made.nbytes == bits
@@ -275,7 +275,7 @@ def test_every_dtype_keeps_code_and_bits(c, name):
 
 def test_lanes_are_carried_exactly(c):
     t = dlbridge.from_dlpack(c.new_capsule((4,), (1,), lanes=4))
-    assert (t.dtype, t.itemsize, t.nbytes) == ("float32x4", 16, 64)
+    assert (t.dtype, t.itemsize, t.dtype.itemsize, t.nbytes) == ("float32x4", 16, 16, 64)
     assert describe(c, t.__dlpack__(max_version=(1, 0)))["dtype"] == (2, 32, 4)
     with pytest.raises(BufferError, match="float32x4"):
         memoryview(t)
