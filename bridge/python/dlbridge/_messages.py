@@ -16,6 +16,9 @@ from ._json import dumps, loads, name_only, object_of, read
 
 _UNREAD: Any = object()
 
+_SHOWN, _SHOWN_NAME = 8, 64
+"""How many tensors, and how many characters of the name of each, the text of a message has."""
+
 
 class Message:
     """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata`, `tensor_metadata` or a name.
@@ -54,6 +57,8 @@ class Message:
         ([1.0, 1.0], False, ['w', 'b'])
         >>> {name: tensor.shape for name, tensor in dict(message).items()}
         {'w': (2, 3), 'b': (2,)}
+        >>> message
+        <dlbridge.tens.Message, level 0, form b'TENS', seqno 0, 2 parts, 2 tensors: 'w' float64(2, 3), 'b' float64(2,)>
     """
 
     __slots__ = (
@@ -207,10 +212,24 @@ class Message:
 
     def __repr__(self) -> str:
         other = sum(tensor is None for tensor in self.tensors)
+        first = list(map(self._described, range(min(len(self.tensors), _SHOWN))))
+        if len(self.tensors) > _SHOWN:
+            first.append("...")
         return (
             f"<dlbridge.tens.Message, level {self.level}, form {self.form!r}, seqno {self.seqno}, "
-            f"{len(self.parts)} parts, {len(self.tensors)} tensors{f', {other} of them None: their packing is unknown' if other else ''}>"
+            f"{len(self.parts)} parts, {len(self.tensors)} tensors{f', {other} of them None: their packing is unknown' if other else ''}"
+            f"{': ' if first else ''}{', '.join(first)}>"
         )
+
+    def _described(self, i: int) -> str:
+        """Returns the name, data type and shape of a tensor, without its elements."""
+        tensor: Any = self.tensors[i]
+        text = "None" if tensor is None else "closed" if tensor.closed else f"{tensor.dtype}{tensor.shape}"
+        try:
+            name = (loads(self._tensor_metadata_bytes[i]) or {}).get("name")
+        except (ValueError, RecursionError):  # `tensor_metadata` raises it
+            name = None
+        return f"{name[:_SHOWN_NAME]!r} {text}" if isinstance(name, str) and name else text
 
 
 def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int = LIMIT) -> Message:

@@ -870,6 +870,20 @@ def test_named_tensors_are_found_by_their_names():
     assert tens.decode(tens.encode({})).tensors == []
 
 
+def test_the_text_of_a_message_has_names_types_and_shapes():
+    message = tens.decode(tens.encode({"w": np.zeros((2, 3)), "b\n": np.ones(2, np.int8)}, seqno=5))
+    head = "<dlbridge.tens.Message, level 0, form b'TENS', seqno 5, 2 parts, 2 tensors"
+    assert repr(message) == head + r": 'w' float64(2, 3), 'b\n' int8(2,)>"
+    message.tensors[0].close()
+    assert repr(message) == head + r": 'w' closed, 'b\n' int8(2,)>"
+    prefix, *rest = tens.encode([np.zeros(1), np.zeros(2)], tensor_metadata=[{"name": 1234}, {"name": 3}], seqno=5)
+    unread = bytes(prefix).replace(b"1234", b"9" * 5000)  # more digits than Python reads
+    assert repr(tens.decode([unread, *rest])) == head + ": float64(1,), float64(2,)>"
+    many = tens.decode(tens.encode({f"{i}" * 1000: np.zeros(i + 1) for i in range(1000)}))
+    assert repr(many).endswith(f"1000 tensors: {', '.join(f'{str(i) * 64!r} float64({i + 1},)' for i in range(8))}, ...>")
+    assert repr(tens.decode(tens.encode([]))).endswith("0 parts, 0 tensors>")
+
+
 def test_names_and_metadata_of_tensors_travel_together():
     given = [{"unit": "m"}, None, {"name": "c", "gain": 2}]
     message = tens.decode(tens.encode(dict.fromkeys("abc", np.zeros(1)), tensor_metadata=given))
