@@ -310,12 +310,14 @@ def encode(
     empty, that two tensors have, or that is not the name in `tensor_metadata`.
     """
     names, producers = ((), tuple(tensors)) if type(tensors) in (list, tuple) else _named(tensors)
-    four = _form(form)
+    four = b"TENS" if form == "TENS" else _form(form)
     text = None if label is None else _label(label)
     whole = None if metadata is None else dumps(metadata, "metadata")
-    size = 0 if spread is None else operator.index(spread)
-    if size < 0 or spread == 0:
-        raise ValueError(f"dlbridge: encode: spread must be at least 1 byte, not {spread}")
+    size = 0
+    if spread is not None:
+        size = min(operator.index(spread), sys.maxsize)
+        if size < 1:
+            raise ValueError(f"dlbridge: encode: spread must be at least 1 byte, not {spread}")
     texts: tuple[bytes | None, ...]
     if tensor_metadata is not None:
         texts = tuple(
@@ -323,12 +325,12 @@ def encode(
             for i, (item, name) in enumerate(zip(tensor_metadata, itertools.chain(names, itertools.repeat(None))))
         )
     elif names:
-        texts = tuple(map(name_only, names))
+        texts = tuple([name_only(name) for name in names])
     else:
         texts = (None,) * len(producers)
     header = level, four, text, origin, granule, seqno
-    frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
-    if four == bytes(4):  # in C this form means "TENS"
+    frames = _core.tens_encode(header, whole, producers, texts, size)
+    if four == b"\0\0\0\0":  # in C this form means "TENS"
         frames[0][4:8] = four
     return frames
 
@@ -341,14 +343,17 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
         if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
             raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
         return (), tuple(tensors)
-    items = list(tensors.items())
-    names, producers = zip(*items) if items else ((), ())
-    for i, name in enumerate(names):
+    if type(tensors) is dict:  # the same as below, sooner
+        names, producers = tuple(tensors), tuple(tensors.values())
+    else:
+        items = list(tensors.items())
+        names, producers = zip(*items) if items else ((), ())
+    for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"dlbridge: encode: the name of tensor {i} must be a str, not {name!r}")
+            raise TypeError(f"dlbridge: encode: the name of tensor {names.index(name)} must be a str, not {name!r}")
         if not name:
-            raise ValueError(f"dlbridge: encode: the name of tensor {i} is empty")
-    if len(set(names)) < len(names):
+            raise ValueError(f"dlbridge: encode: the name of tensor {names.index(name)} is empty")
+    if type(tensors) is not dict and len(set(names)) < len(names):
         i = next(i for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"dlbridge: encode: tensors {names.index(names[i])} and {i} are both named {names[i]!r}")
     return names, producers
