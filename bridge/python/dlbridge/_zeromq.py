@@ -169,12 +169,25 @@ def send(
 ) -> Any:
     """Encodes tensors, as `encode` does, and sends the message on a socket of pyzmq.
 
-    libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
-    the part is sent; nobody should write to it before. With `track` the result is a `Tracker`, which reports when libzmq has let go of
-    all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper.
-    With `packed` the message is one frame, the packed form, which is a copy, and the only form for sockets without multipart
-    messages, such as zmq.CLIENT. `routing` has frames to send before the message: those of `Message.routing`, on a ROUTER. `flags`
-    are those of the socket, such as zmq.DONTWAIT.
+    Returns: None; with `track`, a `Tracker`; on a socket of zmq.asyncio, a coroutine with this result, which must be awaited.
+
+    Waits: until libzmq has taken the message, as `socket.send`. That is at once unless `socket.sndhwm` messages wait for the peer, or
+    there is none; then it takes at most `socket.sndtimeo` milliseconds (-1, for ever, by default). A PUB drops the message instead. The call
+    does not wait until the message is sent or received.
+
+    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised where the call would wait.
+
+    Ownership: libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory
+    until the part is sent, also after the array or `Tensor` is gone; nobody should write to it before. `track` reports when libzmq has let
+    go of all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper:
+    their memory is free when the call returns.
+
+    Errors: those of `encode`, before anything is sent; TypeError for what is no socket of pyzmq; and those of the socket, after which the
+    message is not sent: zmq.Again where it would wait or has waited too long, and zmq.ZMQError, such as that of a closed socket (ENOTSOCK)
+    or of a REQ that sends twice (EFSM).
+
+    With `packed` the message is one frame, the packed form, which is a copy, and the only form for sockets without multipart messages,
+    such as zmq.CLIENT. `routing` has frames to send before the message: those of `Message.routing`, on a ROUTER.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -185,9 +198,9 @@ def send(
         >>> message.metadata, message["x"].tolist()
         ({'run': 7}, [0, 1, 2])
 
-    On a socket of zmq.asyncio the tensors are encoded at once, and the result is a coroutine that must be awaited: it sends the message
-    when it is the turn of the call: after the calls before it on the same socket, or, on a ROUTER, to the same peer. With zmq.DONTWAIT
-    it raises zmq.Again if such calls wait. If it is cancelled, the message is sent whole or not at all.
+    On a socket of zmq.asyncio the tensors are encoded at once, and the coroutine sends the message when it is the turn of the call: after
+    the calls before it on the same socket, or, on a ROUTER, to the same peer. With zmq.DONTWAIT it raises zmq.Again if such calls wait. If
+    it is cancelled, the message is sent whole or not at all.
 
     An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. The receiver then gets the message
     whole or not at all; or it gets the first parts followed by an empty one, or an empty message, which `recv` refuses. (With
@@ -214,8 +227,6 @@ def send(
     `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone. So can
     a process that closes a socket with a `linger` of a few milliseconds, or 0, while a message of several parts is half sent and its
     receiver goes at that moment: let it be at least 100.
-
-    Errors: those of `encode`, and those of the socket, such as zmq.Again, after which nothing is sent.
     """
     state = _state(socket, "send")
     frames: list[Any] = encode(
@@ -270,16 +281,39 @@ def recv(
 ) -> Any:
     """Receives a message on a socket of pyzmq, in several frames or in the packed form, and decodes it, as `decode` does.
 
-    Parts of at least 16 KiB stay in libzmq's memory, which the tensors keep alive, and smaller ones are copied. libzmq aligns parts to 8
-    bytes at most, and often not at all: `aligned` copies those that do not begin at a multiple of 256 bytes. Tensors are read-only
-    without `writable`, which copies, because the memory may be the sender's (inproc) or shared by several receivers.
+    Returns: a `Message`; on a socket of zmq.asyncio, a coroutine with this result, which must be awaited.
+
+    Waits: until a message is there, as `socket.recv`, at most `socket.rcvtimeo` milliseconds (-1, for ever, by default).
+
+    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised if no message is there.
+
+    Ownership: parts of at least 16 KiB stay in libzmq's memory until the tensors and `parts` of the message, and all arrays made of them,
+    are gone, also after the socket is closed. Smaller ones are copied. Tensors are read-only without `writable`, which copies, because
+    the memory may be the sender's (inproc) or shared by several receivers. libzmq aligns parts to 8 bytes at most, and often not at
+    all: `aligned` copies those that do not begin at a multiple of 256 bytes.
+
+    Errors: those of `decode` for a message that is not valid, which is dropped whole; TypeError for what is no socket of pyzmq; and those
+    of the socket: zmq.Again if no message came in time, and zmq.ZMQError, such as that of a closed socket (ENOTSOCK) or of a REQ that
+    has sent no request (EFSM).
+
+        >>> import zmq
+        >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
+        ...     with a.bind("inproc://received"), b.connect("inproc://received"):
+        ...         dlbridge.tens.send(a, [np.arange(3)])
+        ...         (tensor,) = dlbridge.tens.recv(b).tensors
+        ...         try:
+        ...             dlbridge.tens.recv(b, flags=zmq.DONTWAIT)
+        ...         except zmq.Again:
+        ...             print("no message")
+        no message
+        >>> tensor.tolist(), tensor.readonly
+        ([0, 1, 2], True)
 
     The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
-    as a message does ("ZIO", a digit, a form). `flags` are those of the socket, such as zmq.DONTWAIT. A SUB socket compares its
-    subscriptions with the first frame, such as b"ZIO0TENS".
+    as a message does ("ZIO", a digit, a form). A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
 
-    On a socket of zmq.asyncio the result is a coroutine that must be awaited. If it is cancelled, it has taken no message. Concurrent
-    calls receive in the order in which they begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.
+    If the coroutine of a socket of zmq.asyncio is cancelled, it has taken no message. Concurrent calls receive in the order in which they
+    begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.
 
     If `recv` on a REP socket raises an exception after it has taken a request, such as ValueError for a request that is refused, the
     program may `send` an answer. Otherwise the next `recv` answers with an empty frame, which the client's `recv` refuses; until then
@@ -301,16 +335,6 @@ def recv(
 
     `limit` bounds what tensors in several parts take, as in `decode`. The parts themselves take memory in proportion to the bytes and
     the number of frames. libzmq bounds the bytes of a frame (`socket.maxmsgsize`), and not their number.
-
-        >>> import zmq
-        >>> with zmq.Context() as context, context.socket(zmq.PULL) as pull:
-        ...     dlbridge.tens.recv(pull, flags=zmq.DONTWAIT)
-        Traceback (most recent call last):
-          ...
-        zmq.error.Again: Resource temporarily unavailable
-
-    Ownership: the tensors hold the memory of their parts, also after the socket is closed. Errors: those of `decode` for a message that
-    is not valid, which is dropped whole; and those of the socket.
     """
     check_limit(limit)  # before a message is taken
     require_library()
