@@ -23,7 +23,7 @@ from array import array
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import Producer, on_threads, run_python
+from conftest import ROOT, Producer, on_threads, run_python
 from test_peers import peer
 
 import dlbridge
@@ -1602,3 +1602,59 @@ def test_chains_of_functions_end_on_a_small_stack(lib):
         threading.stack_size(0)
     thread.join()
     assert ended == [1]
+
+
+# ---- the types of Go ----------------------------------------------------------------------------------
+
+
+def types_of_go():
+    """Yields each type of Go in the table of bridge/python/README.md, and the ctypes type beside it."""
+    text = (ROOT / "bridge" / "python" / "README.md").read_text()
+    table = text.partition("<!-- Tests call a function with each row of this table. -->\n\n")[2].partition("\n\n<!--")[0]
+    for line in table.splitlines()[2:]:
+        go, args = (cell.strip() for cell in line.split("|")[1:3])
+        if "ctypes" in args:
+            yield from ((each.strip(" `"), args.strip("`")) for each in go.split(","))
+
+
+def test_each_type_of_go_is_passed_by_the_ctypes_type_of_the_readme(tmp_path):
+    """A Go function with a parameter before and after it returns the value, and another one its text and its size."""
+    types = list(types_of_go())
+    functions = "".join(
+        f"//export f{i}\nfunc f{i}(before int8, x {go}, after float32) {go} {{ if before != -3 || after != 0.5 {{ panic(0) }}; return x }}\n"
+        f'//export text{i}\nfunc text{i}(x {go}) *C.char {{ return C.CString(fmt.Sprintf("%d %v", unsafe.Sizeof(x), x)) }}\n'
+        for i, (go, _) in enumerate(types)
+    )
+    source = f'package main\n\n// #include <stddef.h>\nimport "C"\nimport (\n"fmt"\n"unsafe"\n)\n\n{functions}\nfunc main() {{}}\n'
+    (tmp_path / "main.go").write_text(source)
+    subprocess.run(["go", "build", "-buildmode=c-shared", "-o", tmp_path / "types.so", tmp_path / "main.go"], check=True)
+    calls = "\n".join(f"check(library.f{i}, library.text{i}, {args})" for i, (_, args) in enumerate(types))
+    run_python(VALUES_FOR_GO + f"library = ctypes.CDLL({str(tmp_path / 'types.so')!r})\n{calls}")
+    assert len(types) > 20
+
+
+VALUES_FOR_GO = """
+import ctypes, dlbridge
+
+array = (ctypes.c_double * 2)(1.5, 2.5)
+
+def values(kind):
+    size = 8 * ctypes.sizeof(kind)
+    if kind is ctypes.c_char_p: return [b"abc"]
+    if kind is ctypes.c_void_p: return [ctypes.addressof(array)]
+    if kind is ctypes.c_bool: return [True, False]
+    if kind in (ctypes.c_float, ctypes.c_double): return [-1.5, 1000.25]
+    if kind(-1).value == -1: return [-1, -1 << size - 1, (1 << size - 1) - 1]
+    return [1, (1 << size) - 1]
+
+def check(f, text, kind):
+    f = dlbridge.wrap(f, args=[ctypes.c_int8, kind, ctypes.c_float], returns=kind)
+    text = dlbridge.wrap(text, args=[kind], returns=ctypes.c_char_p)
+    is_pointer = issubclass(kind, (ctypes._Pointer, ctypes.c_void_p, ctypes.c_char_p))
+    for value in [array] if issubclass(kind, ctypes._Pointer) else values(kind):
+        assert f(-3, value, 0.5)[1] == 2.5 if value is array else f(-3, value, 0.5) == value, (kind, value)
+        size, seen = text(value).decode().split()
+        assert int(size) == ctypes.sizeof(kind), (kind, size)
+        assert is_pointer or seen == str(value).lower() or float(seen) == value, (kind, value, seen)
+
+"""
