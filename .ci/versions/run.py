@@ -40,7 +40,7 @@ TESTS = [
     ],
     ["examples/share", "examples/test_readmes.py::test_the_package_does_what_its_readme_says"],
 ]
-PEERS = "apache-tvm-ffi array-api-strict ml-dtypes pytest pyzmq setuptools".split()
+PEERS = "apache-tvm-ffi array-api-strict joblib ml-dtypes pytest pyzmq setuptools".split()
 """The packages of requirements-test.txt that the tests need, beside NumPy."""
 
 ML_DTYPES_OF_NUMPY_1 = "ml-dtypes==0.5.4"

@@ -253,7 +253,6 @@ def test_buffers_in_shared_memory():
         memory.unlink()
 
 
-@pytest.mark.peers
 def test_joblib():
     import joblib
 
@@ -265,7 +264,6 @@ def kind_of(x):
     return type(x).__name__, x.flags.writeable, x[-1]
 
 
-@pytest.mark.peers
 def test_joblib_maps_the_arrays_of_tensors():
     import joblib
 
