@@ -347,15 +347,16 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
         names, producers = tuple(tensors), tuple(tensors.values())
     else:
         items = list(tensors.items())
-        names, producers = zip(*items) if items else ((), ())
+        names, producers = tuple([name for name, _ in items]), tuple([producer for _, producer in items])
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"dlbridge: encode: the name of tensor {names.index(name)} must be a str, not {name!r}")
         if not name:
             raise ValueError(f"dlbridge: encode: the name of tensor {names.index(name)} is empty")
     if type(tensors) is not dict and len(set(names)) < len(names):
-        i = next(i for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"dlbridge: encode: tensors {names.index(names[i])} and {i} are both named {names[i]!r}")
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise ValueError(f"dlbridge: encode: tensors {names.index(name)} and {i} are both named {name!r}")
     return names, producers
 
 
