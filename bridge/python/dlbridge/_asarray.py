@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from ._core import Tensor, empty, from_buffer, from_dlpack
+from ._core import Tensor, aligned, dtype_of, empty, from_buffer, from_dlpack
 
 __all__ = ["asarray"]
 
@@ -19,10 +19,12 @@ def asarray(x: Any, dtype: Any = None) -> Tensor:
     x is a Tensor, which is returned itself unless dtype differs; a producer, as from_dlpack takes it; a bytes-like object, as
     from_buffer takes it; an object with `__array__`; a number; or a list or tuple of tensors, arrays, numbers or such lists, all of
     one shape. Lists and numbers are copied. Their data type is bool, int64, uint64, float64 or complex128, as in NumPy, or that of
-    the arrays in them.
+    the arrays in them. Arrays of NumPy in the other byte order, such as ">f4", and arrays and buffers whose elements are not aligned to
+    the size of a number, as in a packed structure, are copied too.
 
     dtype is a name or a type, as in from_buffer. If x has another, the elements are converted into new memory, those of arrays as by
-    convert(). Numbers must fit, as in `t[index] = number`.
+    convert(). Numbers must fit, as in `t[index] = number`. Complex elements do not become real ones, whatever their imaginary parts;
+    t.convert(dtype) drops these.
 
         >>> dlbridge.asarray([[1, 2], [3, 4.5]]).tolist()
         [[1.0, 2.0], [3.0, 4.5]]
@@ -30,13 +32,22 @@ def asarray(x: Any, dtype: Any = None) -> Tensor:
         'bfloat16'
 
     Ownership: that of from_dlpack or from_buffer without a copy; otherwise it is new memory. Errors: ValueError for lists of different
-    lengths or depths, and NaN as an integer; OverflowError for a number that dtype lacks; TypeError for any other x, for a complex
-    number as a real one, and for arrays of different types in a list without dtype; BufferError as from_dlpack.
+    lengths or depths, and NaN as an integer; OverflowError for a number that dtype lacks; TypeError for any other x, for complex
+    elements as real ones, and for arrays of different types in a list without dtype; BufferError as from_dlpack.
     """
     if isinstance(x, (list, tuple, int, float, complex)):
         return _of_list(x, dtype)
     t = _of_array(x)
-    return t if dtype is None or t.dtype == dtype else t.convert(dtype)
+    if dtype is not None and t.dtype != dtype:
+        _keep_imaginary_parts(t, dtype_of(dtype))
+        return t.convert(dtype)
+    return t if t is x else aligned(t)
+
+
+def _keep_imaginary_parts(t: Tensor, dtype: str) -> None:
+    """Raises TypeError for complex elements that would become real ones."""
+    if t.dtype.startswith("complex") and not dtype.startswith(("complex", "bool")):
+        raise TypeError(f"dlbridge: asarray: x has {t.dtype}, which is not {dtype}; from_dlpack(x).convert({dtype!r}) drops the imaginary parts")
 
 
 def _of_array(x: Any) -> Tensor:
@@ -57,6 +68,10 @@ def _of_array(x: Any) -> Tensor:
         return from_dlpack(x)
     except AttributeError:
         raise TypeError(f"dlbridge: asarray: x must be an array, a buffer, a number, or a list of these, not {type(x)!r}") from None
+    except BufferError:
+        if getattr(getattr(x, "dtype", None), "isnative", True):
+            raise
+        return from_dlpack(x.astype(x.dtype.newbyteorder("=")))
 
 
 def _of_list(x: Any, dtype: Any) -> Tensor:
@@ -78,6 +93,8 @@ def _of_list(x: Any, dtype: Any) -> Tensor:
         raise ValueError(f"dlbridge: asarray: x has arrays of the shapes {first} and {second}; all must have the same")
     t = empty((len(parts), *inner.pop()), name or _common_type(parts))
     for i, part in enumerate(parts):
+        if isinstance(part, Tensor):
+            _keep_imaginary_parts(part, t.dtype)
         t[i] = part
     return t.reshape((*shape, *t.shape[1:]))
 

@@ -70,8 +70,9 @@ class converted:
 
     contiguous: whether it gets the elements without gaps, in row-major order.
 
-    An argument that has this type and layout is shared with the C function. Of any other it gets a copy, and what it writes to the copy is
-    lost, unless it returns the tensor. Read-only memory stays read-only if it is not copied.
+    An argument that has this type and layout, and elements that are aligned to the size of a number, is shared with the C function. Of any
+    other, such as an array of NumPy in the other byte order, it gets a copy, and what it writes to the copy is lost, unless it returns the
+    tensor. Read-only memory stays read-only if it is not copied. Complex elements do not become real ones.
 
     Errors: those of `from_buffer` for a data type. Those of the call are those of `asarray`; BufferError for memory of a device that would
     have to be converted.
@@ -83,7 +84,7 @@ class converted:
 
     def __call__(self, x: Any, /) -> Tensor:
         """Returns the tensor that the C function gets of an argument."""
-        tensor = asarray(x, self.dtype)
+        tensor = _core.aligned(asarray(x, self.dtype))
         return tensor.contiguous() if self.contiguous else tensor
 
     def __repr__(self) -> str:

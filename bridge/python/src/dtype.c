@@ -16,6 +16,19 @@ static const struct {
 
 int64_t dtype_itemsize(DLDataType dtype) { return ((int64_t)dtype.bits * dtype.lanes + 7) / 8; }
 
+/* A Tensor -> the Tensor itself if C can read its elements where they lie, which must be at multiples of the size of a number, or
+ * if they are memory of a device; else a copy */
+PyObject *dtype_aligned(PyObject *Py_UNUSED(module), PyObject *op) {
+  if (!tensor_check(op)) return PyErr_Format(PyExc_TypeError, "dlbridge: aligned: the argument is not a Tensor");
+  const Tensor *self = (const Tensor *)op;
+  const DLDataType dtype = self->view.dtype;
+  const int bytes = dtype.bits / (dtype.code == kDLComplex ? 16 : 8);
+  if (self->share == NULL || bytes < 2 || ((uintptr_t)self->view.data + self->view.byte_offset) % (uintptr_t)bytes == 0 ||
+      !dlbcore_host_readable(self->view.device.device_type))
+    return Py_NewRef(op);
+  return (PyObject *)tensor_copy((Tensor *)op);
+}
+
 /* Parses a name by the rules of dlb_dtype_parse. */
 static int parse_text(PyObject *name, DLDataType *out) {
   Py_ssize_t size;

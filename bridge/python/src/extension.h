@@ -437,6 +437,7 @@ PyObject *dtype_name(DLDataType dtype);
 /* Returns the name of a data type as a DType, for the attribute `dtype`; NULL with an exception. */
 PyObject *dtype_object(module_state *state, DLDataType dtype);
 PyObject *dtype_of(PyObject *module, PyObject *object);
+PyObject *dtype_aligned(PyObject *module, PyObject *op);
 extern PyType_Spec dtype_spec;
 /* Returns the struct letter of a data type, or NULL if it has none. */
 const char *dtype_letter(DLDataType dtype);

@@ -104,6 +104,7 @@ static PyMethodDef functions[] = {
     {"load", library_load, METH_O, NULL},
     {"counters", counters, METH_NOARGS, counters_doc},
     {"dtype_of", dtype_of, METH_O, NULL},
+    {"aligned", dtype_aligned, METH_O, NULL},
     {"pickle_bytes", pickle_bytes, METH_O, NULL},
     {"pickle_tensor", pickle_tensor, METH_VARARGS, NULL},
     {"pickle_missing", pickle_missing, METH_O, NULL},

@@ -26,6 +26,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+import tvm_ffi
 from conftest import MODULES, Producer, run_python
 
 import dlbridge
@@ -658,6 +659,42 @@ def test_asarray_takes_what_has_elements_without_a_copy():
 
     same_memory(dlbridge.asarray(Column()), a)
     assert dlbridge.asarray(np.float32(2.5)).tolist() == 2.5
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">c16", ">u8"])
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a[::2, ::-1], lambda a: a.T, lambda a: a[0, 0, ...]], ids=["whole", "strided", "T", "one"])
+def test_asarray_copies_arrays_of_the_other_byte_order(dtype, view):
+    a = view(np.arange(12).reshape(3, 4).astype(dtype))
+    for t in (dlbridge.asarray(a), dlbridge.asarray(a, "complex128"), dlbridge.asarray([a])):
+        assert np.array_equal(np.reshape(t.numpy(), a.shape), a) and t.data_ptr != a.ctypes.data and not t.readonly
+    assert dlbridge.asarray(a).dtype == a.dtype.newbyteorder("=")
+    for other in (np.zeros(2, ">M8[s]"), np.ma.array(np.zeros(2, ">f4"), mask=[0, 1])):
+        with pytest.raises(BufferError):
+            dlbridge.asarray(other)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "complex64", "complex128"])
+def test_asarray_copies_what_c_cannot_read_where_it_lies(dtype):
+    size = np.dtype(dtype).itemsize
+    number = size // 2 if dtype.startswith("complex") else size
+    memory = np.from_dlpack(dlbridge.empty(4 * size, "uint8"))
+    memory[:] = 0
+    for offset in range(1, 2 * number):
+        a = memory[offset : offset + 2 * size].view(dtype)
+        t = dlbridge.from_dlpack(a)
+        assert dlbridge.asarray(t) is t and t.data_ptr == a.ctypes.data
+        for x in (a, memoryview(a), tvm_ffi.from_dlpack(a)):
+            assert (dlbridge.asarray(x).data_ptr == a.ctypes.data) == (offset % number == 0)
+            assert dlbridge.asarray(x).data_ptr % number == 0 and dlbridge.asarray(x).tolist() == [0, 0]
+
+
+def test_asarray_drops_no_imaginary_parts():
+    for x in (np.array([1 + 2j]), np.array([1 + 0j], np.complex64), np.complex64(1), [np.array([1j])], dlbridge.asarray([1j])):
+        for dtype in ("float64", "float32", "int8", "bfloat16", float):
+            with pytest.raises(TypeError, match="x has complex.*, which is not .*drops the imaginary parts"):
+                dlbridge.asarray(x, dtype)
+        assert dlbridge.asarray(x, "complex64").dtype == "complex64" and dlbridge.asarray(x, bool).tolist() in (True, [True], [[True]])
+    assert dlbridge.from_dlpack(np.array([1 + 2j])).convert("float32").tolist() == [1]
 
 
 def test_asarray_makes_types_that_numpy_lacks():

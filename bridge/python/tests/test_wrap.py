@@ -356,6 +356,11 @@ def test_a_converted_argument_is_copied_only_if_it_has_another_type_or_layout(c,
         assert single(x).data_ptr == matrix.ctypes.data
     for x in (matrix, dlbridge.from_dlpack(matrix)):
         assert row_major(x).data_ptr == matrix.ctypes.data
+    unaligned = np.zeros(13, np.uint8)[1:].view(np.float32)
+    for x in (unaligned, dlbridge.from_dlpack(unaligned), memoryview(unaligned), np.arange(3, dtype=">f4"), np.arange(3, dtype=">f4")[::-1]):
+        for f in (single, row_major, any_of_them):
+            with f(x) as t:
+                assert t.data_ptr % 4 == 0 and not t.readonly and t.tolist() == np.asarray(x).tolist()
     with row_major(matrix.T) as t:
         assert t.data_ptr != matrix.ctypes.data and t.strides == (2, 1) and t.tolist() == matrix.T.tolist()
     capsule = matrix.__dlpack__(max_version=(1, 0))
@@ -366,6 +371,7 @@ def test_what_cannot_be_converted_is_refused_before_the_call(c, lib):
     x = floats(1)
     add = dlbridge.wrap(lib.fixture_add, args={"x": "tensor", "y": dlbridge.converted("int8")}, returns="tensor")
     for y, error, text in (
+        (np.array([1 + 0j]), TypeError, "x has complex128, which is not int8; .*drops the imaginary parts"),
         (["1"], TypeError, "x must be an array"),
         ([[1], [2, 3]], ValueError, "a list of"),
         ([1000], OverflowError, ""),
