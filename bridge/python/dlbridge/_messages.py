@@ -20,10 +20,13 @@ _SHOWN, _SHOWN_NAME = 8, 64
 """How many tensors, and how many characters of the name of each, the text of a message has."""
 
 
-class Message:
+class Message(Mapping[str, Tensor]):
     """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata`, `tensor_metadata` or a name.
 
-    A tensor has a name if its metadata have a text "name", and `message["w"]` is then the tensor with the name "w".
+    A tensor has a name if its metadata have a text "name", and `message["w"]` is then the tensor with the name "w". The message is a
+    mapping of the names to these tensors, with all that a dict has for reading: `keys`, `values`, `items`, `get`, `len`, `in`, iteration
+    over the names, `dict(message)` and `f(**message)`. Tensors without a name are not in it: `tensors` has all of them, by index. Unlike
+    a dict, a message is also true without names, is equal to itself only, and can be hashed.
 
     Attributes:
         level: 0 to 8.
@@ -55,10 +58,10 @@ class Message:
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode({"w": np.zeros((2, 3)), "b": np.ones(2)}))
         >>> message["b"].tolist(), "c" in message, list(message.keys())
         ([1.0, 1.0], False, ['w', 'b'])
-        >>> {name: tensor.shape for name, tensor in dict(message).items()}
+        >>> {name: tensor.shape for name, tensor in message.items()}
         {'w': (2, 3), 'b': (2,)}
-        >>> message
-        <dlbridge.tens.Message, level 0, form b'TENS', seqno 0, 2 parts, 2 tensors: 'w' float64(2, 3), 'b' float64(2,)>
+        >>> message.get("c") is None, len(message), list(message)
+        (True, 2, ['w', 'b'])
     """
 
     __slots__ = (
@@ -165,6 +168,21 @@ class Message:
         Errors: those of `tensor_metadata`.
         """
         return self._names().keys()
+
+    def __iter__(self) -> Iterator[str]:
+        """Returns an iterator over the names of the tensors."""
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        """Returns the number of names. len(message.tensors) is the number of tensors."""
+        return len(self._names())
+
+    def __bool__(self) -> bool:
+        """Returns True: a message without names is a message too."""
+        return True
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __contains__(self, name: object) -> bool:
         """Reports whether a tensor has the name."""
@@ -294,7 +312,7 @@ def encode(
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
     `tensors` are any DLPack producers, in a list, or in a mapping by their names: `{"w": a, "b": b}`, of which the receiver takes
-    `message["w"]`. The names travel in the metadata of the tensors, as "name". A tensor without gaps that is row-major,
+    `message["w"]`, and of which errors name the tensor: `encode: "w": …`. The names travel in the metadata of the tensors, as "name". A tensor without gaps that is row-major,
     permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into a compact part.
     `metadata`, and each item of `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata`
     must be scalars; lists and mappings belong in `metadata`. `label` is a JSON object with further attributes
@@ -329,8 +347,13 @@ def encode(
     else:
         texts = (None,) * len(producers)
     header = level, four, text, origin, granule, seqno
-    frames = _core.tens_encode(header, whole, producers, texts, size)
-    if four == b"\0\0\0\0":  # in C this form means "TENS"
+    try:
+        frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
+    except Exception as error:
+        if names:
+            _name_tensor(error, names)
+        raise
+    if four == bytes(4):  # in C this form means "TENS"
         frames[0][4:8] = four
     return frames
 
@@ -343,12 +366,11 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
         if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
             raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
         return (), tuple(tensors)
-    if type(tensors) is dict:  # the same as below, sooner
-        names, producers = tuple(tensors), tuple(tensors.values())
-    else:
-        items = list(tensors.items())
-        names, producers = tuple([name for name, _ in items]), tuple([producer for _, producer in items])
-    for name in names:
+    if isinstance(tensors, Message) and len(tensors) < len(tensors.tensors):
+        raise ValueError("dlbridge: encode: some tensors of the message have no name of their own: encode(message.tensors) takes them without names")
+    items = list(tensors.items())
+    names, producers = zip(*items) if items else ((), ())
+    for i, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"dlbridge: encode: the name of tensor {names.index(name)} must be a str, not {name!r}")
         if not name:
@@ -358,6 +380,19 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
             if name in names[:i]:
                 raise ValueError(f"dlbridge: encode: tensors {names.index(name)} and {i} are both named {name!r}")
     return names, producers
+
+
+def _name_tensor(error: Exception, names: tuple[str, ...]) -> None:
+    """Puts the name of a tensor into the text and the notes of an error of encode, where they have its index."""
+    import re
+
+    def named(text: Any) -> Any:
+        found = re.match(r"dlbridge: (?:\w+: )?(?:tensors\[|tensor )(\d+)\]?(?=: |\Z)", text) if isinstance(text, str) else None
+        return text if found is None else f'dlbridge: encode: "{names[int(found[1])]}"{text[found.end() :]}'
+
+    error.args = tuple(map(named, error.args))
+    if hasattr(error, "__notes__"):
+        error.__notes__ = [*map(named, error.__notes__)]
 
 
 def encode_frames(frames: Sequence[Buffer]) -> bytes:

@@ -77,6 +77,9 @@ def formats() -> None:
     assert_type(named["w"], Tensor)
     assert "b" in named and list(named.keys()) == ["w", "b"]
     by_name: dict[str, Tensor] = dict(named)
+    assert_type(named.get("w"), Tensor | None)
+    assert [tensor.ndim for tensor in named.values()] == [1, 1] and len(named) == 2
+    assert_type(list(named.items()), list[tuple[str, Tensor]])
     assert tens.decode(tens.encode(by_name))["w"].shape == (3,)
     packed = tens.encode_frames(message.frames())
     assert_type(packed, bytes)
