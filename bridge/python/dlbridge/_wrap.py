@@ -9,7 +9,7 @@ import keyword
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from types import EllipsisType
+from types import BuiltinMethodType, EllipsisType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core
@@ -20,6 +20,7 @@ _Result = TypeVar("_Result")
 _Args = Sequence[Any] | Mapping[str, Any] | None
 _Device = tuple[int, int] | str | None
 
+_Simple: Any = type(ctypes.c_int)
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
 _Array = type(ctypes.c_int * 1)
 _Function: Any = ctypes.CFUNCTYPE(None).__base__  # the base of the types of all function pointers
@@ -127,14 +128,12 @@ def _name_of(kind: Any) -> str:
 
 
 def _help(
-    name: str, names: list[str] | None, args: list[Any], returns: Any, to: Any, takes_error: bool
+    name: str, names: list[str], positional_only: bool, args: list[Any], returns: Any, to: Any, takes_error: bool
 ) -> tuple[str, inspect.Signature]:
     """Returns the docstring and the signature of a function that `wrap` makes."""
     tensors = list(map(_is_tensor, args))
-    how = inspect.Parameter.POSITIONAL_ONLY if names is None else inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [
-        inspect.Parameter(names[i] if names else f"arg{i + 1}", how, annotation=_name_of(kind)) for i, kind in enumerate(args)
-    ]
+    how = inspect.Parameter.POSITIONAL_ONLY if positional_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(shown, how, annotation=_name_of(kind)) for shown, kind in zip(names, args)]
     result = inspect.Signature.empty if to is not None else "Tensor" if isinstance(returns, str) else _name_of(returns)
     signature = inspect.Signature(parameters, return_annotation=result)
     text = [f"{name}{signature}\n\nCalls the C function {name}, of which dlbridge.wrap made this function."]
@@ -150,6 +149,31 @@ def _help(
     if takes_error:
         text.append("An error that the C function reports is raised with its text.")
     return "\n".join(text), signature
+
+
+def _nothing() -> None:
+    pass
+
+
+def _like(name: str, names: list[str], positional_only: bool) -> Callable[..., None]:
+    """Returns a Python function with this name and these parameters, which has no effect. A wrong call of it raises Python's TypeError."""
+    name, *parameters = map(str.__str__, (name, *names))  # of str itself, as code needs them
+    count = len(parameters)
+    code = _nothing.__code__.replace(
+        co_name=name,
+        co_qualname=name,
+        co_varnames=tuple(parameters),
+        co_nlocals=count,
+        co_argcount=count,
+        co_posonlyargcount=count * positional_only,
+    )
+    return FunctionType(code, {})
+
+
+def _letter(kind: Any) -> str:
+    """Returns the letter that ctypes has for a type of integers or addresses, of which it would drop high bits, or "."."""
+    letter = getattr(kind, "_type_", ".") if isinstance(kind, _Simple) else "."
+    return letter if letter in "bBhHiIlLqQP" and isinstance(kind.from_param, BuiltinMethodType) else "."
 
 
 def _address_of(cfunc: Any) -> int:
@@ -283,11 +307,13 @@ def wrap(
         "tensor", for a `DLManagedTensorVersioned *`: the Python function takes any DLPack producer, such as an array;
         `dlbridge.converted(dtype)`, for the same: the Python function also takes lists, numbers and arrays of other types, and converts
         them;
-        a ctypes type, such as `c_float` or `POINTER(c_double)`: ctypes converts the argument as usual;
+        a ctypes type, such as `c_float` or `POINTER(c_double)`: ctypes converts the argument as usual, but an int must be in the range of
+        an integer type;
         "error", as the last, for a `dlb_error *` of dlbridge.h: the Python function has no such parameter, and raises the
         error that the C function reports.
         A dict has names beside the types, {"x": "tensor", "factor": c_float, "error": "error"}: the arguments of the Python function
-        can be given by these names, which errors and help() show. Without names they are positional only.
+        can be given by these names, which errors and help() show. Without names they are positional only. Where a Go function says "tensor
+        argument 2", the error has the name of the second tensor in args: let `capi.Tensors` have them in the same order.
 
     returns: the type of the result: "tensor", a ctypes type, or None for a function without a result.
 
@@ -322,7 +348,8 @@ def wrap(
     name of a device.
 
     Errors of the new function, before the call: those of `from_dlpack` for a tensor; BufferError if it is on another device;
-    TypeError for another argument or a wrong number of them; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a
+    OverflowError for an integer that is out of the range of its type; TypeError for another argument, and in Python's own words for
+    arguments that are missing, unknown or given twice; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a
     function of a Go library in a forked child of the process that loaded it. After the call: the error that the C function
     reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if it returns an address that cannot be that of
     a managed tensor, or a tensor that was released or taken over before. The code of a reported error decides the exception:
@@ -370,6 +397,7 @@ def wrap(
     if takes_error:
         args.pop()
     names = names and names[: len(args)]
+    shown = [f"arg{i + 1}" for i in range(len(args))] if names is None else names
     if returns is ...:
         returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
     tensors = list(map(_is_tensor, args))
@@ -404,8 +432,10 @@ def wrap(
         name,
         call,
         None if names is None else tuple(names),
+        _like(name, shown, names is None),
         converters,
         kinds,
+        "".join(map(_letter, kinds)).encode(),
         to,
         _OF_CTYPES,
         refusal,
@@ -418,5 +448,5 @@ def wrap(
     )
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc  # type: ignore[attr-defined]
-    made.__doc__, made.__signature__ = _help(name, names, args, returns, to, takes_error)  # type: ignore[attr-defined]
+    made.__doc__, made.__signature__ = _help(name, shown, names is None, args, returns, to, takes_error)  # type: ignore[attr-defined]
     return made

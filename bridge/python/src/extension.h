@@ -450,7 +450,7 @@ int64_t dtype_itemsize(DLDataType dtype);
 /* ---- frame.c */
 /* Returns the list of item(ctx, 0), ..., item(ctx, count - 1), which are new references. The garbage collector does not
  * track the list before it is complete, so that no Python code can find it: Python code may run in between, and would
- * crash on an empty place. If item returns NULL, list_of returns NULL, with the exception of that item. */
+ * crash on an empty place. If item returns NULL, list_of returns NULL, with the exception of that item if it has set one. */
 PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void *ctx);
 /* Raises the exception that a decoder raises for its argument `limit`, or returns None. */
 PyObject *check_limit(PyObject *module, PyObject *limit);

@@ -1,5 +1,6 @@
 #include "library.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
 
@@ -20,8 +21,10 @@ typedef struct {
   PyObject *held; /* the tuple that holds the references to the following objects; NULL once the collector has cleared it */
   PyObject *call;       /* the ctypes function, without argtypes */
   PyObject *names;      /* a tuple: the name of each argument; None if they have none, and are positional only */
+  PyObject *like;       /* a Python function with the same name and parameters; it raises what a wrong call raises in Python */
   PyObject *arguments;  /* a tuple: for each argument its type's from_param; for a tensor what makes a producer of it, or None */
   PyObject *kinds;      /* a tuple: for each argument its type, for errors; None for a tensor */
+  PyObject *letters;    /* bytes: for each argument the letter that ctypes has for its type if that is of integers, or else '.' */
   PyObject *to;         /* converts the Tensor that is the result, or None */
   PyObject *pointer;    /* ctypes.c_void_p.from_param */
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
@@ -62,6 +65,28 @@ static PyObject *finish(Function *self, module_state *state, managed result) {
   return converted;
 }
 
+/* Returns the words for an argument in errors: "argument 2", or "argument 'scale'". */
+static PyObject *place_of(Function *self, Py_ssize_t index) {
+  return self->names == Py_None ? PyUnicode_FromFormat("argument %zd", index + 1)
+                                : PyUnicode_FromFormat("argument %R", PyTuple_GetItem(self->names, index));
+}
+
+/* Skips "tensor argument K" at the beginning of a text, as capi.Serve of Go writes it, which counts tensors alone. Returns the words for
+ * that argument if it has a name; NULL, mostly without an exception, if there is none. */
+static PyObject *reported_place(Function *self, const char **text) {
+  static const char prefix[] = "tensor argument ";
+  if (self->names == Py_None || strncmp(*text, prefix, sizeof prefix - 1) != 0) return NULL;
+  char *end;
+  long number = strtol(*text + sizeof prefix - 1, &end, 10);
+  if (number < 1 || strncmp(end, ": ", 2) != 0) return NULL;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(self->kinds); i++) {
+    if (PyTuple_GetItem(self->kinds, i) != Py_None || --number > 0) continue;
+    *text = end;
+    return place_of(self, i);
+  }
+  return NULL;
+}
+
 /* Raises the error that a C function has reported, as the exception that fits its code, with the text of the function. Its name at the
  * beginning of the text is left out, because the note has it. */
 static PyObject *raise_reported(Function *self, dlb_error *error) {
@@ -72,8 +97,15 @@ static PyObject *raise_reported(Function *self, dlb_error *error) {
   error->message[sizeof error->message - 1] = '\0';
   int named = name != NULL && strlen(name) == (size_t)size && strncmp(text, name, (size_t)size) == 0;
   if (named && strncmp(text + size, ": ", 2) == 0) text += size + 2;
-  if (text[0] != '\0') raise_text(type, "", text);
+  PyObject *place = reported_place(self, &text);
+  const char *argument = place == NULL ? "" : PyUnicode_AsUTF8AndSize(place, NULL);
+  if (PyErr_Occurred()) { /* there is no memory for the name */
+    Py_XDECREF(place);
+    return NULL;
+  }
+  if (text[0] != '\0') raise_text(type, argument, text);
   else PyErr_Format(type, "dlbridge: %U has reported the error code %d without a text", self->name, (int)error->code);
+  Py_XDECREF(place);
   add_note("reported by the function %U", self->name);
   return NULL;
 }
@@ -95,12 +127,6 @@ static PyObject *text_of(PyObject *exception) {
   return text;
 }
 
-/* Returns the words for an argument in errors: "argument 2", or "argument 'scale'". */
-static PyObject *place_of(Function *self, Py_ssize_t index) {
-  return self->names == Py_None ? PyUnicode_FromFormat("argument %zd", index + 1)
-                                : PyUnicode_FromFormat("argument %R", PyTuple_GetItem(self->names, index));
-}
-
 /* Sets a new exception that names an argument which was refused because of `cause`. */
 static void set_noted(Function *self, PyObject *type, PyObject *args, Py_ssize_t index, PyObject *cause) {
   PyObject *kind = PyTuple_GetItem(self->kinds, index), *name = NULL, *given = NULL;
@@ -110,7 +136,9 @@ static void set_noted(Function *self, PyObject *type, PyObject *args, Py_ssize_t
   } else if (place != NULL) {
     name = PyType_Check(kind) ? PyObject_GetAttrString(kind, "__name__") : PyObject_Repr(kind);
     if (name != NULL) given = PyObject_GetAttrString((PyObject *)Py_TYPE(PyTuple_GetItem(args, index)), "__name__");
-    if (given != NULL)
+    if (given != NULL && type == PyExc_OverflowError)
+      PyErr_Format(type, "dlbridge: %U: %U, declared as %S: %U", self->name, place, name, text);
+    else if (given != NULL)
       PyErr_Format(type, "dlbridge: %U: %U, declared as %S, cannot be of type %S: %U", self->name, place, name, given, text);
   }
   Py_XDECREF(given);
@@ -224,9 +252,64 @@ static int is_passed(Function *self, PyObject *value) {
 
 enum { PARAMETERS = 8 }; /* how often _as_parameter_ is followed at most */
 
+/* Raises OverflowError for an int that is not in the range of the integer type with this letter. ctypes itself would drop its high
+ * bits. An address, of the letter P, may be a signed or an unsigned number. */
+static int check_range(char letter, PyObject *number) {
+  static const char letters[] = "bhilqP", *const unsigned_letters = "BHILQP";
+  static const unsigned char sizes[] = {sizeof(char), sizeof(short), sizeof(int), sizeof(long), sizeof(long long), sizeof(void *)};
+  const char *at = strchr(letters, letter), *unsigned_at = strchr(unsigned_letters, letter);
+  const int bits = 8 * sizes[at != NULL ? at - letters : unsigned_at - unsigned_letters];
+  const unsigned long long ones = ~0ULL >> (64 - bits), high = unsigned_at != NULL ? ones : ones / 2;
+  const long long low = at != NULL ? -(long long)(ones / 2) - 1 : 0;
+  int overflow;
+  const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  int fits = overflow == 0 && value >= low && (value < 0 || (unsigned long long)value <= high);
+  if (overflow > 0 && high > ones / 2 && bits == 64) {
+    (void)PyLong_AsUnsignedLongLong(number);
+    fits = PyErr_Occurred() == NULL;
+    PyErr_Clear();
+  }
+  if (fits) return 0;
+  PyObject *text = PyObject_Str(number);
+  if (text != NULL && PyUnicode_GetLength(text) <= 40) {
+    raise_error(PyExc_OverflowError, "%U is not in %lld..%llu", text, low, high);
+  } else { /* such a number may have more digits than Python writes */
+    PyErr_Clear();
+    PyObject *size = PyObject_CallMethod(number, "bit_length", NULL);
+    if (size != NULL) raise_error(PyExc_OverflowError, "an int of %S bits is not in %lld..%llu", size, low, high);
+    Py_XDECREF(size);
+  }
+  Py_XDECREF(text);
+  return -1;
+}
+
+/* Returns the int for which an argument of an integer type stands, after a check of its range; or the argument itself if it stands for
+ * none, as an instance of the type does. NULL with an exception. */
+static PyObject *integer_of(Function *self, char letter, PyObject *arg) {
+  PyObject *value = Py_NewRef(arg);
+  for (int i = 0; value != NULL && i < PARAMETERS && !PyLong_Check(value); i++) {
+    PyObject *inner;
+    if (value == Py_None || PyBytes_Check(value) || Py_IS_TYPE(value, self->reference) || PyType_IsSubtype(Py_TYPE(value), self->data))
+      break;
+    if (letter != 'P' && PyIndex_Check(value)) inner = PyNumber_Index(value);
+    else inner = PyObject_GetAttrString(value, "_as_parameter_");
+    if (inner == NULL && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+      PyErr_Clear(); /* ctypes says what is wrong */
+      break;
+    }
+    REPLACE(value, inner);
+  }
+  if (value != NULL && !PyLong_Check(value)) REPLACE(value, Py_NewRef(arg));
+  else if (value != NULL && check_range(letter, value) < 0) Py_CLEAR(value);
+  return value;
+}
+
 /* Converts an argument that is no tensor as ctypes does: by from_param of its type, then by _as_parameter_. */
-static PyObject *convert(Function *self, PyObject *from_param, PyObject *arg) {
-  PyObject *value = PyObject_CallFunctionObjArgs(from_param, arg, NULL);
+static PyObject *convert(Function *self, Py_ssize_t index, PyObject *arg) {
+  const char letter = PyBytes_AsString(self->letters)[index];
+  PyObject *from = letter == '.' ? Py_NewRef(arg) : integer_of(self, letter, arg);
+  PyObject *value = from == NULL ? NULL : PyObject_CallFunctionObjArgs(PyTuple_GetItem(self->arguments, index), from, NULL);
+  Py_XDECREF(from);
   for (int i = 0; value != NULL && !is_passed(self, value); i++) {
     PyObject *inner = i < PARAMETERS ? PyObject_GetAttrString(value, "_as_parameter_") : NULL;
     if (inner == NULL && (i == PARAMETERS || PyErr_ExceptionMatches(PyExc_AttributeError))) {
@@ -264,7 +347,7 @@ static PyObject *pass(void *ctx, size_t index) {
     p->shared[index] = export_argument(p->self, p->state, p->args, (Py_ssize_t)index, NULL);
     if (p->shared[index] != NULL) value = pass_address(p->self, p->shared[index]);
   } else {
-    value = convert(p->self, PyTuple_GetItem(p->self->arguments, (Py_ssize_t)index), PyTuple_GetItem(p->args, (Py_ssize_t)index));
+    value = convert(p->self, (Py_ssize_t)index, PyTuple_GetItem(p->args, (Py_ssize_t)index));
   }
   if (value == NULL) note_argument(p->self, p->args, (Py_ssize_t)index);
   return value;
@@ -302,33 +385,23 @@ typedef struct {
   Py_ssize_t named;          /* how many of the keywords were taken */
 } calling;
 
-/* Returns the argument at an index. */
+/* Returns the argument at an index; NULL, mostly without an exception, if it was not given once. */
 static PyObject *take(void *ctx, size_t index) {
   calling *c = ctx;
   Py_ssize_t i = (Py_ssize_t)index;
   int positional = i < PyTuple_Size(c->args);
-  PyObject *name = PyTuple_GetItem(c->self->names, i);
-  PyObject *value = c->keywords == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(c->keywords, name));
-  if (value != NULL) c->named++;
-  if (value == NULL && PyErr_Occurred()) return NULL;
-  if (positional && value == NULL) return Py_NewRef(PyTuple_GetItem(c->args, i));
-  if (!positional && value != NULL) return value;
-  Py_XDECREF(value);
-  return PyErr_Format(PyExc_TypeError,
-                      positional ? "dlbridge: %U: more than one value for argument %R" : "dlbridge: %U: argument %R is missing",
-                      c->self->name, name);
+  PyObject *value = c->keywords == NULL ? NULL : PyDict_GetItemWithError(c->keywords, PyTuple_GetItem(c->self->names, i));
+  if (positional) return value != NULL || PyErr_Occurred() ? NULL : Py_NewRef(PyTuple_GetItem(c->args, i));
+  c->named += value != NULL;
+  return Py_XNewRef(value);
 }
 
-/* Raises TypeError for a keyword that is no name of an argument. */
-static void raise_unexpected(Function *self, PyObject *keywords) {
-  PyObject *given = PyDict_Keys(keywords);
-  for (Py_ssize_t i = 0; given != NULL && i < PyList_Size(given) && !PyErr_Occurred(); i++) {
-    PyObject *key = PyList_GetItem(given, i);
-    if (PySequence_Contains(self->names, key) == 0)
-      PyErr_Format(PyExc_TypeError, "dlbridge: %U: unexpected keyword argument %R", self->name, key);
-  }
-  Py_XDECREF(given);
-  if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "dlbridge: %U: unexpected keyword argument", self->name); /* keys that lie */
+/* Raises the TypeError of a wrong call, in Python's own words. */
+static PyObject *raise_miscalled(Function *self, PyObject *args, PyObject *keywords) {
+  PyObject *result = PyObject_Call(self->like, args, keywords);
+  if (result != NULL) PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument", self->name); /* keys that lie */
+  Py_XDECREF(result);
+  return NULL;
 }
 
 /* Returns the arguments of a call in the order of the C function, as a tuple; NULL with TypeError. */
@@ -336,19 +409,17 @@ static PyObject *in_order(Function *self, PyObject *args, PyObject *keywords) {
   Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments), named = keywords == NULL ? 0 : PyDict_Size(keywords);
   if (count == takes && named == 0) return Py_NewRef(args);
   if (named > 0 && self->names == Py_None)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes no keyword arguments, because args of wrap is no dict with their names",
+    return PyErr_Format(PyExc_TypeError, "%U() takes no keyword arguments: args of wrap is no dict, which would name the arguments",
                         self->name);
-  if (count > takes || self->names == Py_None)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd argument%s, but %zd %s given", self->name, takes,
-                        takes == 1 ? "" : "s", count, count == 1 ? "was" : "were");
+  if (count > takes || self->names == Py_None) return raise_miscalled(self, args, keywords);
   calling c = {self, args, keywords, 0};
   PyObject *list = list_of((size_t)takes, take, &c);
-  if (list != NULL && c.named < named) {
-    raise_unexpected(self, keywords);
-    Py_CLEAR(list);
+  if (list == NULL || c.named < named) {
+    Py_XDECREF(list);
+    return PyErr_Occurred() ? NULL : raise_miscalled(self, args, keywords);
   }
-  PyObject *ordered = list == NULL ? NULL : PyList_AsTuple(list);
-  Py_XDECREF(list);
+  PyObject *ordered = PyList_AsTuple(list);
+  Py_DECREF(list);
   return ordered;
 }
 
@@ -370,8 +441,8 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
   return result;
 }
 
-/* (name, call, names, arguments, kinds, to, (pointer, data, reference, by_value, probe), refusal, address, direct, takes_error, returns,
- * reduce, device) -> a Function with these fields; device is None for any device */
+/* (name, call, names, like, arguments, kinds, letters, to, (pointer, data, reference, by_value, probe), refusal, address, direct,
+ * takes_error, returns, reduce, device) -> a Function with these fields; device is None for any device */
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   Function *self = PyObject_GC_New(Function, state->function_type);
@@ -381,10 +452,10 @@ PyObject *function_new(PyObject *module, PyObject *args) {
   self->dict = self->weak = self->name = NULL;
   self->held = Py_NewRef(args);
   int parsed =
-      PyArg_ParseTuple(args, "UOOO!O!O(OO!O!O!O)OKppiOO:function", &self->name, &self->call, &self->names, &PyTuple_Type,
-                       &self->arguments, &PyTuple_Type, &self->kinds, &self->to, &self->pointer, &PyType_Type, &self->data, &PyType_Type, &self->reference,
-                       &PyTuple_Type, &self->by_value, &self->probe, &self->refusal, &address, &self->direct, &self->takes_error, &self->returns,
-                       &self->reduce, &device);
+      PyArg_ParseTuple(args, "UOOOO!O!SO(OO!O!O!O)OKppiOO:function", &self->name, &self->call, &self->names, &self->like,
+                       &PyTuple_Type, &self->arguments, &PyTuple_Type, &self->kinds, &self->letters, &self->to, &self->pointer,
+                       &PyType_Type, &self->data, &PyType_Type, &self->reference, &PyTuple_Type, &self->by_value, &self->probe,
+                       &self->refusal, &address, &self->direct, &self->takes_error, &self->returns, &self->reduce, &device);
   self->any_device = device == Py_None;
   parsed = parsed && (self->any_device || parse_device(device, "wrap: device", &self->device) == 0);
   Py_XINCREF(self->name);

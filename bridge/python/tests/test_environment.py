@@ -35,6 +35,16 @@ OPERATIONS = """
     release = dlbridge.wrap(go.dlb_tensor_release, args={"x": "tensor"}, returns=None)
     release_converted = dlbridge.wrap(go.dlb_tensor_release, args=[dlbridge.converted("float64", contiguous=True)], returns=None)
 
+    absolute = dlbridge.wrap(ctypes.CDLL(None).abs, args={"n": ctypes.c_int}, returns=ctypes.c_int)
+
+    def refused(function, *args, **keywords):
+        sys._getframe()  # Python 3.11 loses an exception if there is no memory for the frame in its traceback
+        try:
+            function(*args, **keywords)
+        except (TypeError, OverflowError):
+            return
+        raise AssertionError("not refused")
+
     operations = {
         "from_buffer": lambda: dlbridge.from_buffer(data),
         "from_buffer with a shape": lambda: dlbridge.from_buffer(data, "int16", (4, 8)),
@@ -59,6 +69,7 @@ OPERATIONS = """
         "a data type that is no str": lambda: dlbridge.empty(shape, np.float32),
         "a part of a buffer": lambda: dlbridge.from_buffer(data, "int16", (4,), offset=8),
         "a call of a C function": lambda: (release(numbers), release(x=numbers)),
+        "calls that are refused": lambda: (refused(release, y=numbers), refused(release), refused(release, [1]), refused(absolute, n=1 << 40), refused(absolute, "1")),
         "a call that converts its argument": lambda: release_converted(matrix.T),
         "counters": lambda: dlbridge.counters(),
         "tens.encode": lambda: tens.encode([numbers, numbers[::2]], metadata={"a": [1]}),
