@@ -16,6 +16,8 @@ PYTESTFLAGS ?= -q
 BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
+# libzmq with its draft API.
+LIBZMQ := $(BUILD)/libzmq
 # Examples that need the heavy peers.
 HEAVY_EXAMPLES := examples/libtorch examples/ray examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
@@ -39,7 +41,7 @@ export GO DESTDIR LIBDIR
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
-	processors arm64 mutants mutants-third zeromq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib amalgamation install install-tensor uninstall clean
+	processors arm64 mutants mutants-third zeromq libzmq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib amalgamation install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,11 +163,14 @@ arm64: ## the tests of the core under emulation of arm64
 	    $(GOTESTFLAGS) ./dlpack/internal/core ./dlpack/background; \
 	else echo 'SKIP: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed'; fi
 
-# Needs the Debian packages libzmq3-dev and libczmq-dev.
-zeromq: ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector
+# Needs the Debian packages libzmq3-dev and libczmq-dev, and for drafts cmake and g++. A process has one libzmq: the package drafts has that
+# with drafts, and the others have Debian's.
+WITH_DRAFTS = PKG_CONFIG_PATH=$(abspath $(LIBZMQ))/lib/pkgconfig LD_LIBRARY_PATH=$(abspath $(LIBZMQ))/lib
+zeromq: $(LIBZMQ)/libzmq.done ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector; CLIENT and SERVER
 	@if pkg-config --exists libzmq libczmq; then \
 	  (cd examples/bench/zeromq && $(GO) mod tidy -diff && $(GO) vet ./...) && \
-	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -race $(GOTESTFLAGS) ./...; \
+	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet . && $(GO) test -race $(GOTESTFLAGS) . && \
+	  export $(WITH_DRAFTS) && $(GO) vet ./drafts && $(GO) test -race $(GOTESTFLAGS) ./drafts; \
 	else echo 'SKIP: libzmq or libczmq is not installed'; fi
 
 SOAK ?= 10m
@@ -269,6 +274,8 @@ venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peer
 clib: ## build/lib: the C libraries
 	sh bridge/libdlbridge/build.sh $(BUILD)/lib
 
+libzmq: $(LIBZMQ)/libzmq.done ## build/libzmq: libzmq with its draft API, for CLIENT and SERVER sockets
+
 amalgamation: ## build/amalgamation: libdlbridge_tensor as one C file, and its headers, for any project
 	$(PYTHON) bridge/libdlbridge/amalgamate.py $(BUILD)/amalgamation
 
@@ -304,6 +311,10 @@ $(VENV)/typing.done: .ci/typing/requirements.txt $(VENV)/requirements.done
 $(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/requirements-test.txt | needs
 	@python=$$(sh .ci/python.sh "$(PEERS_PYTHON)") && GO="$(GO)" PYTHON="$$python" PYTHON_MINOR=12 sh .ci/needs.sh
 	$(call new-venv,$(PEERS),$<,"$$(sh .ci/python.sh "$(PEERS_PYTHON)")")
+
+$(LIBZMQ)/libzmq.done: .ci/libzmq.sh
+	PYTHON="$(PYTHON)" sh $< $(LIBZMQ)
+	@touch $@
 
 # The tests of DLPack of TVM-FFI are in its source distribution, not in its wheel.
 $(PEERS)/suites/test_tensor.py: $(PEERS)/requirements.done

@@ -4,6 +4,7 @@
 #define DLBRIDGE_ZEROMQ_ABI_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* The versions of libzmq that have this ABI: ZEROMQ_MAJOR.ZEROMQ_MINOR and later ones with the same major number. */
 enum { ZEROMQ_MAJOR = 4, ZEROMQ_MINOR = 2 };
@@ -24,7 +25,9 @@ enum {
   ZMQ_DEALER = 5,
   ZMQ_ROUTER = 6,
   ZMQ_PULL = 7,
-  ZMQ_PUSH = 8
+  ZMQ_PUSH = 8,
+  ZMQ_SERVER = 12, /* draft */
+  ZMQ_CLIENT = 13  /* draft */
 };
 
 /* Settings of sockets. */
@@ -78,5 +81,14 @@ typedef void zmq_free_fn(void *data, void *hint);
   X(size_t, msg_size, (const zmq_msg_t *message), (message))                                                                         \
   X(int, msg_more, (const zmq_msg_t *message), (message))                                                                            \
   X(int, msg_get, (const zmq_msg_t *message, int property), (message, property))
+
+/* The functions of the draft API that are used, in the same form. libzmq has them from 4.3.2 on, if it is built with drafts. */
+#define ZMQ_DRAFT_FUNCTIONS(X)                                                                                                       \
+  X(int, msg_set_routing_id, (zmq_msg_t *message, uint32_t id), (message, id))                                                       \
+  X(uint32_t, msg_routing_id, (zmq_msg_t *message), (message))                                                                       \
+  X(void *, poller_new, (void), ())                                                                                                  \
+  X(int, poller_destroy, (void **poller), (poller))                                                                                  \
+  X(int, poller_add, (void *poller, void *socket, void *data, short events), (poller, socket, data, events))                         \
+  X(int, poller_fd, (void *poller, int *fd), (poller, fd))
 
 #endif

@@ -77,6 +77,20 @@
 // They are in Message.Routing, and Send sends them first. The message begins with the first frame behind the id that begins with
 // "ZIO", a digit and a form. Routing ids that an application chooses must therefore not look like that.
 //
+// # Clients and servers
+//
+// A [Server] has many [Client] sockets as peers, and knows each by a number, the routing id. It is in Message.RoutingID of a message that Recv
+// returns, and Send sends a message to the client with the RoutingID of the message, or with that of the option [To]. Messages on these
+// sockets have one frame, the packed form:
+//
+//	question, err := server.Recv(ctx)
+//	answer, err := zeromq.Encode(ts)
+//	err = answer.Pack()
+//	answer.RoutingID = question.RoutingID
+//	err = server.Send(ctx, answer)
+//
+// They need a libzmq that is built with its draft API, which those of most distributions are not: see [ErrDrafts].
+//
 // # Subscribing
 //
 // A SUB socket compares its subscriptions with the first frame of a message: "ZIO", the level as a digit, and the form, such as

@@ -28,6 +28,9 @@ const LibraryVariable = "DLBRIDGE_LIBZMQ"
 // is no libzmq.
 var ErrLibrary = errors.New("libzmq cannot be loaded")
 
+// ErrDrafts reports that the libzmq that is loaded lacks the sockets of the draft API, [Client] and [Server].
+var ErrDrafts = errors.New("libzmq has no draft API")
+
 var libzmq = library.Library{File: library.Name("libzmq", "5"), Variable: LibraryVariable, Install: "libzmq 4.2 or later (libzmq5 of Debian)"}
 
 // loaded records libzmq, which is never unloaded.
@@ -77,6 +80,16 @@ func Load(path string) error {
 		return fmt.Errorf("zeromq: %w: the process has loaded %s, and cannot load %s as well", ErrLibrary, file(), path)
 	}
 	return nil
+}
+
+// requireDrafts returns an error for a socket of the draft API if libzmq lacks this API. Such a libzmq makes the sockets all the same, but has
+// no functions for their routing ids.
+func requireDrafts(kind Type) error {
+	if kind != Client && kind != Server || bool(C.zeromq_drafts()) {
+		return nil
+	}
+	return fmt.Errorf("zeromq: socket: CLIENT and SERVER: %w: %s lacks it; set %s to libzmq 4.3.2 or later that is built with it "+
+		"(cmake -DENABLE_DRAFTS=ON)", ErrDrafts, file(), LibraryVariable)
 }
 
 // file returns the path of the libzmq that was loaded.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,6 +135,23 @@ func TestLoadingLibzmq(t *testing.T) {
 	}
 }
 
+// A libzmq without the draft API makes CLIENT and SERVER sockets, and lacks the functions for them. The tests in peers/drafts use one with it.
+func TestClientAndServerNeedTheDraftAPI(t *testing.T) {
+	c := newContext(t)
+	symbols := must.Do(must.Do(elf.Open(zeromq.Path()))(t).DynamicSymbols())(t)
+	drafts := slices.ContainsFunc(symbols, func(symbol elf.Symbol) bool { return symbol.Name == "zmq_msg_routing_id" })
+	for _, kind := range []zeromq.Type{zeromq.Client, zeromq.Server} {
+		_, err := c.NewSocket(kind)
+		if drafts {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, zeromq.ErrDrafts)
+		require.EqualError(t, err, "zeromq: socket: CLIENT and SERVER: libzmq has no draft API: "+zeromq.Path()+" lacks it; set DLBRIDGE_LIBZMQ to "+
+			"libzmq 4.3.2 or later that is built with it (cmake -DENABLE_DRAFTS=ON)")
+	}
+}
+
 // A program builds and starts without libzmq.
 func TestLibzmqIsNotLinked(t *testing.T) {
 	file, err := elf.Open(os.Args[0])
@@ -161,8 +179,9 @@ func TestABIAgreesWithLibzmqs(t *testing.T) {
 	source := "#define zmq_msg_t our_msg_t\n#define zmq_free_fn our_free_fn\n#include \"abi.h\"\n#undef zmq_msg_t\n#undef zmq_free_fn\n" + ours.String() +
 		"#include <zmq.h>\n" + same.String() +
 		"_Static_assert(sizeof(our_msg_t) == sizeof(zmq_msg_t) && _Alignof(our_msg_t) == _Alignof(zmq_msg_t), \"zmq_msg_t\");\n" +
-		"#define SAME(result, name, parameters, arguments) result(*const our_##name) parameters = zmq_##name;\nZMQ_FUNCTIONS(SAME)\n"
-	command := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I.", "-fsyntax-only", "-x", "c", "-")
+		"#define SAME(result, name, parameters, arguments) result(*const our_##name) parameters = zmq_##name;\n" +
+		"ZMQ_FUNCTIONS(SAME)\nZMQ_DRAFT_FUNCTIONS(SAME)\n"
+	command := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-DZMQ_BUILD_DRAFT_API", "-I.", "-fsyntax-only", "-x", "c", "-")
 	command.Stdin = strings.NewReader(source)
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, string(out))

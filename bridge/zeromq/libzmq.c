@@ -10,10 +10,11 @@ struct zeromq_functions zeromq_functions;
 
 #define NAME(result, name, parameters, arguments) "zmq_" #name,
 static const char *const names[] = {ZMQ_FUNCTIONS(NAME)};
+static const char *const drafts[] = {ZMQ_DRAFT_FUNCTIONS(NAME)};
 
-enum { COUNT = sizeof names / sizeof *names };
+enum { COUNT = sizeof names / sizeof *names, DRAFTS = sizeof drafts / sizeof *drafts };
 
-_Static_assert(sizeof zeromq_functions == COUNT * sizeof(void *), "one pointer for each name");
+_Static_assert(sizeof zeromq_functions == (COUNT + DRAFTS) * sizeof(void *), "one pointer for each name");
 
 const char *zeromq_path(void) {
   Dl_info info;
@@ -33,6 +34,11 @@ char *zeromq_load(const char *path) {
                         ZEROMQ_MAJOR);
   }
   if ((why = library_functions(library, names, COUNT, (void **)&found)) != NULL) return why;
+  void **draft = (void **)&found + COUNT;
+  if ((why = library_functions(library, drafts, DRAFTS, draft)) != NULL) {
+    memset(draft, 0, DRAFTS * sizeof *draft);
+    free(why);
+  }
   zeromq_functions = found;
   return NULL;
 }
@@ -108,7 +114,7 @@ typedef struct {
 } outgoing;
 
 /* Makes the message of a frame, which lends the memory of its owner or copies the bytes from `small`. Returns 0 or ENOMEM. */
-static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
+static int make_message(outgoing *out, const zeromq_frame *frame, const char *small) {
   out->lent = NULL;
   if (frame->owner == 0) {
     if (zmq_msg_init_size(&out->message, frame->size) != 0) return ENOMEM;
@@ -121,6 +127,13 @@ static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
   if (zmq_msg_init_data(&out->message, (void *)(uintptr_t)frame->at, frame->size, release, out->lent) == 0) return 0;
   free(out->lent);
   return ENOMEM;
+}
+
+/* Makes the message of a frame, for the peer that the frame names. Returns 0 or ENOMEM. */
+static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
+  int error = make_message(out, frame, small);
+  if (error == 0 && frame->peer != 0) zmq_msg_set_routing_id(&out->message, frame->peer);
+  return error;
 }
 
 /* Closes the messages of a block that make_all has returned, from `first` on. They were not sent; their owners stay the caller's. */
@@ -196,6 +209,7 @@ static int keep(zeromq_inbox *inbox, zmq_msg_t *message, size_t threshold) {
   if (!grow((void **)&inbox->frames, &inbox->room, inbox->count + 1, sizeof *inbox->frames)) return ENOMEM;
   zeromq_frame *frame = &inbox->frames[inbox->count];
   frame->size = size;
+  frame->peer = zeromq_drafts() ? zmq_msg_routing_id(message) : 0;
   if (size < threshold) {
     if (!grow((void **)&inbox->small, &inbox->space, inbox->used + size, 1)) return ENOMEM;
     if (size > 0) memcpy(inbox->small + inbox->used, zmq_msg_data(message), size);
@@ -213,6 +227,18 @@ static int keep(zeromq_inbox *inbox, zmq_msg_t *message, size_t threshold) {
   }
   inbox->count++;
   return 0;
+}
+
+int zeromq_draft_fd(void *socket, void **poller, int *fd) {
+  if (*poller == NULL) {
+    if ((*poller = zmq_poller_new()) == NULL) return errno;
+    if (zmq_poller_add(*poller, socket, NULL, ZMQ_POLLIN | ZMQ_POLLOUT) != 0) {
+      int error = errno;
+      zmq_poller_destroy(poller);
+      return error;
+    }
+  }
+  return zmq_poller_fd(*poller, fd) == 0 ? 0 : errno;
 }
 
 void zeromq_clear(zeromq_inbox *inbox) {

@@ -18,12 +18,17 @@ char *zeromq_load(const char *path);
 #define ZMQ_FIELD(result, name, parameters, arguments) result(*name) parameters;
 extern struct zeromq_functions {
   ZMQ_FUNCTIONS(ZMQ_FIELD)
+  ZMQ_DRAFT_FUNCTIONS(ZMQ_FIELD) /* all NULL if libzmq lacks one of them */
 } zeromq_functions __attribute__((visibility("hidden")));
 
 /* Each under its name in libzmq, such as zmq_bind. */
 #define ZMQ_CALL(result, name, parameters, arguments) \
   static inline result zmq_##name parameters { return zeromq_functions.name arguments; }
 ZMQ_FUNCTIONS(ZMQ_CALL)
+ZMQ_DRAFT_FUNCTIONS(ZMQ_CALL)
+
+/* Reports whether libzmq has the draft API. */
+static inline bool zeromq_drafts(void) { return zeromq_functions.msg_routing_id != NULL; }
 
 /* Returns the file that libzmq was loaded from. */
 const char *zeromq_path(void);
@@ -32,6 +37,7 @@ const char *zeromq_path(void);
 typedef struct {
   uint64_t at, size;
   uintptr_t owner; /* sending: a managed tensor. receiving: a zmq_msg_t, freed by zeromq_free */
+  uint32_t peer;   /* the routing id of the peer of a SERVER, and 0 for other sockets */
 } zeromq_frame;
 
 /* The frames of one message. The buffers are used again for the next message. `room` is the size of `frames` in frames, and `space`
@@ -73,6 +79,11 @@ void zeromq_unmake(uintptr_t made, size_t count);
    frame was received: that is EAGAIN. `limit` is the most bytes that the frames may have, with `overhead` added for each; there is none
    if it is negative. */
 int zeromq_receive(void *socket, zeromq_inbox *inbox, size_t threshold, size_t overhead, int64_t limit);
+
+/* Stores the descriptor by which libzmq signals changes of a socket of the draft API. Such a socket has no ZMQ_FD; a poller has the
+   descriptor, which the first call makes and stores in *poller. The caller reads the signals, so that they do not pile up, and destroys
+   the poller before the socket is closed. Returns 0 or an errno. */
+int zeromq_draft_fd(void *socket, void **poller, int *fd);
 
 /* Frees the frames of an inbox. */
 void zeromq_clear(zeromq_inbox *inbox);

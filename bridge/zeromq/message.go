@@ -27,6 +27,9 @@ type Message struct {
 	Tensors []*dlpack.Tensor
 	// Routing has the frames that come before the message: routing ids, and the empty frame behind them. It is nil for most sockets.
 	Routing [][]byte
+	// RoutingID is the routing id of the CLIENT that the message came from, on a SERVER, and of the one that Send of a SERVER sends it to.
+	// It is never 0 for a CLIENT, and 0 on other sockets, which do not use it.
+	RoutingID uint32
 
 	owners []*dlpack.Tensor // own the memory of Parts and packed that belongs to the message
 	own    bool             // Close closes Tensors
@@ -62,8 +65,9 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 	return m, nil
 }
 
-// Pack makes Frames return the packed form of the message: one frame, which is a copy of all parts. It copies the
-// message as it is now; later changes of its fields have no effect. [Message.Close] gives back the memory of the copy.
+// Pack makes Frames return the packed form of the message: one frame, which is a copy of all parts. CLIENT and SERVER sockets send no other
+// form. It copies the message as it is now; later changes of its fields have no effect, except those of Routing and RoutingID.
+// [Message.Close] gives back the memory of the copy.
 //
 // Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; [dlpack.ErrClosed] if a tensor that Encode was given is closed; and
 // [ErrClosed] after Close.
@@ -164,8 +168,9 @@ type Option func(*receiving)
 
 type receiving struct {
 	writable, router bool
-	limit            int64 // -1: none
-	err              error // of an option
+	limit            int64  // -1: none
+	peer             uint32 // the routing id of a CLIENT
+	err              error  // of an option
 	decode           []bridge.DecodeOption
 }
 
@@ -237,7 +242,7 @@ func Decode(frames [][]byte, options ...Option) (*Message, error) {
 // message makes a message of frames. owners is nil, or has the owner of each frame, nil for one in Go memory; the message takes them
 // over, also on an error.
 func (r *receiving) message(frames [][]byte, owners []*dlpack.Tensor) (m *Message, err error) {
-	m = &Message{own: true}
+	m = &Message{own: true, RoutingID: r.peer}
 	for _, owner := range owners {
 		if owner != nil {
 			m.owners = append(m.owners, owner)

@@ -50,7 +50,8 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 	return m, err
 }
 
-// RecvFrames waits for a message and returns copies of its frames. It is for messages that are not of ZIO, such as acknowledgements.
+// RecvFrames waits for a message and returns copies of its frames. It is for messages that are not of ZIO, such as acknowledgements. It does
+// not return the routing id of a CLIENT, with which a SERVER could answer: Recv does.
 //
 // Errors: that of ctx; [ErrClosed]; [Errno].
 func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
@@ -133,6 +134,9 @@ func (s *Socket) deliverEarly(r *receiving) C.int {
 // unload returns the frames in the inbox, and the owners of those that are in libzmq's memory.
 func (s *Socket) unload(r *receiving) (frames [][]byte, owners []*dlpack.Tensor, err error) {
 	inbox := unsafe.Slice(s.inbox.frames, s.inbox.count)
+	if s.kind == Server {
+		r.peer = uint32(inbox[0].peer)
+	}
 	small := slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(s.inbox.small)), s.inbox.used))
 	frames = make([][]byte, len(inbox))
 	for i := range inbox {

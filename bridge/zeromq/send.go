@@ -26,23 +26,51 @@ const sendThreshold = 32 << 10
 // [Mandatory], do not wait: they drop the message for a peer whose mark is reached. Parts of at least 32 KiB in the memory of the
 // message's tensors are not copied, unless that memory is borrowed.
 //
-// The Sends of one socket go one after another. While one waits for a peer of a ROUTER, those to other peers wait too; ctx can have a
-// deadline.
+// The Sends of one socket go one after another. While one waits for a peer of a ROUTER or SERVER, those to other peers wait too; ctx can
+// have a deadline.
+//
+// A SERVER sends to the CLIENT with the RoutingID of the message, or that of the option [To]. Messages of CLIENT and SERVER have one frame:
+// others, without [Message.Pack] or with Routing, are an error (EINVAL).
 //
 // Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has
 // a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter of exports
 // ([dlpack.ReadStats]) falls when libzmq releases a share; the package documentation names cases in which libzmq does not. Threads: any.
 // On error: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as [dlpack.ErrClosed] for a closed tensor, and
 // [dlpack.Tensor.Export]. After an error nothing of the message is sent.
-func (s *Socket) Send(ctx context.Context, m *Message) error {
+func (s *Socket) Send(ctx context.Context, m *Message, options ...SendOption) error {
 	frames, err := m.Frames()
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, frames, m.owners, m.Tensors)
+	var to uint32
+	if s.kind == Server {
+		to = m.RoutingID
+	}
+	return s.send(ctx, frames, sendingOf(to, options), m.owners, m.Tensors)
 }
 
-// SendTensors sends the message that [Encode] makes of tensors.
+// A SendOption changes where [Socket.Send] and [Socket.SendFrames] send a message.
+type SendOption func(*sending)
+
+type sending struct {
+	to uint32 // the routing id of a CLIENT, or 0
+}
+
+func sendingOf(to uint32, options []SendOption) sending {
+	o := sending{to}
+	for _, option := range options {
+		if option != nil { // a nil option changes nothing
+			option(&o)
+		}
+	}
+	return o
+}
+
+// To makes a SERVER send the message to the CLIENT with this routing id, which is the RoutingID of a [Message] that came from it. Without To,
+// Send uses the RoutingID of the message itself. On other sockets it is an error.
+func To(id uint32) SendOption { return func(o *sending) { o.to = id } }
+
+// SendTensors sends the message that [Encode] makes of tensors. It has several frames, which CLIENT and SERVER refuse.
 //
 // Ownership: the tensors stay the caller's, who may close them when SendTensors has returned. Lifetime, Threads: as [Socket.Send]. On
 // error: those of [Encode] and [Socket.Send].
@@ -55,11 +83,12 @@ func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options .
 	return s.Send(ctx, m)
 }
 
-// SendFrames sends copies of frames as one message. It is for messages that are not of ZIO, such as acknowledgements.
+// SendFrames sends copies of frames as one message. It is for messages that are not of ZIO, such as acknowledgements. A SERVER needs the
+// option [To].
 //
 // Errors: that of ctx; [ErrClosed]; [Errno]; an error for a message without frames.
-func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
-	return s.send(ctx, frames)
+func (s *Socket) SendFrames(ctx context.Context, frames [][]byte, options ...SendOption) error {
+	return s.send(ctx, frames, sendingOf(0, options))
 }
 
 // outbox is a message as zeromq_send takes it.
@@ -71,9 +100,17 @@ type outbox struct {
 }
 
 // send sends frames. Those that lie in the memory of a tensor of lists are not copied.
-func (s *Socket) send(ctx context.Context, frames [][]byte, lists ...[]*dlpack.Tensor) error {
-	if len(frames) == 0 {
+func (s *Socket) send(ctx context.Context, frames [][]byte, o sending, lists ...[]*dlpack.Tensor) error {
+	switch {
+	case len(frames) == 0:
 		return errors.New("zeromq: send: a message has at least one frame")
+	case len(frames) > 1 && s.singleFrame():
+		return fmt.Errorf("zeromq: send: CLIENT and SERVER send messages of one frame, not %d; Encode, Message.Pack and Send send one, without Routing: %w",
+			len(frames), Errno(syscall.EINVAL))
+	case s.kind == Server && o.to == 0:
+		return fmt.Errorf("zeromq: send: a SERVER sends to one CLIENT; set Message.RoutingID, or give the option To: %w", Errno(syscall.EINVAL))
+	case s.kind != Server && o.to != 0:
+		return fmt.Errorf("zeromq: send: only a SERVER sends to a routing id; Send without the option To: %w", Errno(syscall.EINVAL))
 	}
 	select {
 	case s.sending <- struct{}{}:
@@ -86,6 +123,7 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, lists ...[]*dlpack.T
 	if err := out.fill(frames, lists...); err != nil {
 		return err
 	}
+	out.frames[0].peer = C.uint32_t(o.to)
 	return s.do(ctx, "send", pollOut, func() (done bool, err error) { return out.try(s) })
 }
 
@@ -131,6 +169,9 @@ func (out *outbox) try(s *Socket) (done bool, err error) {
 	if code == 0 {
 		s.refused = false // a REP has answered
 		return true, nil
+	}
+	if id := out.frames[0].peer; id != 0 && syscall.Errno(code) == syscall.EHOSTUNREACH {
+		return false, failed(fmt.Sprintf("send: no CLIENT with routing id %d is connected", id), Errno(code))
 	}
 	if syscall.Errno(code) != syscall.EAGAIN {
 		return false, inTurn("send", Errno(code))

@@ -24,6 +24,9 @@ type Type int
 
 // The types of sockets. PUSH deals messages out to PULL; PUB sends each to all SUB that subscribe to it; REQ and REP take turns; ROUTER
 // and DEALER are REP and REQ without turns; PAIR has one peer. Send and Recv of a REQ or REP are an error when it is the other's turn.
+//
+// CLIENT and SERVER are of the draft API of libzmq, which must be built with it; [Context.NewSocket] returns [ErrDrafts] otherwise. A SERVER
+// has many CLIENTs, which it tells apart by [Message.RoutingID]. Their messages have a single frame: see [Message.Pack].
 const (
 	Pair   Type = C.ZMQ_PAIR
 	Pub    Type = C.ZMQ_PUB
@@ -34,7 +37,12 @@ const (
 	Router Type = C.ZMQ_ROUTER
 	Pull   Type = C.ZMQ_PULL
 	Push   Type = C.ZMQ_PUSH
+	Server Type = C.ZMQ_SERVER
+	Client Type = C.ZMQ_CLIENT
 )
+
+// singleFrame reports whether the messages of the socket have a single frame. These sockets also have no descriptor of their own.
+func (s *Socket) singleFrame() bool { return s.kind == Client || s.kind == Server }
 
 // A Socket sends and receives messages. Its methods may be called from any goroutine, and at the same time: one may wait for a
 // message while another sends.
@@ -55,6 +63,7 @@ type Socket struct {
 	sends    bool  // after the first Send
 	looking  bool  // looks has the socket
 	waits    waiters
+	poller   unsafe.Pointer // has the descriptor of a CLIENT or SERVER, nil before it is needed
 }
 
 // A SocketOption is a setting of a socket.
@@ -119,7 +128,7 @@ func Unsubscribe(prefix string) SocketOption {
 	return SocketOption{label: "Unsubscribe", name: C.ZMQ_UNSUBSCRIBE, text: append([]byte{}, prefix...)}
 }
 
-// NewSocket makes a socket. It is closed by its Close, or by that of the context.
+// NewSocket makes a socket. It is closed by its Close, or by that of the context. Errors: [ErrClosed]; [ErrDrafts]; [Errno].
 func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,6 +138,9 @@ func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error)
 	number, err := number(int64(kind))
 	if err != nil {
 		return nil, failed("socket", err)
+	}
+	if err := requireDrafts(kind); err != nil {
+		return nil, err
 	}
 	ptr, err := C.zmq_socket(c.ptr, number)
 	if ptr == nil {
@@ -339,6 +351,9 @@ func (s *Socket) Close() error {
 		s.context.mu.Lock()
 		s.context.forget(s)
 		delete(s.context.sockets, s)
+		if s.poller != nil {
+			C.zmq_poller_destroy(&s.poller)
+		}
 		C.zmq_close(ptr) // with the mutex: a PAIR must not bind to what this socket has connected to before it is closed
 		s.context.mu.Unlock()
 		if s.early {
@@ -361,6 +376,12 @@ func (s *Socket) Close() error {
 // s.mu.
 func (s *Socket) watched() (*os.File, error) {
 	var fd C.int
+	if s.singleFrame() {
+		if code := C.zeromq_draft_fd(s.ptr, &s.poller, &fd); code != 0 {
+			return nil, failed("wait", Errno(code))
+		}
+		return duplicate(int(fd))
+	}
 	size := C.size_t(C.sizeof_int)
 	if rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_FD, unsafe.Pointer(&fd), &size); rc != 0 {
 		return nil, failed("wait", err)

@@ -94,9 +94,15 @@ func (s *Socket) watch() error {
 	}
 	s.waits.file = file
 	background.Go(func() {
-		connection.Read(func(uintptr) bool { // is called at first, and whenever the descriptor becomes readable
+		connection.Read(func(fd uintptr) bool { // is called at first, and whenever the descriptor becomes readable
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if s.singleFrame() { // libzmq reads those of other sockets itself
+				var signals [64]byte
+				for n := 1; n > 0; {
+					n, _ = syscall.Read(int(fd), signals[:])
+				}
+			}
 			s.lookSoon()                 // a call that waits may end without a look
 			if len(s.waits.calls) == 1 { // it looks itself
 				s.waits.calls[0].wake()

@@ -37,7 +37,7 @@ var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 var goOnly = []string{
 	"AssumeWritable, or Copy it", "Clone what it was made of", "its method Dense makes", "Lend it to package dlpack", // package gorgonia
 	"set DType", "set Shape", // package nervana
-	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", // package zeromq
+	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", "Message.Pack and Send send one", "give the option To", "without the option To", // package zeromq
 }
 
 // clause returns what matches a clause with a way out in Go, and the semicolon before it.
