@@ -16,7 +16,7 @@ PYTESTFLAGS ?= -q
 BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
-# libzmq with its draft API.
+# libzmq with its draft API, and in the folder python a pyzmq for it.
 LIBZMQ := $(BUILD)/libzmq
 # Examples that need the heavy peers.
 HEAVY_EXAMPLES := examples/libtorch examples/ray examples/torch-to-go examples/tvm
@@ -101,7 +101,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 # Most checks use one core for much of their time. So two lists of them run at the same time: the checks of Go, and the others.
 CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-checks asan-python
 CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 debug processors arm64 zeromq mutants-third fuzz
-check: vet $(VENV)/dlbridge.done ## the checks that find what tests alone do not
+check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find what tests alone do not
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
 
 check-go:
@@ -166,12 +166,13 @@ arm64: ## the tests of the core under emulation of arm64
 # Needs the Debian packages libzmq3-dev and libczmq-dev, and for drafts cmake and g++. A process has one libzmq: the package drafts has that
 # with drafts, and the others have Debian's.
 WITH_DRAFTS = PKG_CONFIG_PATH=$(abspath $(LIBZMQ))/lib/pkgconfig LD_LIBRARY_PATH=$(abspath $(LIBZMQ))/lib
-zeromq: $(LIBZMQ)/libzmq.done ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector; CLIENT and SERVER
+zeromq: $(LIBZMQ)/pyzmq.done $(VENV)/dlbridge.done ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector; CLIENT and SERVER, in Python too
 	@if pkg-config --exists libzmq libczmq; then \
 	  (cd examples/bench/zeromq && $(GO) mod tidy -diff && $(GO) vet ./...) && \
 	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet . && $(GO) test -race $(GOTESTFLAGS) . && \
 	  export $(WITH_DRAFTS) && $(GO) vet ./drafts && $(GO) test -race $(GOTESTFLAGS) ./drafts; \
 	else echo 'SKIP: libzmq or libczmq is not installed'; fi
+	PYTHONPATH=$(abspath $(LIBZMQ))/python $(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/python/tests/test_zeromq_drafts.py
 
 SOAK ?= 10m
 soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with random sizes, while workers are killed, and a million broken messages; needs libzmq
@@ -314,6 +315,12 @@ $(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/r
 
 $(LIBZMQ)/libzmq.done: .ci/libzmq.sh
 	PYTHON="$(PYTHON)" sh $< $(LIBZMQ)
+	@touch $@
+
+$(LIBZMQ)/pyzmq.done: $(LIBZMQ)/libzmq.done $(VENV)/requirements.done
+	@rm -rf $(LIBZMQ)/python
+	ZMQ_PREFIX=$(abspath $(LIBZMQ)) ZMQ_DRAFT_API=1 $(VENV)/bin/python $(PIP) --no-cache-dir --no-deps --no-binary pyzmq --target $(LIBZMQ)/python \
+	  "$$(grep '^pyzmq==' bridge/python/requirements-test.txt)"
 	@touch $@
 
 # The tests of DLPack of TVM-FFI are in its source distribution, not in its wheel.

@@ -38,6 +38,7 @@ class Message(Mapping[str, Tensor]):
         origin, granule, seqno: unsigned 64-bit integers.
         parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
         routing: the frames that `recv` has received before the message, such as a routing id, as a list of bytes.
+        routing_id: the routing id of the CLIENT that a SERVER has received the message from, never 0; for other sockets, 0.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
             when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
             defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing.
@@ -79,6 +80,7 @@ class Message(Mapping[str, Tensor]):
         "origin",
         "parts",
         "routing",
+        "routing_id",
         "seqno",
         "tensors",
     )
@@ -91,6 +93,7 @@ class Message(Mapping[str, Tensor]):
     seqno: int
     parts: list[memoryview]
     routing: list[bytes]
+    routing_id: int
     tensors: list[Tensor]
     _join: bool
     _label: Any
@@ -120,6 +123,7 @@ class Message(Mapping[str, Tensor]):
             raise TypeError(f"dlbridge: Message: parts must be a sequence of bytes-like objects, not {type(parts)!r}")
         self.parts = [_bytes_view(part) for part in parts]
         self.routing = []
+        self.routing_id = 0
         self.tensors = []
         self._join = False
         self._label = _UNREAD
@@ -226,7 +230,7 @@ class Message(Mapping[str, Tensor]):
                 frames.append(PickleBuffer(frame))
             else:
                 frames.append(bytes(frame) if frame.readonly else bytearray(frame))
-        return _of_frames, (frames, not self.tensors, self._join, self.routing)
+        return _of_frames, (frames, not self.tensors, self._join, self.routing, self.routing_id)
 
     def __repr__(self) -> str:
         other = sum(tensor is None for tensor in self.tensors)
@@ -291,6 +295,7 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
     ) = _core.tens_decode(frames, message_only, join, limit)
     message._join = join
     message.routing = []
+    message.routing_id = 0
     message._label = message._metadata = message._tensor_metadata = _UNREAD
     message._places = None
     return message
@@ -447,10 +452,10 @@ def _iterate(data: memoryview, message_only: bool, join: bool, limit: int) -> It
 
 
 # Pickles name this function.
-def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool, routing: Sequence[bytes] = ()) -> Message:
+def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool, routing: Sequence[bytes] = (), routing_id: int = 0) -> Message:
     """Returns a message that was pickled."""
     message = decode(frames, message_only=message_only, join=join)
-    message.routing = list(routing)
+    message.routing, message.routing_id = list(routing), routing_id
     return message
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import os
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypedDict, overload
 
 from ._core import check_limit, empty, from_buffer, require_library
 from ._elements import LIMIT
@@ -34,14 +35,14 @@ else:
     Socket = AsyncSocket = Any
 
 # The constants of pyzmq, as plain integers
-_REQ, _REP, _ROUTER = 3, 4, 6
+_REQ, _REP, _ROUTER, _SERVER, _CLIENT = 3, 4, 6, 12, 13
 _RCVMORE, _EVENTS, _RCVTIMEO, _SNDTIMEO, _REQ_RELAXED = 13, 15, 27, 28, 53
 _DONTWAIT, _SNDMORE = 1, 2
 _POLLIN, _POLLOUT = 1, 2
 
-_LOOKED_AT = (0, 1, 5, 8, 9)
-"""PAIR, PUB, DEALER, PUSH and XPUB: the sockets that may send for long without receiving, and fetch no frame when they are asked for
-zmq.EVENTS. libzmq notices there, and some of them only there, that a peer has gone, and releases what it holds for it."""
+_LOOKED_AT = (0, 1, 5, 8, 9, _SERVER, _CLIENT)
+"""PAIR, PUB, DEALER, PUSH, XPUB, SERVER and CLIENT: the sockets that may send for long without receiving, and fetch no frame when they
+are asked for zmq.EVENTS. libzmq notices there, and some of them only there, that a peer has gone, and releases what it holds for it."""
 
 _LOOK_EVERY = 1e-3
 """The seconds after which `send` asks a socket again: to ask takes as long as to send three frames."""
@@ -130,6 +131,7 @@ class _SendOptions(TypedDict, total=False):
     spread: int | None
     packed: bool
     routing: Sequence[Any]
+    routing_id: SupportsIndex
     flags: int
 
 
@@ -164,30 +166,22 @@ def send(
     spread: int | None = None,
     packed: bool = False,
     routing: Sequence[Any] = (),
+    routing_id: SupportsIndex = 0,
     flags: int = 0,
     track: bool = False,
 ) -> Any:
     """Encodes tensors, as `encode` does, and sends the message on a socket of pyzmq.
 
-    Returns: None; with `track`, a `Tracker`; on a socket of zmq.asyncio, a coroutine with this result, which must be awaited.
+    libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
+    the part is sent; nobody should write to it before. With `track` the result is a `Tracker`, which reports when libzmq has let go of
+    all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper.
+    With `packed` the message is one frame, the packed form, which is a copy. `routing` has frames to send before the message: those of
+    `Message.routing`, on a ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT.
 
-    Waits: until libzmq has taken the message, as `socket.send`. That is at once unless `socket.sndhwm` messages wait for the peer, or
-    there is none; then it takes at most `socket.sndtimeo` milliseconds (-1, for ever, by default). A PUB drops the message instead. The call
-    does not wait until the message is sent or received.
-
-    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised where the call would wait.
-
-    Ownership: libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory
-    until the part is sent, also after the array or `Tensor` is gone; nobody should write to it before. `track` reports when libzmq has let
-    go of all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper:
-    their memory is free when the call returns.
-
-    Errors: those of `encode`, before anything is sent; TypeError for what is no socket of pyzmq; and those of the socket, after which the
-    message is not sent: zmq.Again where it would wait or has waited too long, and zmq.ZMQError, such as that of a closed socket (ENOTSOCK)
-    or of a REQ that sends twice (EFSM).
-
-    With `packed` the message is one frame, the packed form, which is a copy, and the only form for sockets without multipart messages,
-    such as zmq.CLIENT. `routing` has frames to send before the message: those of `Message.routing`, on a ROUTER.
+    Messages of CLIENT and SERVER sockets have one frame, so they need `packed`. A SERVER also needs `routing_id`, which says to which
+    CLIENT it sends: the `Message.routing_id` of a message that it has received from there. Both need a libzmq with the draft API, and
+    a pyzmq that is built against it (ZMQ_PREFIX=… ZMQ_DRAFT_API=1 pip install --no-binary pyzmq pyzmq). Their sockets of zmq.asyncio are
+    experimental in pyzmq (DraftFDWarning): an event loop that waits for them keeps a processor busy.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -229,6 +223,7 @@ def send(
     receiver goes at that moment: let it be at least 100.
     """
     state = _state(socket, "send")
+    peer_id = _peer_id(state, packed, routing, routing_id)
     frames: list[Any] = encode(
         tensors,
         metadata=metadata, tensor_metadata=tensor_metadata, form=form, level=level, label=label,
@@ -240,9 +235,10 @@ def send(
         frames = [*map(_routing_frame, routing), *frames]
     flags = int(flags)
     if state.futures is None:
-        trackers = _send(socket, socket.send, socket.recv, state, frames, flags, track)
+        trackers = _send(socket, _addressed(socket.send, peer_id), socket.recv, state, frames, flags, track)
         return Tracker(trackers, socket) if track else None
     put, take = _plain_calls(socket, state)
+    put = _addressed(put, peer_id)
 
     def step() -> Any:
         trackers = _send(socket, put, take, state, frames, flags | _DONTWAIT, track)
@@ -310,7 +306,9 @@ def recv(
         ([0, 1, 2], True)
 
     The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
-    as a message does ("ZIO", a digit, a form). A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
+    as a message does ("ZIO", a digit, a form). On a SERVER, `routing_id` of the result says which CLIENT has sent the message.
+    `flags` are those of the socket, such as zmq.DONTWAIT. A SUB socket compares its subscriptions with the first frame, such as
+    b"ZIO0TENS".
 
     If the coroutine of a socket of zmq.asyncio is cancelled, it has taken no message. Concurrent calls receive in the order in which they
     begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.
@@ -345,6 +343,8 @@ def recv(
     def receive(put: Callable[..., Any], take: Callable[..., Any], flags: int) -> Message:
         received = _receive(socket, put, take, state, flags)
         message = _decode(received, first, aligned, writable, message_only, join, limit)
+        if state.type == _SERVER:
+            message.routing_id = received[0].routing_id
         state.refused = False
         return message
 
@@ -393,6 +393,11 @@ def _state(socket: Any, what: str) -> _State:
         zmq = sys.modules.get("zmq")
         if zmq is None or not isinstance(socket, zmq.Socket):
             raise TypeError(f"dlbridge: tens: {what}: a socket of pyzmq is required, not {type(socket)!r}")
+        if socket.type in (_SERVER, _CLIENT) and not zmq.DRAFT_API:  # which can be made, but not used
+            raise RuntimeError(
+                f"dlbridge: tens: {what}: CLIENT and SERVER sockets need the draft API of libzmq, which this pyzmq lacks; "
+                "ZMQ_PREFIX=… ZMQ_DRAFT_API=1 pip install --no-binary pyzmq pyzmq builds it against a libzmq that has it"
+            )
         state = _states[socket] = _State(zmq, socket)
     return state
 
@@ -401,6 +406,28 @@ def _plain_calls(socket: Any, state: _State) -> tuple[Callable[..., Any], Callab
     """Returns the functions by which a socket of asyncio sends and receives a frame at once."""
     plain = state.zmq.Socket
     return functools.partial(plain.send, socket), functools.partial(plain.recv, socket)
+
+
+def _peer_id(state: _State, packed: bool, routing: Sequence[Any], routing_id: SupportsIndex) -> int:
+    """Returns the routing id that the message gets, or 0 if the socket is not a SERVER."""
+    peer = operator.index(routing_id)
+    if state.type == _SERVER and not 0 < peer < 2**32:
+        raise ValueError(
+            f"dlbridge: tens: send: a SERVER sends to one CLIENT, and routing_id {peer} is not that of one; "
+            "Message.routing_id of a message from the CLIENT is"
+        )
+    if state.type != _SERVER and peer != 0:
+        raise ValueError("dlbridge: tens: send: only a SERVER socket has routing_id; a ROUTER has routing")
+    if state.type in (_SERVER, _CLIENT) and (routing or not packed):
+        raise ValueError(
+            "dlbridge: tens: send: a message of a CLIENT or SERVER socket has one frame; send it with packed=True, without routing"
+        )
+    return peer
+
+
+def _addressed(put: Callable[..., Any], peer: int) -> Callable[..., Any]:
+    """Returns the function that sends a frame, to one CLIENT if `peer` is not 0."""
+    return functools.partial(put, routing_id=peer) if peer else put
 
 
 def _refuse_inner_call(state: _State, what: str) -> None:

@@ -143,6 +143,14 @@ def test_patterns_with_answers(kinds, packed):
             assert (answer.tensors[0].numpy() == i).all() and answer.routing == []
 
 
+@pytest.mark.parametrize("kind", [zmq.SERVER, zmq.CLIENT])
+@pytest.mark.parametrize("call", [tens.recv, lambda socket: tens.send(socket, [], packed=True, routing_id=1)], ids=["recv", "send"])
+def test_client_and_server_of_a_pyzmq_without_drafts_are_refused(call, kind):
+    error = "CLIENT and SERVER sockets need the draft API of libzmq, which this pyzmq lacks; ZMQ_PREFIX=… ZMQ_DRAFT_API=1 pip install"
+    with zmq.Context() as context, context.socket(kind) as socket, pytest.raises(RuntimeError, match=error):
+        call(socket)
+
+
 def test_an_id_that_looks_like_a_message_is_an_id():
     with sockets(zmq.ROUTER, zmq.DEALER, routing_id=b"ZIO0TENS") as (router, dealer):
         tens.send(dealer, [np.arange(3)])
