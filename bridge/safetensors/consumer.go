@@ -1,0 +1,63 @@
+//go:build cgo
+
+package safetensors
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Tensor returns a tensor on v.Data, at any address. It is read-only without [Writable]. With [Align] it is a copy if it is not so aligned.
+//
+// Ownership: the caller closes the tensor; v.Data is Go memory, or memory that stays valid. Lifetime: the tensor and its exports keep the
+// memory of the file alive if it is Go's. Threads: any. On error: [elements.ErrDType] for an invalid type, [elements.ErrNil] for a nil
+// View, [dlpack.ErrUnaligned] for an invalid alignment, and those of [dlpack.FromBytes] and [dlpack.Tensor.Align].
+func (v *View) Tensor(options ...Option) (*dlpack.Tensor, error) {
+	o := optionsOf(options)
+	return v.tensor(o, func(s dlpack.Spec) (*dlpack.Tensor, error) {
+		s.ReadOnly = !o.writable
+		return dlpack.FromBytes(v.Data, s)
+	})
+}
+
+// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be given back: file is a one-dimensional uint8 tensor of
+// the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it, and read-only if it is.
+//
+// Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
+// error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, and those of
+// [dlpack.Tensor.View].
+func (v *View) TensorFrom(file *dlpack.Tensor, options ...Option) (*dlpack.Tensor, error) {
+	return v.tensor(optionsOf(options), func(s dlpack.Spec) (*dlpack.Tensor, error) {
+		if err := payload.CheckSource(file); err != nil {
+			return nil, err
+		}
+		s.ByteOffset = v.Offset
+		return file.View(s)
+	})
+}
+
+// tensor returns the tensor that view makes of a description, or a copy that is aligned.
+func (v *View) tensor(o options, view func(s dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
+	if v == nil {
+		return nil, fmt.Errorf("safetensors: the View is %w", elements.ErrNil)
+	}
+	if !v.DType.valid() {
+		return nil, fmt.Errorf("safetensors: %v: %w", v.DType, elements.ErrDType)
+	}
+	t, err := view(dlpack.Spec{DType: v.DType.DataType(), Shape: v.Shape})
+	if err != nil {
+		return nil, payload.WithFormat("safetensors", err)
+	}
+	if o.align == 0 {
+		return t, nil
+	}
+	defer t.Close()
+	aligned, _, err := t.Align(o.align)
+	if err != nil {
+		return nil, payload.WithFormat("safetensors", err)
+	}
+	return aligned, nil
+}
