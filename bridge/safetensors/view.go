@@ -83,7 +83,7 @@ func DecodeFile(data []byte) (*File, error) {
 		return nil, err
 	}
 	d := decoder{reader: reader{strictjson.Scanner{Data: text}, lengthSize}, elements: data[lengthSize+len(text):]}
-	d.file.index = map[string]int{}
+	d.file.index = make(map[string]int, len(text)/128) // a description takes about 128 bytes in most headers
 	d.Open()
 	for d.Member() {
 		if string(d.Name) == metadataName {
@@ -290,9 +290,10 @@ func (d *decoder) number(negative error) int64 {
 	switch text := d.Data[at:d.Pos]; {
 	case c == '-':
 		d.fail(at, negative, "%s is negative", text[:min(len(text), 32)])
+	case plain:
 	case bytes.ContainsAny(text, ".eE"):
 		d.fail(at, ErrHeader, "%s instead of an integer", text[:min(len(text), 32)])
-	case !plain:
+	default:
 		d.fail(at, layout.ErrOverflow, "%s does not fit in 63 bits", text[:min(len(text), 32)])
 	}
 	return value
