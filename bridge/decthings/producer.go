@@ -36,7 +36,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 }
 
 // WriteTensor writes what [AppendTensor] appends to w. Elements that lie in row-major order are written from the memory of t, and others
-// copied first. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
+// in pieces of at most 1 MiB that are copied first. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
 // of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.

@@ -54,8 +54,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 }
 
 // WriteTensor writes what [AppendTensor] appends to an empty slice to w. Elements that lie in row-major order, each of whole bytes, are
-// written from the memory of t, unless an option changes their form; others are copied first. [SizeTensor] says beforehand how many bytes
-// there will be, for the header Content-Length.
+// written from the memory of t, unless an option changes their form; others are copied first, strided ones in
+// pieces of at most 1 MiB. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
 // of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.

@@ -14,6 +14,14 @@ const Addressable = 1 << 47
 // Address returns the address of the first byte of a slice.
 func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
+// Alignment returns the alignment in bytes that elements of a type need: their size, or half of it for complex numbers.
+func Alignment(dt dlpack.DataType) int {
+	if dt.Code() == dlpack.CodeComplex {
+		return dt.ItemSize() / 2
+	}
+	return dt.ItemSize()
+}
+
 // Aligned returns an empty slice of new zeroed memory with capacity for size bytes. The address of the byte with the
 // given index is a multiple of align, a power of two.
 func Aligned(index, size, align int) []byte {

@@ -124,14 +124,6 @@ func CheckAlign(n int) error {
 	return nil
 }
 
-// Alignment returns the alignment in bytes that elements of a type need: their size, or half of it for complex numbers.
-func Alignment(dt dlpack.DataType) int {
-	if dt.Code() == dlpack.CodeComplex {
-		return dt.ItemSize() / 2
-	}
-	return dt.ItemSize()
-}
-
 // IsMisaligned reports whether elements is not empty and its address is not a multiple of align.
 func IsMisaligned(elements []byte, align int) bool {
 	return len(elements) > 0 && Address(elements)%uintptr(align) != 0

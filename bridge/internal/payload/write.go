@@ -32,31 +32,66 @@ func Write(format string, w io.Writer, pieces ...[]byte) error {
 	return nil
 }
 
-// WriteTensor writes head, and then the elements of t in row-major order, which it copies first unless they lie so in memory.
+// most is the size in bytes up to which elements that do not lie in row-major order are copied at once.
+const most = 1 << 20
+
+// WriteTensor writes head, and then the elements of t in row-major order: from where they are if they lie so in memory, and otherwise in
+// pieces of at most 1 MiB that it copies first.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
-// of [Write] and [AppendTensor].
+// of [Write] and [AppendTensor], the latter before anything is written.
 func WriteTensor(format string, w io.Writer, t *dlpack.Tensor, head []byte) error {
-	if !t.IsContiguous() {
-		out, err := AppendTensor(format, nil, t, len(head), 0, 1)
-		if err != nil {
-			return err
-		}
-		copy(out, head)
-		return Write(format, w, out)
-	}
 	if err := checkHost(format, t); err != nil {
 		return err
 	}
-	bytes, err := t.AsBytes()
-	if err != nil {
-		return WithFormat(format, err)
-	}
-	defer bytes.Close()
-	return dlpack.Read(bytes, func(data []byte) error { // which keeps the memory if another goroutine closes t
-		if err := checkBools(format, t, data); err != nil {
+	var buffer []byte
+	if t.DType() == dlpack.Bool {
+		err := pieces(format, t, &buffer, func(data []byte) error { return checkBools(format, t, data) })
+		if err != nil {
 			return err
 		}
-		return Write(format, w, head, data)
-	})
+	}
+	if err := Write(format, w, head); err != nil {
+		return err
+	}
+	return pieces(format, t, &buffer, func(data []byte) error { return Write(format, w, data) })
+}
+
+// pieces calls f with the elements of t in row-major order, one piece after the other. f must not keep a piece, which may lie in buffer.
+func pieces(format string, t *dlpack.Tensor, buffer *[]byte, f func(data []byte) error) error {
+	if t.IsContiguous() {
+		bytes, err := t.AsBytes()
+		if err != nil {
+			return WithFormat(format, err)
+		}
+		defer bytes.Close()
+		return dlpack.Read(bytes, f) // which keeps the memory if another goroutine closes t
+	}
+	size := t.NumBytes()
+	if size <= most || t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0 { // pieces of packed elements may not begin with a byte
+		data, err := AppendTensor(format, (*buffer)[:0], t, 0, 0, 1)
+		if err != nil {
+			return err
+		}
+		*buffer = data
+		return f(data)
+	}
+	d := 0
+	for t.Dim(d) == 1 {
+		d++
+	}
+	n := t.Dim(d)
+	step := max(1, most/(size/n))
+	for i := int64(0); i < n; i += step {
+		part, err := t.Narrow(d, i, min(step, n-i))
+		if err != nil {
+			return WithFormat(format, err)
+		}
+		err = pieces(format, part, buffer, f)
+		part.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ MUTANTS = [
      "if s.rank == layout.MaxPartialRank {", "if s.rank > layout.MaxPartialRank {", "TestEveryRankTravels"),
     ("a tensor may take just as many bytes as the limit", "view.go",
      "p.count > d.limit/size {", "p.count >= d.limit/size {", "TestTheLimitCountsWhatIsMadeOfQuantisedNumbers"),
-    ("complex elements need the alignment of their parts only", "../internal/payload/source.go",
+    ("complex elements need the alignment of their parts only", "../internal/payload/memory.go",
      "return dt.ItemSize() / 2", "return dt.ItemSize()", "TestComplexContentIsAliasedWhereItsNumbersAreAligned"),
     ("slices that only touch have no index in common", "tensorslice.go",
      "if start >= end {", "if start > end {", "TestTensorSlicesAreSetsOfIndices"),
