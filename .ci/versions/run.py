@@ -35,7 +35,7 @@ TESTS = [
         "not peers and not long",
         *(
             f"bridge/python/tests/test_{name}.py"
-            for name in "arguments array_api conversions dlpack numpy pickle report tensor typing".split()
+            for name in "arguments array_api conversions dlpack npy numpy pickle report tensor typing".split()
         ),
     ],
     ["examples/share", "examples/test_readmes.py::test_the_package_does_what_its_readme_says"],

@@ -1,0 +1,41 @@
+// Package npy reads and writes arrays in the file format of NumPy, npy. It is for programs that share arrays with Python by files.
+//
+//	t, err := npy.Decode(data)            // data is the whole file, read or mapped
+//	defer t.Close()
+//	err = npy.WriteTensor(file, result)   // for numpy.load
+//
+// An npy file has a header, which is a dictionary of Python as text, and the elements. A file has one array.
+//
+//	function                                  result
+//	Decode, DecodeFrom                        the array as a tensor on the memory of the file
+//	AppendTensor, WriteTensor, SizeTensor     a tensor as a file, byte for byte as numpy.save writes it
+//	Parse, File, Description                  types, shapes, and where the elements lie; these need no cgo
+//	AppendHeader                              the header for elements that the caller writes; it needs no cgo
+//
+// # Ownership
+//
+// A tensor aliases the file and keeps it alive, also where the elements are not aligned, which [dlpack.Tensor.Alignment] and
+// [Description.IsAligned] say; [Align] copies such an array. Big-endian arrays are copied. A copy has the flag [dlpack.IsCopied].
+// Nobody may write to the file during decoding.
+//
+// [Parse] reads the header only, so that a file of any size can be mapped into memory. [DecodeFrom] is for such memory: a tensor of bytes,
+// whose release unmaps it. If a file becomes shorter while it is mapped, reading its elements ends the process.
+//
+// # Types
+//
+// NumPy has no names for types of package ml_dtypes, and writes their sizes only: bfloat16 is "<V2", and most others are "<V1". Such an array
+// is one of uint8 with a dimension more, unless the option [As] gives the type. "<f1" is float8_e5m2; NumPy writes it and cannot read it, so
+// that [AppendTensor] writes "<V1" instead. Arrays of Python objects, records, texts, dates and long doubles are refused by name: nothing is ever
+// unpickled.
+//
+// # Strictness
+//
+// Parse reads the headers that NumPy writes, of versions 1.0, 2.0 and 3.0: the three keys in any order, once each; strings without escapes;
+// decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments, hexadecimal numbers, names of types, a key
+// twice, and bytes after the last element. Errors say at which byte the fault is.
+//
+// # Memory
+//
+// Sizes are compared with the file before they are used. A description takes less than 4 times the memory of its header, and a copy as much as
+// the elements have in the file.
+package npy

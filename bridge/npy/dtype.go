@@ -1,0 +1,83 @@
+package npy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// An element is what NumPy's name of a type says about an element.
+type element struct {
+	dtype     dlpack.DataType
+	raw       int // the size in bytes if the name says nothing else: such an element is a dimension of uint8
+	bigEndian bool
+}
+
+// unsupported has the kinds of types that are refused, by their letters.
+var unsupported = map[byte]string{
+	'O': "Python objects, which are pickled; pickles are never read",
+	'U': "unicode texts",
+	'S': "byte strings",
+	'a': "byte strings",
+	'M': "datetime64",
+	'm': "timedelta64",
+	'T': "texts of variable size",
+}
+
+// elementOf returns what a type string such as "<f4" says.
+//
+// Errors, without a prefix: [elements.ErrDType].
+func elementOf(text string) (e element, err error) {
+	refuse := func(why string) (element, error) {
+		return element{}, fmt.Errorf("the type %.40q: %s: %w", text, why, elements.ErrDType)
+	}
+	if len(text) < 2 || strings.IndexByte("<>|", text[0]) < 0 {
+		return refuse("it is not one that NumPy writes, such as '<f4'")
+	}
+	order, kind, number := text[0], text[1], text[2:]
+	if what, ok := unsupported[kind]; ok {
+		return refuse(what)
+	}
+	size, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || strconv.FormatUint(size, 10) != number {
+		return refuse("it is not one that NumPy writes, such as '<f4'")
+	}
+	switch {
+	case kind == 'V' && order != '>' && size > 0:
+		return element{dtype: dlpack.Uint8, raw: int(size)}, nil
+	case kind == 'f' && size == 1 && order != '>': // what NumPy writes for the only type of ml_dtypes of this kind
+		return element{dtype: dlpack.Float8E5M2}, nil
+	case strings.IndexByte("biufc", kind) >= 0:
+		e.dtype, err = dlpack.ParseDataType(text[1:])
+	}
+	if e.dtype == 0 || err != nil {
+		return refuse("DLPack has no such type")
+	}
+	if order == '|' && size > 1 {
+		return refuse("it has no byte order")
+	}
+	e.bigEndian = order == '>' && size > 1
+	return e, nil
+}
+
+// typeOf returns the type string that NumPy writes for a data type.
+//
+// Errors: [elements.ErrDType].
+func typeOf(dt dlpack.DataType) (string, error) {
+	kind := map[dlpack.TypeCode]string{
+		dlpack.CodeBool: "b", dlpack.CodeInt: "i", dlpack.CodeUInt: "u", dlpack.CodeFloat: "f", dlpack.CodeComplex: "c",
+	}[dt.Code()]
+	size := dt.ItemSize()
+	switch {
+	case dt.Validate() != nil || dt.Lanes() != 1 || dt.Code() == dlpack.CodeOpaqueHandle || dt == dlpack.Complex32:
+		return "", fmt.Errorf("npy: NumPy has no type for %v: %w", dt, elements.ErrDType)
+	case kind == "" || dt.IsSubByte():
+		return fmt.Sprintf("<V%d", size), nil // the bytes of a type of ml_dtypes
+	case size == 1:
+		return fmt.Sprintf("|%s1", kind), nil
+	}
+	return fmt.Sprintf("<%s%d", kind, size), nil
+}

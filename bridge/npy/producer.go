@@ -1,0 +1,84 @@
+//go:build cgo
+
+package npy
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// AppendTensor appends a tensor as an npy file, byte for byte as numpy.save writes it: in column-major order if its elements lie so, otherwise
+// in row-major order. If dst has too little capacity, it allocates memory in which the elements are aligned to 64 bytes. dst may overlap the
+// memory of t; the result then has new memory of any alignment.
+//
+// Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the tensor. On
+// error: [elements.ErrDType] for a type that NumPy lacks, and for elements of less than a byte that are packed; [ErrRank]; [dlpack.ErrValue]
+// for a boolean other than 0 and 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst is then returned unchanged.
+func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
+	head, rows, err := encode(t)
+	if err != nil {
+		return dst, err
+	}
+	defer rows.Close()
+	out, err := payload.AppendTensor("npy", dst, rows, len(head), len(dst)+len(head), alignment)
+	if err != nil {
+		return dst, err
+	}
+	copy(out[len(dst):], head) // after the elements, which may have overlapped the header
+	return out, nil
+}
+
+// WriteTensor writes what [AppendTensor] appends to w. Elements are written from the memory of t where they lie in the order of the file, and
+// otherwise in pieces that are copied first, of at most 1 MiB. [SizeTensor] says beforehand how many bytes there will be.
+//
+// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
+// of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.
+func WriteTensor(w io.Writer, t *dlpack.Tensor) error {
+	head, rows, err := encode(t)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	return payload.WriteTensor("npy", w, rows, head)
+}
+
+// SizeTensor returns how many bytes [AppendTensor] appends.
+//
+// Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [elements.ErrDType], [ErrRank], [dlpack.ErrClosed].
+func SizeTensor(t *dlpack.Tensor) (int64, error) {
+	head, rows, err := encode(t)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	return int64(len(head)) + t.NumBytes(), nil
+}
+
+// encode returns the header of a tensor, and a tensor whose elements in row-major order follow it in the file. The caller closes that.
+func encode(t *dlpack.Tensor) (head []byte, rows *dlpack.Tensor, err error) {
+	if err := t.RequireOpen(); err != nil {
+		return nil, nil, payload.WithFormat("npy", err)
+	}
+	if t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0 {
+		return nil, nil, fmt.Errorf("npy: %s has packed elements, and NumPy a byte for each; Convert makes elements of a whole byte: %w", t, elements.ErrDType)
+	}
+	shape := t.Shape()
+	fortran := !t.IsContiguous() && layout.IsColumnMajor(shape, t.Strides())
+	if head, err = AppendHeader(nil, t.DType(), shape, fortran); err != nil {
+		return nil, nil, err
+	}
+	if fortran {
+		rows, err = t.Transpose()
+	} else {
+		rows, err = t.Share()
+	}
+	if err != nil {
+		return nil, nil, payload.WithFormat("npy", err)
+	}
+	return head, rows, nil
+}
