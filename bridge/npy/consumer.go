@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -21,54 +22,83 @@ type decoding struct {
 }
 
 // Writable makes the tensors writable that alias Go memory; without it they are read-only. Copies are writable anyway. Nobody else may
-// use the file. It does not affect [DecodeFrom], whose views are read-only if their input is.
+// use the file. It does not affect [View.TensorFrom], whose views are read-only if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
-// Align copies an array that is not aligned to n bytes in the memory of the file, a power of two up to [dlpack.AllocAlignment]; 0 stands for
-// the alignment that its elements need. Without it such a tensor aliases the file, and [dlpack.Tensor.Alignment] says how it is aligned.
+// Align copies an array that is not aligned to n bytes in the memory of the file, a power of two up to [dlpack.AllocAlignment]; 0 stands
+// for the alignment that its elements need. Without it such a tensor aliases the file, and [View.Alignment] and [dlpack.Tensor.Alignment]
+// say how it is aligned.
 func Align(n int) DecodeOption {
 	return func(d decoding) decoding { d.align = n; return d }
 }
 
-// As gives the elements a data type, as [Description.As] does.
+// As gives the elements a data type, as [View.As] does.
 func As(dt dlpack.DataType) DecodeOption {
 	return func(d decoding) decoding { d.dtype = dt; return d }
 }
 
-// Decode returns the array of an npy file as a tensor, which aliases the file and is read-only without [Writable]. A big-endian array is copied,
-// and with [Align] one that is not aligned; the tensor then has the flag [dlpack.IsCopied], and may be written to.
+// Decode returns the array of an npy file as a tensor: [Parse] and [View.Tensor].
 //
-// Ownership: the caller closes the tensor; data is Go memory. Lifetime: the tensor and its exports keep data alive. Threads: any. On error:
-// those of [Parse]; [elements.ErrDType] for a type that [As] cannot give; [dlpack.ErrUnaligned] for an invalid alignment;
-// [dlpack.ErrMemory].
+// Ownership, Lifetime, Threads: as [View.Tensor]. On error: those of Parse and View.Tensor.
 func Decode(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) {
 	f, err := Parse(data)
 	if err != nil {
 		return nil, err
 	}
-	return f.tensor(nil, &f.Tensors[0], options)
+	return f.Tensors[0].Tensor(options...)
 }
 
-// DecodeFrom is [Decode] for a file in memory that is not Go's, such as a mapping: a one-dimensional uint8 tensor (see [dlpack.Lend]). The tensor
-// is a view of it, and read-only if data is, or a copy.
+// DecodeFrom is [Decode] for a file in memory that is not Go's, such as a mapping: [Parse] and [View.TensorFrom].
 //
-// Ownership: data stays the caller's, who closes the tensor. Lifetime: the tensor keeps the memory alive. Threads: any. On error: as [Decode];
-// [dlpack.ErrLayout] for data that is not a one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice], [dlpack.ErrClosed].
-func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
-	bytes, err := payload.Source("npy", data)
+// Ownership, Lifetime, Threads: as [View.TensorFrom]. On error: those of Parse and View.TensorFrom.
+func DecodeFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
+	data, err := payload.Source("npy", file)
 	if err != nil {
 		return nil, err
 	}
-	defer payload.EndSource(data, nil)
-	f, err := Parse(bytes)
+	defer payload.EndSource(file, nil)
+	f, err := Parse(data)
 	if err != nil {
 		return nil, err
 	}
-	return f.tensor(data, &f.Tensors[0], options)
+	return f.Tensors[0].TensorFrom(file, options...)
 }
 
-// tensor returns the tensor that d describes, on the memory of source, or on Go memory if source is nil.
-func (f *File) tensor(source *dlpack.Tensor, described *Description, options []DecodeOption) (*dlpack.Tensor, error) {
+// Tensor returns a tensor on v.Data, at any address. It is read-only without [Writable]. It is a copy if the array is big-endian or
+// compressed, or with [Align] not so aligned; it then has the flag [dlpack.IsCopied], and may be written to. The checksum of a member of
+// an npz file is compared when it is copied.
+//
+// Ownership: the caller closes the tensor; v.Data is Go memory, or memory that stays valid. Lifetime: the tensor and its exports keep the
+// memory of the file alive if it is Go's. Threads: any. On error: [elements.ErrDType] for a type that [As] cannot give, v.Err,
+// [elements.ErrNil] for a nil View, [ErrZip] or [ErrChecksum] for a compressed member that is malformed, [dlpack.ErrUnaligned] for an
+// invalid alignment, [dlpack.ErrMemory].
+func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
+	return v.tensor(nil, nil, options)
+}
+
+// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be given back: file is a one-dimensional uint8 tensor of
+// the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it, and read-only if it is, or a copy.
+//
+// Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
+// error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, [ErrTruncated] for
+// one that is shorter than the file of the View, [dlpack.ErrDevice], [dlpack.ErrClosed].
+func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
+	data, err := payload.Source("npy", file)
+	if err != nil {
+		return nil, err
+	}
+	defer payload.EndSource(file, nil)
+	return v.tensor(file, data, options)
+}
+
+// tensor returns the tensor that v describes, in the file of which data is the memory, or, if file is nil, in v.Data.
+func (v *View) tensor(file *dlpack.Tensor, data []byte, options []DecodeOption) (*dlpack.Tensor, error) {
+	if v == nil {
+		return nil, fmt.Errorf("npy: the View is %w", elements.ErrNil)
+	}
+	if v.Err != nil {
+		return nil, v.Err
+	}
 	o := decoding{align: 1}
 	for _, option := range options {
 		if option != nil { // a nil option changes nothing
@@ -78,36 +108,43 @@ func (f *File) tensor(source *dlpack.Tensor, described *Description, options []D
 	if err := payload.CheckAlign(o.align); err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
 	}
-	d := *described
+	of := *v
+	if file != nil {
+		if err := of.move(data); err != nil {
+			return nil, err
+		}
+	}
 	if o.dtype != 0 {
 		var err error
-		if d, err = d.As(o.dtype); err != nil {
+		if of, err = of.As(o.dtype); err != nil {
 			return nil, err
 		}
 	}
 	if o.align == 0 {
-		o.align = payload.Alignment(d.DType)
+		o.align = payload.Alignment(of.DType)
 	}
-	s := dlpack.Spec{DType: d.DType, Shape: d.Shape, Strides: d.Strides(), Padded: d.DType.IsSubByte()}
-	if !d.BigEndian && !payload.IsMisaligned(d.Data, o.align) {
-		s.ReadOnly = source == nil && !o.writable
-		return payload.Place(source, f.data, d.Data, s, 1)
+	s := dlpack.Spec{DType: of.DType, Shape: of.Shape, Strides: of.Strides(), Padded: of.DType.IsSubByte()}
+	if of.Compressed || of.BigEndian || payload.IsMisaligned(of.Data, o.align) {
+		s.Copied = true
+		return of.copied(s)
 	}
-	s.Copied = true
-	return f.copied(&d, s)
+	s.ReadOnly = file == nil && !o.writable
+	return payload.Place(file, data, of.Data, s, 1)
 }
 
-// copied returns a copy of the array that d describes, in the byte order of DLPack.
-func (f *File) copied(d *Description, s dlpack.Spec) (*dlpack.Tensor, error) {
-	memory, err := dlpack.New(dlpack.Uint8, d.Size)
+// copied returns a copy of the array, in the byte order of DLPack.
+func (v *View) copied(s dlpack.Spec) (*dlpack.Tensor, error) {
+	memory, err := dlpack.New(dlpack.Uint8, v.Size)
 	if err != nil {
 		return nil, payload.WithFormat("npy", err)
 	}
 	defer memory.Close()
 	err = dlpack.Use(memory, func(to []byte) error {
-		copy(to, d.Data)
-		if d.BigEndian {
-			swap(to, payload.Alignment(d.DType))
+		if err := v.read(to); err != nil {
+			return err
+		}
+		if v.BigEndian {
+			swap(to, payload.Alignment(v.DType))
 		}
 		return nil
 	})

@@ -1,32 +1,38 @@
-// Package npy reads and writes arrays in the file format of NumPy, npy. It is for programs that share arrays with Python by files.
+// Package npy reads and writes arrays in the file formats of NumPy, npy and npz. It is for programs that share arrays with Python by files.
 //
 //	t, err := npy.Decode(data)            // data is the whole file, read or mapped
 //	defer t.Close()
 //	err = npy.WriteTensor(file, result)   // for numpy.load
 //
-// An npy file has a header, which is a dictionary of Python as text, and the elements. A file has one array.
+//	f, err := npy.ParseZip(data)          // an npz file
+//	v, err := f.Find("weights")
+//	w, err := v.Tensor()
+//
+// An npy file has a header, which is a dictionary of Python as text, and the elements of one array. An npz file is a zip file of such files.
 //
 //	function                                  result
 //	Decode, DecodeFrom                        the array as a tensor on the memory of the file
 //	AppendTensor, WriteTensor, SizeTensor     a tensor as a file, byte for byte as numpy.save writes it
-//	Parse, File, Description                  types, shapes, and where the elements lie; these need no cgo
+//	WriteZip, Named                           tensors as an npz file, byte for byte as numpy.savez writes it
+//	Parse, ParseZip, File, View               types, shapes, and where the elements lie; these need no cgo
 //	AppendHeader                              the header for elements that the caller writes; it needs no cgo
 //
 // # Ownership
 //
 // A tensor aliases the file and keeps it alive, also where the elements are not aligned, which [dlpack.Tensor.Alignment] and
-// [Description.IsAligned] say; [Align] copies such an array. Big-endian arrays are copied. A copy has the flag [dlpack.IsCopied].
-// Nobody may write to the file during decoding.
+// [View.Alignment] say; [Align] copies such an array. Big-endian arrays and deflated members of npz files are copied. A copy has the flag
+// [dlpack.IsCopied]. Nobody may write to the file during decoding.
 //
-// [Parse] reads the header only, so that a file of any size can be mapped into memory. [DecodeFrom] is for such memory: a tensor of bytes,
-// whose release unmaps it. If a file becomes shorter while it is mapped, reading its elements ends the process.
+// [Parse] and [ParseZip] read headers only, so that a file of any size can be mapped into memory. [DecodeFrom] and [View.TensorFrom] are
+// for such memory: a tensor of bytes, whose release unmaps it. If a file becomes shorter while it is mapped, reading its elements ends the
+// process.
 //
 // # Types
 //
-// NumPy has no names for types of package ml_dtypes, and writes their sizes only: bfloat16 is "<V2", and most others are "<V1". Such an array
-// is one of uint8 with a dimension more, unless the option [As] gives the type. "<f1" is float8_e5m2; NumPy writes it and cannot read it, so
-// that [AppendTensor] writes "<V1" instead. Arrays of Python objects, records, texts, dates and long doubles are refused by name: nothing is ever
-// unpickled.
+// NumPy has no names for types of package ml_dtypes, and writes their sizes only: bfloat16 is "<V2", and most others are "<V1". Such an
+// array is one of uint8 with a dimension more, unless the option [As] gives the type. "<f1" is float8_e5m2; NumPy writes it and cannot
+// read it, so that [AppendTensor] writes "<V1" instead. Arrays of Python objects, records, texts, dates and long doubles are refused by
+// name: nothing is ever unpickled.
 //
 // # Strictness
 //
@@ -34,8 +40,13 @@
 // decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments, hexadecimal numbers, names of types, a key
 // twice, and bytes after the last element. Errors say at which byte the fault is.
 //
+// In an npz file the directory counts, and the headers of the members must agree with it. Members are stored or deflated, lie before the
+// directory, and do not overlap; a name stands there once, and is a relative path without "..". NumPy accepts members that reach beyond the
+// file, and duplicates, of which it takes the last. The checksum of a member is compared where its elements are copied.
+//
 // # Memory
 //
-// Sizes are compared with the file before they are used. A description takes less than 4 times the memory of its header, and a copy as much as
-// the elements have in the file.
+// Sizes are compared with the file before they are used. A description takes less than 4 times the memory of its header, and a copy as
+// much as the elements have. A deflated member cannot have more than 1032 times its size in the file, nor another size than its shape
+// says. All descriptions of an npz file take at most 32 times its size, and 256 KiB to inflate headers.
 package npy

@@ -20,6 +20,18 @@ var (
 	ErrTruncated = errors.New("truncated")
 	// ErrTrailing reports bytes after the last element.
 	ErrTrailing = errors.New("trailing bytes")
+	// ErrZip reports an npz file whose directory, or whose header of a member, is malformed or differs from the other.
+	ErrZip = errors.New("malformed zip file")
+	// ErrMethod reports a member of an npz file that is encrypted, or compressed by another method than deflate.
+	ErrMethod = errors.New("unsupported compression")
+	// ErrChecksum reports a member of an npz file whose bytes have another checksum than its directory says.
+	ErrChecksum = errors.New("wrong checksum")
+	// ErrDuplicate reports two arrays of one name.
+	ErrDuplicate = errors.New("duplicate name")
+	// ErrName reports a name that a member of an npz file cannot have.
+	ErrName = errors.New("invalid name")
+	// ErrNoName reports a name that no array of a file has.
+	ErrNoName = errors.New("no array has this name")
 	// ErrRank reports more than 64 dimensions, which is the most that NumPy has. It is also [dlpack.ErrLayout].
 	ErrRank = errtext.New(dlpack.ErrLayout, "unsupported rank")
 )

@@ -4,7 +4,9 @@ package npy
 
 import (
 	"fmt"
+	"hash/crc32"
 	"io"
+	"math"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -12,9 +14,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// AppendTensor appends a tensor as an npy file, byte for byte as numpy.save writes it: in column-major order if its elements lie so, otherwise
-// in row-major order. If dst has too little capacity, it allocates memory in which the elements are aligned to 64 bytes. dst may overlap the
-// memory of t; the result then has new memory of any alignment.
+// AppendTensor appends a tensor as an npy file, byte for byte as numpy.save writes it: in column-major order if its elements lie so,
+// otherwise in row-major order. If dst has too little capacity, it allocates memory in which the elements are aligned to 64 bytes. dst may
+// overlap the memory of t; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the tensor. On
 // error: [elements.ErrDType] for a type that NumPy lacks, and for elements of less than a byte that are packed; [ErrRank]; [dlpack.ErrValue]
@@ -81,4 +83,55 @@ func encode(t *dlpack.Tensor) (head []byte, rows *dlpack.Tensor, err error) {
 		return nil, nil, payload.WithFormat("npy", err)
 	}
 	return head, rows, nil
+}
+
+// Named is a tensor and its name in an npz file.
+type Named struct {
+	Name   string // without ".npy"
+	Tensor *dlpack.Tensor
+}
+
+// WriteZip writes tensors as an npz file to w, byte for byte as numpy.savez writes it: the members are stored. Elements are written as
+// [WriteTensor] writes them, after they have been read once for the checksum that stands before them.
+//
+// Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensors. On
+// error: those of [AppendTensor] for each tensor, [ErrName] for a name that is not a relative path in UTF-8 and for one of more than 64 KiB,
+// [ErrDuplicate], all of these before anything is written; those of w; [elements.ErrNil] if w is nil.
+func WriteZip(w io.Writer, tensors []Named) error {
+	members := make([]written, len(tensors))
+	first := make(map[string]int, len(tensors))
+	for i, t := range tensors {
+		if name := t.Name + ".npy"; !validName(name) || len(name) > math.MaxUint16 {
+			return fmt.Errorf("npy: tensor %d: %.64q: a name is a relative path in UTF-8, without \"..\", NUL and backslashes: %w", i, t.Name, ErrName)
+		}
+		if k, ok := first[t.Name]; ok {
+			return fmt.Errorf("npy: tensors %d and %d have the name %.64q: %w", k, i, t.Name, ErrDuplicate)
+		}
+		first[t.Name] = i
+		size, err := SizeTensor(t.Tensor)
+		if err != nil {
+			return fmt.Errorf("npy: tensor %.64q: %w", t.Name, err)
+		}
+		crc := crc32.NewIEEE()
+		if err := WriteTensor(crc, t.Tensor); err != nil {
+			return fmt.Errorf("npy: tensor %.64q: %w", t.Name, err)
+		}
+		members[i] = written{name: t.Name + ".npy", size: uint64(size), crc: crc.Sum32()}
+	}
+	at := uint64(0)
+	var directory []byte
+	for i := range members {
+		m := &members[i]
+		m.offset = at
+		head := m.appendLocal(nil)
+		if err := payload.Write("npy", w, head); err != nil {
+			return err
+		}
+		if err := WriteTensor(w, tensors[i].Tensor); err != nil {
+			return err
+		}
+		directory = m.appendEntry(directory)
+		at += uint64(len(head)) + m.size
+	}
+	return payload.Write("npy", w, appendEnd(directory, uint64(len(members)), uint64(len(directory)), at))
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
-	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -24,36 +24,63 @@ const (
 	maxRank   = 64 // that of NumPy
 )
 
-// A File describes the arrays of a file. It refers to the bytes of the file, and so do its descriptions.
+// A File has the descriptions of all arrays of a file.
 type File struct {
-	// Tensors has a description of each array, in the order of the file.
-	Tensors []Description
+	// Tensors has a description of each array: of an npy file one, of an npz file those of its members in the order of its directory.
+	Tensors []View
 
-	data []byte
+	index map[string]int // into Tensors
 }
 
-// A Description describes an array of a file: its type, its shape, and where its elements are.
-type Description struct {
+// A View describes an array of a file: its type, its shape, and where its elements are. It aliases the file and owns nothing.
+type View struct {
+	// Name is the name of the member of an npz file, without ".npy". It is empty for the array of an npy file.
+	Name string
 	// Type is the type in NumPy's words, such as "<f4".
 	Type string
 	// DType is the data type of an element. Where Type says no more than a size, such as "<V2", which is what NumPy writes for bfloat16 and
-	// other types of ml_dtypes, it is uint8, and the last dimension of Shape has the bytes of an element; [Description.As] gives it the
-	// type that it had.
+	// other types of ml_dtypes, it is uint8, and the last dimension of Shape has the bytes of an element; [View.As] gives it the type that
+	// it had.
 	DType dlpack.DataType
 	// Shape has the size of each dimension.
 	Shape []int64
 	// Fortran reports whether the elements lie in column-major order, so that the first dimension is the fastest.
 	Fortran bool
-	// BigEndian reports whether the bytes of each element are in the order that DLPack does not have. Such an array is copied.
+	// BigEndian reports whether the bytes of each element are in the order that DLPack does not have. A tensor of such an array is a copy.
 	BigEndian bool
-	// Offset is the index of the first element in the file.
+	// Compressed reports whether the elements are deflated in the file. A tensor of such an array is a copy.
+	Compressed bool
+	// Offset is the index of the first byte of the elements in the file, or of the deflated member if Compressed is set.
 	Offset int64
 	// Size is the number of bytes of all elements.
 	Size int64
-	// Data has the elements as they lie in the file.
+	// Data has the elements as they lie in the file. It is nil if Compressed is set.
 	Data []byte
+	// Err says why a member of an npz file has no tensor: [elements.ErrDType] for a type that DLPack lacks, [ErrMagic] for a member that is
+	// not an npy file. Only Name is set then.
+	Err error
 
-	raw int // the last dimension of Shape if it has the bytes of an element, otherwise 0
+	member *member // of an npz file
+	raw    int     // the last dimension of Shape if it has the bytes of an element, otherwise 0
+}
+
+// Find returns the array with the given name, which is empty for that of an npy file.
+//
+// Errors: [ErrNoName]; [elements.ErrNil] for a nil File.
+func (f *File) Find(name string) (*View, error) {
+	if f == nil {
+		return nil, fmt.Errorf("npy: the File is %w", elements.ErrNil)
+	}
+	i, ok := f.index[name]
+	if !ok {
+		const most = 8
+		names := make([]string, 0, most)
+		for _, v := range f.Tensors[:min(len(f.Tensors), most)] {
+			names = append(names, fmt.Sprintf("%.64q", v.Name))
+		}
+		return nil, fmt.Errorf("npy: %.64q, the file has %d arrays, the first are %v: %w", name, len(f.Tensors), names, ErrNoName)
+	}
+	return &f.Tensors[i], nil
 }
 
 // Parse checks an npy file and describes its array. It reads the header only, so that data can be the mapping of a large file.
@@ -61,35 +88,35 @@ type Description struct {
 // Errors: an [*elements.Error] with [ErrMagic], [ErrHeader], [ErrTruncated], [ErrTrailing], [ErrRank], [elements.ErrDType] for an array of
 // objects, texts, dates, records or other types that DLPack lacks, [layout.ErrNegative] or [layout.ErrOverflow].
 func Parse(data []byte) (*File, error) {
-	d, fail := parse(data, int64(len(data)))
+	v, fail := parse(data, int64(len(data)))
 	if fail != nil {
 		return nil, fail
 	}
-	d.Data = data[d.Offset:]
-	return &File{Tensors: []Description{d}, data: data}, nil
+	v.Data = data[v.Offset:]
+	return &File{Tensors: []View{v}, index: map[string]int{"": 0}}, nil
 }
 
 // parse describes the array of an npy file of size bytes, which begins with head: the first [maxHead] bytes at least, or all.
-func parse(head []byte, size int64) (d Description, fail *elements.Error) {
+func parse(head []byte, size int64) (v View, fail *elements.Error) {
 	start, n, fail := sizeHeader(head)
 	if fail != nil {
-		return d, fail
+		return v, fail
 	}
 	if n > size-int64(start) {
-		return d, newError(8, ErrTruncated, "a header of %d bytes, %d bytes are left", n, size-int64(start))
+		return v, newError(8, ErrTruncated, "a header of %d bytes, %d bytes are left", n, size-int64(start))
 	}
 	at := start + int(n)
 	h := header{text: head[:at], at: start}
-	if fail := h.parse(&d); fail != nil {
-		return d, fail
+	if fail := h.parse(&v); fail != nil {
+		return v, fail
 	}
-	d.Offset = int64(at)
-	if left := size - d.Offset; d.Size > left {
-		return d, newError(int(min(size, math.MaxInt)), ErrTruncated, "%s%s takes %d bytes, %d bytes are left", d.Type, errtext.Shape(d.Shape), d.Size, left)
-	} else if d.Size < left {
-		return d, newError(at+int(d.Size), ErrTrailing, "%d bytes after the last element of %s%s", left-d.Size, d.Type, errtext.Shape(d.Shape))
+	v.Offset = int64(at)
+	if left := size - v.Offset; v.Size > left {
+		return v, newError(int(min(size, math.MaxInt)), ErrTruncated, "%s%s takes %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), v.Size, left)
+	} else if v.Size < left {
+		return v, newError(at+int(v.Size), ErrTrailing, "%d bytes after the last element of %s%s", left-v.Size, v.Type, errtext.Shape(v.Shape))
 	}
-	return d, nil
+	return v, nil
 }
 
 // sizeHeader returns where the header of an npy file begins, and how many bytes it has, which are at most [maxHeader].
@@ -104,7 +131,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 		case [2]byte{2, 0}, [2]byte{3, 0}:
 			start = 12
 		default:
-			return 0, 0, newError(6, ErrMagic, "version %d.%d, which is not 1.0, 2.0 or 3.0", version[0], version[1])
+			return 0, 0, newError(6, ErrMagic, "version %v.%d, which is not 1.0, 2.0 or 3.0", version[0], version[1])
 		}
 	}
 	if len(head) < start {
@@ -128,7 +155,7 @@ type header struct {
 	shape int // where the shape begins
 }
 
-func (h *header) parse(d *Description) *elements.Error {
+func (h *header) parse(v *View) *elements.Error {
 	seen := map[string]bool{}
 	if !h.take('{') {
 		return h.expected("{")
@@ -160,12 +187,12 @@ func (h *header) parse(d *Description) *elements.Error {
 		h.skip()
 		switch key {
 		case "descr":
-			fail = h.descr(d)
+			fail = h.descr(v)
 		case "fortran_order":
-			fail = h.bool(&d.Fortran)
+			fail = h.bool(&v.Fortran)
 		case "shape":
 			h.shape = h.at
-			fail = h.sizes(d)
+			fail = h.sizes(v)
 		default:
 			fail = newError(where, ErrHeader, "the key %.40q is not descr, fortran_order or shape", key)
 		}
@@ -184,25 +211,25 @@ func (h *header) parse(d *Description) *elements.Error {
 	if len(seen) < 3 {
 		return newError(end, ErrHeader, "the dictionary lacks a key: it needs descr, fortran_order and shape")
 	}
-	return d.measure(h.shape)
+	return v.measure(h.shape)
 }
 
-// measure sets d.Size. at is where an error is reported.
-func (d *Description) measure(at int) *elements.Error {
-	if d.raw > 0 {
-		d.Shape = append(d.Shape, int64(d.raw))
+// measure sets v.Size. at is where an error is reported.
+func (v *View) measure(at int) *elements.Error {
+	if v.raw > 0 {
+		v.Shape = append(v.Shape, int64(v.raw))
 	}
-	size, fits := int64(d.DType.ItemSize()), true
+	size, fits := int64(v.DType.ItemSize()), true
 	empty := false
-	for _, n := range d.Shape { // also those beside a 0, which would give strides that overflow
+	for _, n := range v.Shape { // also those beside a 0, which would give strides that overflow
 		empty = empty || n == 0
 		if size, fits = layout.Mul(size, max(n, 1)); !fits {
-			return newError(at, layout.ErrOverflow, "number of bytes of %s%s", d.Type, errtext.Shape(d.Shape))
+			return newError(at, layout.ErrOverflow, "number of bytes of %s%s", v.Type, errtext.Shape(v.Shape))
 		}
 	}
-	d.Size = size
+	v.Size = size
 	if empty {
-		d.Size = 0
+		v.Size = 0
 	}
 	return nil
 }
@@ -256,7 +283,7 @@ func (h *header) string() (string, *elements.Error) {
 	return string(rest[:n]), nil
 }
 
-func (h *header) descr(d *Description) *elements.Error {
+func (h *header) descr(v *View) *elements.Error {
 	where := h.at
 	if c := h.peek(); c == '[' || c == '(' {
 		return newError(where, elements.ErrDType, "a structured array, whose elements are records of several fields")
@@ -269,7 +296,7 @@ func (h *header) descr(d *Description) *elements.Error {
 	if err != nil {
 		return &elements.Error{Format: "npy", Offset: int64(where), Where: "descr", Err: err}
 	}
-	d.Type, d.DType, d.BigEndian, d.raw = text, e.dtype, e.bigEndian, e.raw
+	v.Type, v.DType, v.BigEndian, v.raw = text, e.dtype, e.bigEndian, e.raw
 	return nil
 }
 
@@ -284,15 +311,15 @@ func (h *header) bool(to *bool) *elements.Error {
 	return h.expected("True or False")
 }
 
-func (h *header) sizes(d *Description) *elements.Error {
+func (h *header) sizes(v *View) *elements.Error {
 	if !h.take('(') {
 		return h.expected("(")
 	}
-	d.Shape = []int64{}
+	v.Shape = []int64{}
 	for comma := true; ; {
 		h.skip()
 		if h.take(')') {
-			if len(d.Shape) == 1 && !comma {
+			if len(v.Shape) == 1 && !comma {
 				return newError(h.shape, ErrHeader, "a number in parentheses, which is no tuple without a comma")
 			}
 			return nil
@@ -300,14 +327,14 @@ func (h *header) sizes(d *Description) *elements.Error {
 		if !comma {
 			return h.expected(", or )")
 		}
-		if len(d.Shape) == maxRank {
+		if len(v.Shape) == maxRank {
 			return newError(h.at, ErrRank, "more than %d dimensions", maxRank)
 		}
-		n, fail := h.size(len(d.Shape))
+		n, fail := h.size(len(v.Shape))
 		if fail != nil {
 			return fail
 		}
-		d.Shape = append(d.Shape, n)
+		v.Shape = append(v.Shape, n)
 		h.skip()
 		comma = h.take(',')
 	}
@@ -338,51 +365,51 @@ func (h *header) size(dim int) (int64, *elements.Error) {
 }
 
 // Strides returns the strides in elements, or nil for an array in row-major order.
-func (d *Description) Strides() []int64 {
-	if !d.Fortran {
+func (v *View) Strides() []int64 {
+	if !v.Fortran {
 		return nil
 	}
-	shape := d.Shape
-	if d.raw > 0 {
+	shape := v.Shape
+	if v.raw > 0 {
 		shape = shape[:len(shape)-1]
 	}
 	strides, err := layout.AppendColumnMajor(nil, shape)
 	if err != nil { // Parse has checked the shape
 		return nil
 	}
-	if d.raw > 0 {
+	if v.raw > 0 {
 		for i := range strides {
-			strides[i] *= int64(d.raw)
+			strides[i] *= int64(v.raw)
 		}
 		strides = append(strides, 1)
 	}
 	return strides
 }
 
-// As returns the description with another data type, for an array of a type that NumPy has no name for: Type is then "<V1", "<V2" or the like,
-// and As removes the last dimension, which has the bytes of an element. Types of less than 8 bits take a byte for each element.
+// As returns the description with another data type, for an array of a type that NumPy has no name for: Type is then "<V1", "<V2" or the
+// like, and As removes the last dimension, which has the bytes of an element. Types of less than 8 bits take a byte for each element.
 //
 // Errors: [elements.ErrDType] for an array whose type the file says, and for a data type of another size.
-func (d Description) As(dt dlpack.DataType) (Description, error) {
+func (v View) As(dt dlpack.DataType) (View, error) {
 	if err := dt.Validate(); err != nil {
-		return d, fmt.Errorf("npy: %w", err)
+		return v, fmt.Errorf("npy: %w", err)
 	}
-	if d.raw == 0 || d.raw != dt.ItemSize() || dt.IsSubByte() && dt.Lanes() > 1 {
-		return d, fmt.Errorf("npy: elements of the type %q cannot be read as %v: %w", d.Type, dt, elements.ErrDType)
+	if v.raw == 0 || v.raw != dt.ItemSize() || dt.IsSubByte() && dt.Lanes() > 1 {
+		return v, fmt.Errorf("npy: elements of the type %q cannot be read as %v: %w", v.Type, dt, elements.ErrDType)
 	}
-	d.DType, d.Shape, d.raw = dt, d.Shape[:len(d.Shape)-1:len(d.Shape)-1], 0
-	return d, nil
+	v.DType, v.Shape, v.raw = dt, v.Shape[:len(v.Shape)-1:len(v.Shape)-1], 0
+	return v, nil
 }
 
-// IsAligned reports whether the elements lie at a multiple of their size in the file, for complex numbers of half of it. A mapping of the file
-// begins at a multiple of every size.
-func (d *Description) IsAligned() bool {
-	return d.Size == 0 || d.Offset%int64(payload.Alignment(d.DType)) == 0
+// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
+// at a multiple of 4096, as that of a mapping does.
+func (v *View) Alignment() int {
+	return 1 << min(bits.TrailingZeros64(uint64(v.Offset)), 12)
 }
 
 // AppendHeader appends the header of an npy file, as NumPy writes it: a multiple of 64 bytes. The caller writes the elements after it,
-// little-endian and, unless fortran is set, in row-major order. Types that only ml_dtypes has are written as bytes, such as "<V2"; those of less
-// than 8 bits have a byte for each element.
+// little-endian and, unless fortran is set, in row-major order. Types that only ml_dtypes has are written as bytes, such as "<V2"; those
+// of less than 8 bits have a byte for each element.
 //
 // Errors: [elements.ErrDType], [ErrRank] for more than 64 dimensions, and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) ([]byte, error) {
@@ -425,4 +452,28 @@ func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) (
 	dst = append(append(dst, bytes.Repeat([]byte{' '}, spaces)...), '\n')
 	binary.LittleEndian.PutUint16(dst[start+8:], uint16(len(dst)-start-10))
 	return dst, nil
+}
+
+// move makes v refer to another memory of its file.
+//
+// Errors: [ErrTruncated].
+func (v *View) move(data []byte) error {
+	begin, end := v.Offset, v.Offset+v.Size
+	if m := v.member; m != nil {
+		begin, end = int64(m.at), int64(m.at+len(m.bytes))
+	}
+	if end > int64(len(data)) {
+		return newError(len(data), ErrTruncated, "a file that had at least %d bytes when it was parsed", end)
+	}
+	if v.member == nil {
+		v.Data = data[begin:end:end]
+		return nil
+	}
+	m := *v.member
+	m.bytes = data[begin:end:end]
+	v.member = &m
+	if !v.Compressed {
+		v.Data = m.bytes[m.head:]
+	}
+	return nil
 }

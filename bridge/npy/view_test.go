@@ -3,8 +3,6 @@ package npy_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -85,7 +82,7 @@ func TestDataThatIsNotAlignedSaysSo(t *testing.T) {
 	for pad := range 16 {
 		data := file(dict("'<c16'", "(1,)")+strings.Repeat(" ", pad), 16)
 		d := must.Do(npy.Parse(data))(t).Tensors[0]
-		assert.Equal(t, (len(data)-16)%8 == 0, d.IsAligned())
+		assert.Equal(t, (len(data)-16)%8 == 0, d.Alignment() >= 8)
 	}
 }
 
@@ -238,40 +235,5 @@ func TestHeadersThatNeedNoSpacesHaveThem(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, spaces, 1)
 		require.LessOrEqual(t, spaces, 64)
-	}
-}
-
-// FuzzParse: any file is refused, or described within its bytes, in memory for its header.
-func FuzzParse(f *testing.F) {
-	for _, header := range []string{
-		dict("'<f4'", "(3,)"), dict("'>c16'", "()"), dict("'<V2'", "(2, 3)"), dict("'|b1'", "(0, 5)"), dict("[('a', '<f4')]", "(3,)"),
-		"{'shape': (2, 3), 'fortran_order': True, 'descr': '<i2'}",
-	} {
-		f.Add(file(header, 12))
-		f.Add(file2(3, uint32(len(header)), header, 12))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		amplification.Require(t, min(len(data), 1<<16), amplification.Fixed, 0, func() (release func()) {
-			file, err := npy.Parse(data)
-			var fail *elements.Error
-			if errors.As(err, &fail) {
-				if fail.Offset < 0 || fail.Offset > int64(len(data)) {
-					t.Fatalf("%v, in %d bytes", err, len(data))
-				}
-				return nil
-			}
-			require.NoError(t, err)
-			check(t, data, &file.Tensors[0])
-			return nil
-		})
-	})
-}
-
-// check compares a description with the file that has its array.
-func check(t *testing.T, data []byte, d *npy.Description) {
-	count := must.Do(layout.Count(d.Shape))(t)
-	size := must.Do(d.DType.NumBytes(count, true))(t)
-	if size != d.Size || d.Offset+size > int64(len(data)) || !bytes.Equal(d.Data, data[d.Offset:d.Offset+size]) {
-		t.Fatalf("%s", fmt.Sprintf("%+v of %d bytes", d, len(data)))
 	}
 }

@@ -12,6 +12,7 @@ import json
 import pathlib
 import sys
 import warnings
+import zipfile
 
 import ml_dtypes
 import numpy as np
@@ -74,9 +75,63 @@ def save(array: np.ndarray, version: tuple[int, int] | None = None) -> bytes:
     return out.getvalue()
 
 
+def archive(compress: bool, **of: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    (np.savez_compressed if compress else np.savez)(out, **of)
+    return out.getvalue()
+
+
+class Pipe(io.BytesIO):
+    """A file that cannot be positioned, for which zipfile writes sizes and checksums behind the members."""
+
+    def seek(self, *_: int) -> int:
+        raise OSError
+
+    def tell(self) -> int:
+        raise OSError
+
+
+def archives() -> dict[str, bytes]:
+    """Returns npz files by their names."""
+    of = arrays()
+    native = {name: of[name] for name in ("scalar", "transposed", "float64-fortran", "bfloat16-2x3", "empty-3x0x2")} | {"Größe/row": of["row"]}
+    some = native | {"int32-big": of["int32-big"]}
+    piped = Pipe()
+    np.savez(piped, **some)
+    piped_compressed = Pipe()
+    np.savez_compressed(piped_compressed, **some)
+    text = io.BytesIO(archive(False, row=of["row"]))
+    with zipfile.ZipFile(text, "a") as out:
+        out.writestr(zipfile.ZipInfo("notes.txt"), "no array")
+    return {
+        "stored.npz": archive(False, **native),
+        "deflated.npz": archive(True, **some),
+        "piped.npz": piped.getvalue(),
+        "piped-deflated.npz": piped_compressed.getvalue(),
+        "none.npz": archive(False),
+        "refused.npz": archive(False, **refused(), row=of["row"]),
+        "text.npz": text.getvalue(),
+    }
+
+
+def directory() -> bytes:
+    """Returns the directory that zipfile writes of many and large members, without the members."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        for name, size, offset in (("small", 100, 0), ("large", 3 << 30, 150), ("behind", 200, 3 << 30), ("both", 5 << 32, (3 << 30) + 300)):
+            info = zipfile.ZipInfo(name + ".npy")
+            info.file_size = info.compress_size = size
+            info.header_offset, info.CRC, info.external_attr = offset, size & 0xFFFF, 0o600 << 16
+            info.create_version = info.extract_version = 45
+            file.filelist.append(info)
+        file.start_dir = out.tell()
+        file._didModify = True
+    return out.getvalue()
+
+
 def files() -> tuple[dict[str, bytes], dict]:
     """Returns the contents of all files by their names, and the manifest."""
-    out, manifest = {}, {"arrays": [], "refused": []}
+    out, manifest = {}, {"arrays": [], "refused": [], "archives": []}
     for name, array in arrays().items():
         out[f"{name}.npy"] = save(array)
         manifest["arrays"].append(describe(f"{name}.npy", array))
@@ -86,6 +141,11 @@ def files() -> tuple[dict[str, bytes], dict]:
     for name, array in refused().items():
         out[f"{name}.npy"] = save(array)
         manifest["refused"].append({"file": f"{name}.npy", "type": array.dtype.str})
+    for name, data in archives().items():
+        out[name] = data
+        with np.load(io.BytesIO(data)) as loaded:
+            manifest["archives"].append({"file": name, "names": loaded.files})
+    out["directory.bin"] = directory()
     return out, manifest
 
 

@@ -21,10 +21,9 @@ def test_the_manifest_is_that_of_this_numpy():
     assert (FOLDER / "manifest.json").read_text() == SCRIPT["text"](MANIFEST)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_numpy_writes_the_files_byte_for_byte(name):
-    size = 128 if name == "objects.npy" else None  # the pickle of each NumPy is another
-    assert (FOLDER / name).read_bytes()[:size] == FILES[name][:size]
+@pytest.mark.parametrize("name", [name for name in FILES if name not in ("objects.npy", "refused.npz") and "deflated" not in name])
+def test_numpy_writes_the_files_byte_for_byte(name):  # but for pickles and deflated data, which differ with the version
+    assert (FOLDER / name).read_bytes() == FILES[name]
 
 
 @pytest.mark.parametrize("entry", MANIFEST["arrays"], ids=lambda entry: entry["file"])
@@ -39,3 +38,11 @@ def test_numpy_reads_the_files(entry):
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     assert np.ascontiguousarray(array).tobytes().hex() == entry["hex"]
+
+
+@pytest.mark.parametrize("entry", MANIFEST["archives"], ids=lambda entry: entry["file"])
+def test_numpy_reads_the_archives(entry):
+    with np.load(FOLDER / entry["file"]) as file:
+        assert file.files == entry["names"]
+        for name in set(file.files) & set(SCRIPT["arrays"]()):
+            assert np.array_equal(file[name], SCRIPT["arrays"]()[name].view(file[name].dtype))
