@@ -1,0 +1,79 @@
+//go:build cgo
+
+package gguf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// A DecodeOption changes how [View.Tensor] makes a tensor.
+type DecodeOption func(*decoding)
+
+type decoding struct{ align int }
+
+// Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not aligned in its
+// file is copied; the copy has the flag [dlpack.IsCopied] and is writable.
+func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
+
+// Tensor returns the tensor on v.Data, at any address without [Align]. It is read-only. A tensor of a quantised type has the bytes of its
+// blocks, as the package documentation says.
+//
+// Ownership: the caller closes the tensor; v.Data is Go memory, or memory that stays valid. Lifetime: the tensor and its exports keep the
+// memory of the file alive if it is Go's. Threads: any. On error: [elements.ErrDType] for an unknown type, [elements.ErrNil] for a nil View,
+// [dlpack.ErrUnaligned] for an invalid alignment, and those of [dlpack.FromBytes] and [dlpack.Tensor.Align].
+func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
+	return v.tensor(options, func(s dlpack.Spec) (*dlpack.Tensor, error) { return dlpack.FromBytes(v.Data, s) })
+}
+
+// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be given back: file is a one-dimensional uint8 tensor of
+// the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it. The description has no share in the memory,
+// so that v.Data must not be used after the last tensor of the memory is closed.
+//
+// Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
+// error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, and those of
+// [dlpack.Tensor.View].
+func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
+	return v.tensor(options, func(s dlpack.Spec) (*dlpack.Tensor, error) {
+		if err := payload.CheckSource(file); err != nil {
+			return nil, err
+		}
+		s.ByteOffset = v.Offset
+		return file.View(s)
+	})
+}
+
+// tensor returns the tensor that place makes of a description without its place, or with [Align] an aligned one.
+func (v *View) tensor(options []DecodeOption, place func(dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
+	if v == nil {
+		return nil, fmt.Errorf("gguf: the View is %w", elements.ErrNil)
+	}
+	var d decoding
+	for _, option := range options {
+		if option != nil { // a nil option changes nothing
+			option(&d)
+		}
+	}
+	s := dlpack.Spec{DType: v.DType.DataType(), Shape: v.Shape, ReadOnly: true}
+	if block, size := v.DType.Block(); block > 1 && len(v.Shape) > 0 {
+		s.DType, s.Shape = dlpack.Uint8, append(slices.Clone(v.Shape), size)
+		s.Shape[len(v.Shape)-1] /= block
+	}
+	if s.DType == 0 {
+		return nil, fmt.Errorf("gguf: %v%s: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
+	}
+	t, err := place(s)
+	if err == nil && d.align != 0 {
+		defer t.Close()
+		t, _, err = t.Align(d.align)
+	}
+	if err != nil {
+		return nil, payload.WithFormat("gguf", err)
+	}
+	return t, nil
+}

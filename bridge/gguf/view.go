@@ -1,0 +1,490 @@
+package gguf
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
+)
+
+// MaxHeader is the most bytes that a header may have: the part of a file before the data section. The headers of models with the largest
+// vocabularies have about a tenth of it.
+const MaxHeader = 100_000_000
+
+const (
+	magic        = "GGUF"
+	mostKey      = 1<<16 - 1 // bytes of a key
+	mostName     = 64        // bytes of the name of a tensor
+	mostRank     = 4
+	mostDepth    = 8 // arrays in each other
+	alignmentKey = "general.alignment"
+	alignment    = 32 // without that key
+	maxAlignment = 1 << 20
+
+	leastEntry = 8 + 4 + 1     // bytes of an entry with a value of one byte, beside its key
+	leastView  = 8 + 4 + 4 + 8 // bytes of the description of a tensor without dimensions, beside its name
+)
+
+// A File has the metadata and the descriptions of all tensors of a file.
+type File struct {
+	Version int // 2 or 3
+	// Alignment is the number of bytes of which the offsets of all tensors are multiples: 32 without the metadata "general.alignment".
+	Alignment int64
+	// Metadata has the metadata in the order of the file.
+	Metadata []Entry
+	// Tensors has the tensors in the order of their descriptions in the file.
+	Tensors []View
+
+	keys, names map[string]int // into Metadata and Tensors
+}
+
+// An Entry is one of the metadata of a file. Value has the Go type of the value in the file: uint8 to uint64, int8 to int64, float32,
+// float64, bool or string, which can be any bytes; or a slice of these for an array, such as []string; or []any for an array of arrays,
+// each of which is such a slice.
+type Entry struct {
+	Key   string
+	Value any
+}
+
+// A View describes a tensor of a file. Its Data aliases the file; it owns nothing.
+type View struct {
+	Name  string
+	DType DType
+	Shape []int64 // in elements, the fastest dimension last
+	// Offset is the index of the first byte of the elements in the file.
+	Offset int64
+	// Data has the elements, or the blocks of a quantised type: little-endian, row-major, without gaps, at any address.
+	Data []byte
+}
+
+// Find returns the tensor with the given name.
+//
+// Errors: [ErrNoName]; [elements.ErrNil] for a nil File.
+func (f *File) Find(name string) (*View, error) {
+	if f == nil {
+		return nil, fmt.Errorf("gguf: the File is %w", elements.ErrNil)
+	}
+	i, ok := f.names[name]
+	if !ok {
+		return nil, fmt.Errorf("gguf: %s, the file has %d tensors: %w", quote(name), len(f.Tensors), ErrNoName)
+	}
+	return &f.Tensors[i], nil
+}
+
+// Value returns the value of the metadata with the given key, as [Entry] has it. ok reports whether the file has it.
+func (f *File) Value(key string) (value any, ok bool) {
+	if f == nil {
+		return nil, false
+	}
+	i, ok := f.keys[key]
+	if !ok {
+		return nil, false
+	}
+	return f.Metadata[i].Value, true
+}
+
+// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
+// at a multiple of 4096, as that of a mapping does.
+func (v *View) Alignment() int {
+	return 1 << min(bits.TrailingZeros64(uint64(v.Offset)), 12)
+}
+
+// Parse decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is read.
+//
+// Errors: an [*elements.Error] with the byte of the file and [ErrHeader], [ErrTruncated], [ErrLimit], [ErrOffsets], [ErrDuplicate],
+// [ErrName], [elements.ErrDType], [elements.ErrSize], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than 4 dimensions.
+func Parse(data []byte) (*File, error) {
+	// The first pass finds the end of the header and makes nothing, so that what the second pass allocates is in proportion to a header
+	// that exists. The second pass reads a copy, which nobody else can change, and of which all texts are parts.
+	first := reader{data: data[:min(len(data), MaxHeader)], limited: len(data) > MaxHeader, dry: true}
+	if first.file(); first.err != nil {
+		return nil, first.err
+	}
+	r := reader{data: bytes.Clone(data[:first.at])}
+	f, offsets := r.file()
+	if r.err == nil {
+		r.place(f, offsets, data)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return f, nil
+}
+
+// A reader reads a header. After the first error, all methods return zero values.
+type reader struct {
+	data    []byte
+	at      int
+	dry     bool // find the end of the header only: allocate nothing, and leave the checks of names and numbers to the second pass
+	limited bool // the file goes on after data
+	err     error
+}
+
+// fail sets the error, unless there is one.
+func (r *reader) fail(at int, cause error, format string, args ...any) {
+	if r.err == nil {
+		r.err = newError(int64(at), cause, format, args...)
+	}
+}
+
+// short fails because the input has fewer bytes than it needs for what is at byte at.
+func (r *reader) short(at int, format string, args ...any) {
+	what, left := fmt.Sprintf(format, args...), len(r.data)-r.at
+	if r.limited {
+		r.fail(at, ErrLimit, "%s, and %d bytes are left of %d", what, left, MaxHeader)
+	} else {
+		r.fail(at, ErrTruncated, "%s, and %d bytes are left", what, left)
+	}
+}
+
+// take returns the next n bytes.
+func (r *reader) take(n int, what string) []byte {
+	if r.err == nil && n > len(r.data)-r.at {
+		r.short(r.at, "%s of %d bytes", what, n)
+	}
+	if r.err != nil {
+		return nil
+	}
+	r.at += n
+	return r.data[r.at-n : r.at : r.at]
+}
+
+func (r *reader) uint32(what string) uint32 {
+	if b := r.take(4, what); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) uint64(what string) uint64 {
+	if b := r.take(8, what); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// count reads a number of things, of which each takes at least so many bytes, and checks that they fit into what is left.
+func (r *reader) count(least int, what string) int {
+	at := r.at
+	n := r.uint64(what)
+	if r.err == nil && n > uint64(len(r.data)-r.at)/uint64(least) {
+		r.short(at, "%d %s", n, what)
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// text reads a string, which is a part of data.
+func (r *reader) text(what string) string {
+	b := r.take(r.count(1, what), what)
+	if r.dry {
+		return ""
+	}
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// name reads a key or the name of a tensor, which must be new, and adds it to index with the value i.
+func (r *reader) name(what string, most int, index map[string]int, i int) string {
+	at := r.at
+	name := r.text(what)
+	if r.err != nil || r.dry {
+		return ""
+	}
+	switch {
+	case name == "":
+		r.fail(at, ErrName, "0 %s", what)
+	case len(name) > most:
+		r.fail(at, ErrName, "%d %s, which are more than %d", len(name), what, most)
+	case !utf8.ValidString(name):
+		r.fail(at, ErrName, "%s is not UTF-8", quote(name))
+	}
+	if _, ok := index[name]; ok {
+		r.fail(at, ErrDuplicate, "%s", quote(name))
+	}
+	index[name] = i
+	return name
+}
+
+// file reads the header. offsets has the place of each tensor in the data section, which [reader.place] checks.
+func (r *reader) file() (f *File, offsets []placed) {
+	if b := r.take(len(magic), "the word "+magic); b != nil && string(b) != magic {
+		r.fail(0, ErrHeader, "%s instead of %q", strictjson.Quote(b), magic)
+	}
+	version := r.uint32("the version")
+	switch {
+	case r.err != nil:
+	case version&0xffff == 0:
+		r.fail(4, ErrHeader, "the file is big-endian, and only little-endian files can be read")
+	case version != 2 && version != 3:
+		r.fail(4, ErrHeader, "version %d, and only versions 2 and 3 can be read", version)
+	}
+	tensors := r.count(leastView, "tensors")
+	entries := r.count(leastEntry, "metadata")
+	f = new(File)
+	if !r.dry && r.err == nil {
+		*f = File{Version: int(version), Alignment: alignment, keys: make(map[string]int, entries), names: make(map[string]int, tensors)}
+		f.Metadata, f.Tensors, offsets = make([]Entry, entries), make([]View, tensors), make([]placed, tensors)
+	}
+	for i := 0; i < entries && r.err == nil; i++ {
+		key := r.name("bytes of a key", mostKey, f.keys, i)
+		at := r.at
+		value := r.value(0)
+		if r.dry {
+			continue
+		}
+		f.Metadata[i] = Entry{key, value}
+		if key == alignmentKey && r.err == nil {
+			n, ok := value.(uint32)
+			if !ok || n == 0 || n > maxAlignment || n&(n-1) != 0 {
+				r.fail(at, ErrHeader, "%s is not a power of two up to %d of type uint32", alignmentKey, maxAlignment)
+			}
+			f.Alignment = int64(n)
+		}
+	}
+	for i := 0; i < tensors && r.err == nil; i++ {
+		v := View{Name: r.name("bytes of the name of a tensor", mostName, f.names, i)}
+		p := r.describe(&v)
+		if !r.dry {
+			p.tensor = i
+			f.Tensors[i], offsets[i] = v, p
+		}
+	}
+	return f, offsets
+}
+
+// A valueType is the type of a value of the metadata.
+type valueType uint32
+
+const (
+	typeBool   valueType = 7
+	typeString valueType = 8
+	typeArray  valueType = 9
+)
+
+// valueTypes has the types of values by their numbers. size is the least number of bytes of a value. one and slice make a number, and a
+// slice of numbers, of their bytes.
+var valueTypes = [...]struct {
+	size  int
+	name  string // of several
+	one   func([]byte) any
+	slice func([]byte) any
+}{
+	0:          {1, "elements of uint8", one[uint8], sliceOf[uint8]},
+	1:          {1, "elements of int8", one[int8], sliceOf[int8]},
+	2:          {2, "elements of uint16", one[uint16], sliceOf[uint16]},
+	3:          {2, "elements of int16", one[int16], sliceOf[int16]},
+	4:          {4, "elements of uint32", one[uint32], sliceOf[uint32]},
+	5:          {4, "elements of int32", one[int32], sliceOf[int32]},
+	6:          {4, "elements of float32", one[float32], sliceOf[float32]},
+	typeBool:   {1, "elements of bool", one[bool], sliceOf[bool]},
+	typeString: {8, "strings", nil, nil},
+	typeArray:  {12, "arrays", nil, nil},
+	10:         {8, "elements of uint64", one[uint64], sliceOf[uint64]},
+	11:         {8, "elements of int64", one[int64], sliceOf[int64]},
+	12:         {8, "elements of float64", one[float64], sliceOf[float64]},
+}
+
+func one[T any](b []byte) any {
+	var v T
+	_, _ = binary.Decode(b, binary.LittleEndian, &v) // b has the size of a T
+	return v
+}
+
+func sliceOf[T any](b []byte) any {
+	var v T
+	s := make([]T, len(b)/binary.Size(v))
+	_, _ = binary.Decode(b, binary.LittleEndian, s) // b has the size of s
+	return s
+}
+
+// valueType reads the type of a value.
+func (r *reader) valueType() valueType {
+	at := r.at
+	t := valueType(r.uint32("the type of a value"))
+	if t >= valueType(len(valueTypes)) {
+		r.fail(at, ErrHeader, "unknown type %d of a value", t)
+		return 0
+	}
+	return t
+}
+
+// value reads the type of a value, and the value.
+func (r *reader) value(depth int) any {
+	switch t := r.valueType(); t {
+	case typeString:
+		return r.text("bytes of a string")
+	case typeArray:
+		return r.array(depth + 1)
+	default:
+		return r.numbers(t, 1, valueTypes[t].one)
+	}
+}
+
+// numbers reads n numbers or bools, of which value makes the result.
+func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
+	at := r.at
+	b := r.take(n*valueTypes[t].size, "a value")
+	if r.err != nil || r.dry {
+		return nil
+	}
+	if t == typeBool {
+		if i := slices.IndexFunc(b, func(c byte) bool { return c > 1 }); i >= 0 {
+			r.fail(at+i, ErrHeader, "a bool is %d", b[i])
+		}
+	}
+	return value(b)
+}
+
+// array reads an array, which is the given number of arrays deep.
+func (r *reader) array(depth int) any {
+	if depth > mostDepth {
+		r.fail(r.at, ErrHeader, "more than %d arrays in each other", mostDepth)
+	}
+	t := r.valueType()
+	n := r.count(valueTypes[t].size, valueTypes[t].name)
+	switch t {
+	case typeString:
+		return list(r, n, func() string { return r.text("bytes of a string") })
+	case typeArray:
+		return list(r, n, func() any { return r.array(depth + 1) })
+	default:
+		return r.numbers(t, n, valueTypes[t].slice)
+	}
+}
+
+// list reads n values of variable size.
+func list[T any](r *reader, n int, value func() T) any {
+	var values []T
+	if !r.dry {
+		values = make([]T, n)
+	}
+	for i := 0; i < n && r.err == nil; i++ {
+		if v := value(); !r.dry {
+			values[i] = v
+		}
+	}
+	return values
+}
+
+// describe reads the description of a tensor after its name.
+func (r *reader) describe(v *View) (p placed) {
+	at := r.at
+	rank := r.uint32("the number of dimensions")
+	if rank > mostRank {
+		r.fail(at, dlpack.ErrLayout, "%d dimensions are more than %d", rank, mostRank)
+		return p
+	}
+	if !r.dry {
+		v.Shape = make([]int64, rank)
+	}
+	for i := range int(rank) {
+		at := r.at
+		size := r.uint64("the size of a dimension")
+		if r.dry {
+			continue
+		}
+		if size > math.MaxInt64 {
+			r.fail(at, layout.ErrOverflow, "%d as the size of a dimension", size)
+		}
+		v.Shape[int(rank)-1-i] = int64(size)
+	}
+	dtypeAt := r.at
+	v.DType = DType(r.uint32("the type of a tensor"))
+	p.at = r.at
+	p.offset = r.uint64("the offset of a tensor")
+	if r.err != nil || r.dry {
+		return p
+	}
+	if !v.DType.known() {
+		r.fail(dtypeAt, elements.ErrDType, "type %d of tensor %s", uint32(v.DType), quote(v.Name))
+		return p
+	}
+	var err error
+	if p.size, err = v.numBytes(); err != nil {
+		r.fail(at, err, "tensor %s of %v%s", quote(v.Name), v.DType, errtext.Shape(v.Shape))
+	}
+	return p
+}
+
+// numBytes returns the size of the elements. The product of the sizes other than 0 must not overflow either, so that readers that multiply
+// in another order find the same. The errors have no prefix.
+func (v *View) numBytes() (int64, error) {
+	block, size := v.DType.Block()
+	count, row, empty := int64(1), int64(1), false
+	for _, n := range v.Shape {
+		row = n
+		if n == 0 {
+			empty = true
+			continue
+		}
+		var fits bool
+		if count, fits = layout.Mul(count, n); !fits {
+			return 0, layout.ErrOverflow
+		}
+	}
+	if row%block != 0 {
+		return 0, fmt.Errorf("a row has no whole number of blocks of %d elements: %w", block, elements.ErrSize)
+	}
+	size, fits := layout.Mul(count/block, size)
+	if !fits {
+		return 0, layout.ErrOverflow
+	}
+	if empty {
+		return 0, nil
+	}
+	return size, nil
+}
+
+// A placed says where a tensor lies.
+type placed struct {
+	offset uint64 // in the data section
+	size   int64  // in bytes
+	at     int    // the byte of the header that has the offset
+	tensor int    // index into File.Tensors
+}
+
+// place sets the Offset and Data of all tensors, which must lie in the file aligned and without overlaps.
+func (r *reader) place(f *File, offsets []placed, data []byte) {
+	start := (int64(r.at) + f.Alignment - 1) &^ (f.Alignment - 1) // where the data section begins
+	left := int64(len(data)) - start                              // how many bytes it has
+	for _, p := range offsets {
+		v := &f.Tensors[p.tensor]
+		switch {
+		case p.offset%uint64(f.Alignment) != 0:
+			r.fail(p.at, ErrOffsets, "offset %d of tensor %s is not a multiple of %d", p.offset, quote(v.Name), f.Alignment)
+			return
+		case left < 0 || p.offset > uint64(left) || p.size > left-int64(p.offset):
+			r.fail(p.at, ErrTruncated, "offset %d of tensor %s with %d bytes, and the data section has %d", p.offset, quote(v.Name), p.size, max(left, 0))
+			return
+		}
+		v.Offset = start + int64(p.offset)
+		v.Data = data[v.Offset : v.Offset+p.size : v.Offset+p.size]
+	}
+	slices.SortFunc(offsets, func(a, b placed) int { return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.at, b.at)) })
+	var last placed // with elements
+	for _, p := range offsets {
+		if p.size == 0 {
+			continue
+		}
+		if last.size > 0 && int64(p.offset)-int64(last.offset) < last.size {
+			r.fail(p.at, ErrOffsets, "tensor %s begins inside of tensor %s", quote(f.Tensors[p.tensor].Name), quote(f.Tensors[last.tensor].Name))
+			return
+		}
+		last = p
+	}
+}
+
+func quote(name string) string { return strictjson.Quote([]byte(name)) }
