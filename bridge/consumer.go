@@ -50,8 +50,9 @@ func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 // some of the indices of the slowest dimension. If that dimension does not ascend, the first piece has the last
 // indices. Each piece counts as 512 bytes and 32 for each dimension towards the limit of [Align].
 //
-// A tensor of a packing other than "dense" cannot be read: its entry in the result is nil. The methods of a nil tensor
-// return errors, and [tens.Tensor.Packing] of the label names the packing.
+// A tensor of a packing other than "dense" cannot be read, and one that is only metadata has no elements: its entry in the
+// result is nil. The methods of a nil tensor return errors. [tens.Tensor.Packing] of the label names the packing, and
+// [tens.Tensor.OnlyMetadata] reports the second case.
 //
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their
 // part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that it is about. The

@@ -26,11 +26,14 @@ type Description struct {
 // V, the attribute dlpack does. The attributes order and ascend determine the strides and the offset, which are in
 // elements (ZIO TENS, section 2.1; Boost.MultiArray, general_storage_order).
 //
-// Errors: [elements.ErrDType]; [tens.ErrNil]; [tens.ErrUnsupported] if the packing is not "dense"; and the errors of
-// [tens.Tensor.Strides].
+// Errors: [elements.ErrDType]; [tens.ErrNil]; [tens.ErrUnsupported] if the packing is not "dense" or the tensor is only
+// metadata; and the errors of [tens.Tensor.Strides].
 func DecodeTensor(t *tens.Tensor) (Description, error) {
 	if t == nil {
 		return Description{}, fmt.Errorf("tensor: %w", tens.ErrNil)
+	}
+	if t.OnlyMetadata() {
+		return Description{}, fmt.Errorf("the tensor is only metadata, and has no elements: %w", tens.ErrUnsupported)
 	}
 	if !t.IsDense() {
 		return Description{}, fmt.Errorf("packing %.40q is not \"dense\": %w", t.Packing, tens.ErrUnsupported)

@@ -244,7 +244,8 @@ enum {
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
   DLB_ERROR_FUNCTION = 15, /* an error of a Go function of the program (Serve of package capi) */
   DLB_ERROR_SYSTEM = 16,   /* the operating system has refused something; the text says what */
-  DLB_ERROR_CLOSED = 17    /* the other side has closed, or offers the segment no longer */
+  DLB_ERROR_CLOSED = 17,   /* the other side has closed, or offers the segment no longer */
+  DLB_ERROR_METADATA = 18  /* a tensor of a message is only metadata, and has no elements */
 };
 
 /* The code and text of an error. The text ends with a NUL, and is truncated if it is too long.
@@ -1044,6 +1045,8 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
 /* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. A
  * tensor of a packing other than "dense", such as a compressed one, cannot be read: for this tensor
  * the function fails with DLB_ERROR_FORMAT, and the bytes of dlb_message_label name the packing.
+ * For a tensor that is only metadata, as the Wire-Cell Toolkit sends it with dtype "?" and word 0,
+ * it fails with DLB_ERROR_METADATA, and dlb_message_tensor_metadata returns the metadata.
  * Parts of a message in the packed form lie at any address, and so do the elements: C can read them
  * as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
@@ -1077,7 +1080,7 @@ DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *m
                                             size_t index, dlb_error *error);
 
 /* Returns the index of the payload part that tensor `index` is in, or of the first of several. It
- * is 0 for a tensor that cannot be read.
+ * is 0 for a tensor that cannot be read, and for one that is only metadata.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 

@@ -1356,7 +1356,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
   // Returns tensor `index`, which shares the memory of its part unless DLB_DECODE_JOIN has copied it. Throws error
   // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor whose
-  // packing is not "dense").
+  // packing is not "dense", DLB_ERROR_METADATA for one that is only metadata).
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
 
   // Returns the tensor with the given name: `m["x"]`. Throws error as find() and for an index.

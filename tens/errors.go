@@ -15,7 +15,8 @@ var (
 	// rule is broken.
 	ErrInvalid = errors.New("invalid")
 	// ErrUnsupported reports an unknown dtype, a dtype with a word that it does not have, an empty packing, or the
-	// attribute pointer. Package bridge reports it for a packing other than "dense".
+	// attribute pointer. Package bridge reports it for a packing other than "dense", and for
+	// a tensor that is only metadata.
 	ErrUnsupported = errors.New("not supported")
 	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
 	ErrNoTENS = errors.New("no attribute TENS")

@@ -13,7 +13,7 @@ type Label struct {
 	Metadata   []byte     // TENS.metadata, a JSON object, nil where absent
 	Extra      Attributes // further attributes of TENS, in the order of the label
 	LabelExtra Attributes // attributes of the label beside TENS, in the order of the label
-	Absent     bool       // the label has no attribute TENS, so that the message has no tensors; see [Message.DecodeLabel]
+	Absent     bool       // the label has no attribute TENS or is null, so that the message has no tensors; see [Message.DecodeLabel]
 }
 
 // Attribute is a member of a JSON object.

@@ -20,7 +20,7 @@ func DecodeAttributes(object []byte) (Attributes, error) {
 }
 
 // DecodeLabel decodes the label of a TENS message. It does not check the payload: [Message.DecodeLabel] checks that the parts exist
-// and have the sizes of their tensors.
+// and have the sizes of their tensors. A TENS without the attribute tensors has no tensors.
 //
 // Errors: [ErrInvalid], [ErrUnsupported], [ErrNoTENS], and [ErrPartMissing] for a negative part.
 func DecodeLabel(label []byte) (*Label, error) {
@@ -29,11 +29,12 @@ func DecodeLabel(label []byte) (*Label, error) {
 }
 
 // DecodeLabel decodes the label and checks it against the payload. In a message of the form TENS the label must have the attribute
-// TENS. In a message of another form a label that is not a JSON object, or has no attribute TENS, belongs to the application, and
-// the message has no tensors: the result is then empty with Absent set. In every form it is an error if the label is invalid after
-// the name TENS, or if duplicate names or too deep nesting precede it.
+// TENS, or be null, as the Wire-Cell Toolkit writes it for no tensors and no metadata. In a message of another form a label that is
+// not a JSON object, or has no attribute TENS, belongs to the application. The message then has no tensors, as with null: the result
+// is empty with Absent set. In every form it is an error if the label is invalid after the name TENS, or if duplicate names or too
+// deep nesting precede it.
 //
-// A tensor of a packing other than "dense" is kept, and its part is not checked: see [Tensor.IsDense].
+// A tensor of a packing other than "dense", and one that is only metadata, is kept, and its part is not checked: see [Tensor.IsDense].
 //
 // Errors: those of the function [DecodeLabel], [ErrPartMissing], [ErrSize]. A part must have exactly the size of its tensor, except
 // that the part of a tensor of dtype 'V' may be smaller by less than a byte for each element; package bridge, which interprets
@@ -44,7 +45,7 @@ func (m *Message) DecodeLabel() (*Label, error) {
 	}
 	l, met, err := decodeLabel(m.Label)
 	if err != nil {
-		if m.Form != formTENS && !met {
+		if !met && (m.Form != formTENS || isNull(m.Label)) {
 			switch err.(*Error).Kind {
 			case errLabelNotJSON, errLabelNotObject, ErrNoTENS:
 				return &Label{Absent: true}, nil
@@ -56,6 +57,17 @@ func (m *Message) DecodeLabel() (*Label, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// isNull reports whether a text is the JSON value null.
+func isNull(text []byte) bool {
+	s := strictjson.Scanner{Data: text}
+	if s.Peek() != 'n' {
+		return false
+	}
+	s.Literal("null")
+	s.End()
+	return s.Err == nil
 }
 
 // decodeLabel is DecodeLabel. met reports whether the label has the attribute TENS, as far as it was read, also if err
@@ -183,7 +195,7 @@ func add[L ~[]T, T any](r *reader, list *L, start, least int, item T) int {
 func (r *reader) readTENS(l *Label) {
 	r.open('{', errTENSInvalid, "an object")
 	base := r.Names()
-	var tensors, metadata bool
+	var tensors, metadata bool // whether they were met
 	for r.Member() {
 		switch string(r.Name) {
 		case "tensors":
@@ -206,9 +218,6 @@ func (r *reader) readTENS(l *Label) {
 		}
 	}
 	r.Leave(base)
-	if !tensors {
-		r.fail(errTENSInvalid, r.Pos-1, "no attribute tensors")
-	}
 }
 
 func (r *reader) readTensors(l *Label) {

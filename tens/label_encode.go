@@ -220,6 +220,10 @@ func (w *writer) writeTensor(t *Tensor) {
 		w.fail(err)
 		return
 	}
+	if t.OnlyMetadata() {
+		w.fail(t.newError(errDTypeUnknown, "dtype", `dtype "?" of a tensor that is only metadata`))
+		return
+	}
 	extra := w.open(t.Extra)
 	if w.optional(&extra, "ascend", t.Ascend != nil) {
 		appendList(w, t.Ascend, strconv.AppendBool)

@@ -14,8 +14,8 @@ import (
 // Tensor describes a tensor whose elements are in a payload part.
 type Tensor struct {
 	Shape    []int64    // size of each dimension; empty for a tensor of rank 0, which has one element
-	Word     int        // bytes of an element
-	DType    byte       // 'f', 'i', 'u', 'c', 'b', or 'V' with the attribute [Dlpack]
+	Word     int        // bytes of an element; 0 if OnlyMetadata
+	DType    byte       // 'f', 'i', 'u', 'c', 'b', 'V' with the attribute [Dlpack], or '?' if OnlyMetadata
 	Part     int        // index of the payload part, or of the first one
 	Parts    int        // how many consecutive parts hold the elements; 0 means one. See [Tensor.Slowest]
 	Order    []int      // dimensions from the one that varies fastest in memory to the slowest; nil is C order
@@ -29,6 +29,9 @@ type Tensor struct {
 // have it. Package bridge interprets its value.
 const Dlpack = "dlpack"
 
+// noType is the dtype of a tensor that is only metadata.
+const noType = '?'
+
 const dense = "dense"
 
 // Ends of error texts that say which values are supported.
@@ -41,9 +44,17 @@ const (
 var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 
 // IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as
-// a compressed one: a decoder of the label keeps that tensor and does not check it against its part, and this module
-// cannot read its elements.
-func (t *Tensor) IsDense() bool { return t.Packing == "" || t.Packing == dense }
+// a compressed one, and for a tensor that is only metadata ([Tensor.OnlyMetadata]): a decoder of the label keeps that tensor
+// and does not check it against its part, and this module cannot read its elements.
+func (t *Tensor) IsDense() bool { return t.isPackedDense() && !t.OnlyMetadata() }
+
+func (t *Tensor) isPackedDense() bool { return t.Packing == "" || t.Packing == dense }
+
+// OnlyMetadata reports whether the tensor has metadata and no elements: its DType is '?', its Word 0 and its Shape empty. The
+// Wire-Cell Toolkit sends such tensors beside others, to describe these. The specification does not have them.
+func (t *Tensor) OnlyMetadata() bool {
+	return t.DType == noType && t.Word == 0 && len(t.Shape) == 0 && t.Parts == 0 && t.Metadata != nil && t.isPackedDense()
+}
 
 // Name returns the name of the tensor: the text "name" in its metadata, decoded. It is "" for a tensor without one.
 func (t *Tensor) Name() string { return string(t.name()) }
@@ -268,7 +279,8 @@ func (t *Tensor) layout() *Error {
 
 // check checks everything that needs no payload, except for the JSON text of metadata and of further attributes.
 func (t *Tensor) check() *Error {
-	if _, _, err := t.size(); err != nil {
+	only := t.OnlyMetadata()
+	if _, _, err := t.size(); err != nil && !only {
 		return err
 	}
 	if err := t.layout(); err != nil {
@@ -284,6 +296,7 @@ func (t *Tensor) check() *Error {
 		return t.newError(errPackingInvalid, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
 	}
 	switch words := words[t.DType]; {
+	case only:
 	case t.DType == 'V':
 		if _, ok := t.Extra.Get(Dlpack); !ok {
 			return t.newError(errDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
@@ -321,14 +334,14 @@ func (t *Tensor) isSize(have, want int64) bool {
 }
 
 // fit checks the tensor against the payload: its parts must be there, and have the size of its elements (see isSize, and
-// fitPieces for several parts). The parts of a tensor that is not dense are not checked.
+// fitPieces for several parts). Nothing is checked of a tensor that is not dense.
 func (t *Tensor) fit(parts [][]byte) *Error {
+	if !t.IsDense() {
+		return nil
+	}
 	_, want, err := t.size()
 	if err != nil {
 		return err
-	}
-	if !t.IsDense() {
-		return nil
 	}
 	if t.Part < 0 || t.Part >= len(parts) {
 		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")

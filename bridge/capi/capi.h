@@ -145,10 +145,10 @@ typedef struct dlbcapi_frame {
 typedef struct dlbcapi_tensor {
   DLTensor view;
   uint64_t flags; /* of DLManagedTensorVersioned */
-  dlbcapi_frame *frame; /* keeps the memory of the tensor; NULL if the elements cannot be read because of their packing */
+  dlbcapi_frame *frame; /* keeps the memory of the tensor; NULL if there are no elements to read: see dlb_message_tensor_at */
   size_t part, parts; /* the index of its first payload part, and the number of its parts */
   dlb_bytes metadata, name;
-  int32_t copied;
+  int32_t copied, only_metadata;
 } dlbcapi_tensor;
 
 /* Go fills a message in. Afterwards only C reads, shares and frees it, except that capiEncodePacked reads the frames. */

@@ -31,7 +31,7 @@ static const char *const error_names[] = {
     [DLB_ERROR_READONLY] = "readonly", [DLB_ERROR_UNALIGNED] = "unaligned", [DLB_ERROR_MEMORY] = "memory",
     [DLB_ERROR_FORMAT] = "format", [DLB_ERROR_ARGUMENT] = "argument", [DLB_ERROR_FORKED] = "forked",
     [DLB_ERROR_INTERNAL] = "internal", [DLB_ERROR_ROOM] = "room", [DLB_ERROR_FUNCTION] = "function",
-    [DLB_ERROR_SYSTEM] = "system", [DLB_ERROR_CLOSED] = "closed",
+    [DLB_ERROR_SYSTEM] = "system", [DLB_ERROR_CLOSED] = "closed", [DLB_ERROR_METADATA] = "metadata",
 };
 
 const char *dlb_error_name(int32_t code) {

@@ -215,6 +215,9 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 			m.tensors[at].metadata, m.tensors[at].name = metadata, name
 			switch {
 			case !t.IsDense(): // it has no frame: see dlb_message_tensor_at
+				if t.OnlyMetadata() {
+					m.tensors[at].only_metadata = 1
+				}
 				at++
 				continue
 			case t.Parts > 1 && join:

@@ -173,6 +173,9 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   if (code == DLB_OK) code = check_index(__func__, "tensor", index, message->tensor_count, error);
   if (code != DLB_OK) return code;
   const dlbcapi_tensor *tensor = &message->tensors[index];
+  if (tensor->only_metadata)
+    return dlbcapi_fail(error, DLB_ERROR_METADATA, "%s: tensor %zu is only metadata, which dlb_message_tensor_metadata returns", __func__,
+                        index);
   if (tensor->frame == NULL)
     return dlbcapi_fail(error, DLB_ERROR_FORMAT, "%s: tensor %zu has a packing other than \"dense\"; dlb_message_label says which",
                         __func__, index);

@@ -6,7 +6,8 @@
  *   tensors COUNT                              and for each tensor
  *   PART CODE BITS LANES OFFSET NDIM SHAPE... STRIDES...
  *
- * OFFSET is in bytes from the beginning of the part, or -1 if there are no elements. */
+ * OFFSET is in bytes from the beginning of the part, or -1 if there are no elements. PART is -1, and nothing follows, for a tensor that
+ * is only metadata. */
 #include "check.h"
 
 enum { FRAMES_MAX = 64, RANK_MAX = 32 };
@@ -51,12 +52,21 @@ static void check_tensors(const dlb_message *m) {
   dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
   const char **parts = calloc(count + 1, sizeof *parts);
   size_t *sizes = calloc(count + 1, sizeof *sizes);
-  for (size_t i = 0; i < count; i++) {
-    size_t part = (size_t)number();
+  size_t readable = 0; /* tensors that are not only metadata */
+  for (size_t index = 0; index < count; index++) {
+    size_t part = (size_t)number(), i = readable;
+    dlb_bytes metadata;
+    REQUIRE(dlb_message_tensor_metadata(&metadata, m, index, NULL) == DLB_OK);
+    if (part == (size_t)-1) {
+      DLManagedTensorVersioned *t = (void *)-1;
+      REQUIRE(dlb_message_tensor_at(&t, m, index, NULL) == DLB_ERROR_METADATA);
+      REQUIRE(t == NULL && metadata.size > 0);
+      continue;
+    }
     int64_t code = number(), bits = number(), lanes = number(), offset = number(), ndim = number();
     DLManagedTensorVersioned *p, *t;
     REQUIRE(dlb_message_part(&p, m, part, NULL) == DLB_OK);
-    REQUIRE(dlb_message_tensor_at(&t, m, i, NULL) == DLB_OK);
+    REQUIRE(dlb_message_tensor_at(&t, m, index, NULL) == DLB_OK);
     REQUIRE(dlb_tensor_validate(t, NULL) == DLB_OK);
     REQUIRE(t->dl_tensor.dtype.code == code);
     REQUIRE(t->dl_tensor.dtype.bits == bits);
@@ -74,8 +84,10 @@ static void check_tensors(const dlb_message *m) {
     }
     dlb_tensor_release(p);
     tensors[i].tensor = t;
-    REQUIRE(dlb_message_tensor_metadata(&tensors[i].metadata, m, i, NULL) == DLB_OK);
+    tensors[i].metadata = metadata;
+    readable++;
   }
+  count = readable;
   dlb_message_fields fields;
   memset(&fields, 0, sizeof fields);
   REQUIRE(dlb_message_metadata(&fields.metadata, m, NULL) == DLB_OK);

@@ -408,12 +408,12 @@ static void null_and_misaligned_arguments(void) {
 }
 
 static void errors_have_names_and_places(void) {
-  for (int32_t code = DLB_OK; code <= DLB_ERROR_CLOSED; code++) {
+  for (int32_t code = DLB_OK; code <= DLB_ERROR_METADATA; code++) {
     CHECK(strcmp(dlb_error_name(code), "unknown") != 0);
     for (int32_t other = DLB_OK; other < code; other++)
       CHECK(strcmp(dlb_error_name(code), dlb_error_name(other)) != 0);
   }
-  CHECK(strcmp(dlb_error_name(DLB_ERROR_CLOSED + 1), "unknown") == 0);
+  CHECK(strcmp(dlb_error_name(DLB_ERROR_METADATA + 1), "unknown") == 0);
   CHECK(strcmp(dlb_error_name(-1), "unknown") == 0);
   char version[32];
   snprintf(version, sizeof version, "%d.%d.%d", DLB_VERSION_MAJOR, DLB_VERSION_MINOR, DLB_VERSION_PATCH);

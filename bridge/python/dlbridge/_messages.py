@@ -41,7 +41,8 @@ class Message(Mapping[str, Tensor]):
         routing_id: the routing id of the CLIENT that a SERVER has received the message from, never 0; for other sockets, 0.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
             when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
-            defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing.
+            defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing. None
+            also stands for a tensor that is only metadata, as the Wire-Cell Toolkit sends it (dtype "?"): `tensor_metadata` has these.
             The list is empty for a message that was made from its fields, or was decoded with message_only=True.
         metadata: the attribute `metadata` of TENS, or None.
         tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
@@ -233,14 +234,11 @@ class Message(Mapping[str, Tensor]):
         return _of_frames, (frames, not self.tensors, self._join, self.routing, self.routing_id)
 
     def __repr__(self) -> str:
-        other = sum(tensor is None for tensor in self.tensors)
-        first = list(map(self._described, range(min(len(self.tensors), _SHOWN))))
-        if len(self.tensors) > _SHOWN:
-            first.append("...")
+        others = sum(tensor is None for tensor in self.tensors)
+        none = f", {others} of them None: only metadata, or of an unknown packing" if others else ""
         return (
             f"<dlbridge.tens.Message, level {self.level}, form {self.form!r}, seqno {self.seqno}, "
-            f"{len(self.parts)} parts, {len(self.tensors)} tensors{f', {other} of them None: their packing is unknown' if other else ''}"
-            f"{': ' if first else ''}{', '.join(first)}>"
+            f"{len(self.parts)} parts, {len(self.tensors)} tensors{none}>"
         )
 
     def _described(self, i: int) -> str:
@@ -257,8 +255,8 @@ class Message(Mapping[str, Tensor]):
 def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int = LIMIT) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
-    A message of the form TENS must have a label that describes tensors. A message of another form whose label does
-    not describe tensors has none. With `message_only` the label is not decoded, and the message has no tensors.
+    A message of the form TENS must have a label that describes tensors, or is null. A message of another form whose label does
+    not describe tensors has none, and neither has one with a label that is null, or with a TENS without the attribute tensors. With `message_only` the label is not decoded, and the message has no tensors.
 
     A tensor that lies in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts,
     so that `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is

@@ -251,7 +251,7 @@ def _name(text: str | None) -> str | None:
 
 
 def _is_dense(tensor: Mapping[str, Any]) -> bool:
-    return bool(tensor.get("packing", "dense") == "dense")
+    return tensor.get("packing", "dense") == "dense" and tensor.get("dtype") != "?"  # a tensor with "?" is only metadata
 
 
 def _part_numbers(tensor: Mapping[str, Any], i: int) -> range:

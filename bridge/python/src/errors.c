@@ -52,6 +52,7 @@ PyObject *status_type(int32_t code) {
     case DLB_ERROR_OVERFLOW:
     case DLB_ERROR_UNALIGNED:
     case DLB_ERROR_FORMAT:
+    case DLB_ERROR_METADATA:
     case DLB_ERROR_ARGUMENT:
     case DLB_ERROR_ROOM:
     case CORE_NEEDS_COPY:

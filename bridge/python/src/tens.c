@@ -119,7 +119,7 @@ static PyObject *message_tensor(void *ctx, size_t index) {
   dlb_error error;
   DLManagedTensorVersioned *managed;
   int32_t code = r->go->dlb_message_tensor_at(&managed, r->message, index, &error);
-  if (code == DLB_ERROR_FORMAT) Py_RETURN_NONE; /* a packing other than "dense" */
+  if (code == DLB_ERROR_FORMAT || code == DLB_ERROR_METADATA) Py_RETURN_NONE; /* a packing other than "dense", or only metadata */
   if (code != DLB_OK) return raise_library(&error);
   Tensor *tensor = take_over(r->state->tensor_type, managed, "message");
   if (tensor != NULL && !r->go->dlb_message_copied(r->message, index))

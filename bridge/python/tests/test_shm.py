@@ -1648,7 +1648,7 @@ def test_messages_carry_handles_instead_of_parts(offered):
     message = dlbridge.tens.decode(frames)
     assert [t is None for t in message.tensors] == [False, True, True, False, True, True, False]
     assert len(message.parts) == 3
-    assert "3 parts, 7 tensors, 4 of them None: their packing is unknown: float64(3,), None, None, float32(2, 2)" in repr(message)
+    assert repr(message).endswith("3 parts, 7 tensors, 4 of them None: only metadata, or of an unknown packing>")
     got = dlbridge.tens.decode(shm.fetch_parts(frames))
     assert (got.metadata, got.seqno, got.form) == ({"run": 7}, 9, b"TENS")
     for want, t in zip(tensors, got.tensors, strict=True):
@@ -1661,10 +1661,13 @@ def test_messages_carry_handles_instead_of_parts(offered):
 
 def test_parts_that_no_tensor_names_stay(offered):
     message = dlbridge.tens.decode(dlbridge.tens.encode([shm.copy(np.arange(3))]))
-    frames = dlbridge.tens.Message(label=message.label, parts=[*message.parts, b"more"]).frames()
+    label = message.label
+    label["TENS"]["tensors"].append({"dtype": "?", "word": 0, "shape": [], "part": 99, "metadata": {"a": 1}})  # it is only metadata
+    frames = dlbridge.tens.Message(label=label, parts=[*message.parts, b"more"]).frames()
     got = dlbridge.tens.decode(shm.fetch_parts(shm.offer_parts(frames)))
     assert [bytes(part) for part in got.parts][:1] == [b"more"]
-    assert got.tensors[0].tolist() == [0, 1, 2]
+    assert got.tensors[0].tolist() == [0, 1, 2] and got.tensors[1] is None
+    assert got.tensor_metadata == [None, {"a": 1}]
 
 
 def test_parts_that_other_tensors_name_stay(offered):
