@@ -11,6 +11,8 @@
 // permuted or reversed layout becomes order and ascend. Only tensors with gaps or broadcasts, and packed elements of
 // less than a byte in another order than C order, are copied to new memory; the [Report] names them.
 //
+// [Relay] sends a message on that was decoded: with other tensors or the same, and all else as it came.
+//
 // [Names] gives the tensors names, by which [tens.Label.Find] finds them.
 //
 // [DecodeTensor] and [EncodeTensor] convert only the description of a tensor in a label, and need no cgo.

@@ -5,6 +5,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -31,8 +32,8 @@ func Metadata(object []byte) EncodeOption {
 	return func(l *tens.Label) error { l.Metadata = object; return nil }
 }
 
-// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata]. A name that
-// [Names] has given the tensor stays.
+// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata]; [Relay] allows
+// them. A name that [Names] has given the tensor stays.
 func TensorMetadata(i int, object []byte) EncodeOption {
 	return func(l *tens.Label) error {
 		if i < 0 || i >= len(l.Tensors) {
@@ -89,6 +90,72 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
+// Relay encodes tensors as those of a message that was decoded: with its metadata, names and further attributes, byte for byte where
+// nothing was changed. It allows what a label may have that others wrote, and Encode refuses otherwise: metadata of tensors with objects and
+// arrays, and tensors that are only metadata. The payload parts that tensors are not in stay where they are.
+//
+// The tensors are as many as those of the label. nil stands for one that [Decode] returned nil for, which stays as it is, with its part. A
+// tensor in several parts is one tensor here: decode it with [Join]. Options before this one have no effect; those behind it change what it
+// has set. The header of the message is the caller's to copy.
+//
+// Errors: those of [tens.Message.DecodeLabel]; [tens.ErrInvalid] for another number of tensors, and for nil in the place of elements.
+func Relay(msg *tens.Message) EncodeOption {
+	return func(l *tens.Label) error {
+		if msg != nil {
+			if err := dlpack.RequireMemory(3 * perByte * int64(len(msg.Label))); err != nil {
+				return fmt.Errorf("relay: label: %w", err)
+			}
+		}
+		label, err := msg.DecodeLabel()
+		if err != nil {
+			return fmt.Errorf("relay: %w", err)
+		}
+		if len(label.Tensors) != len(l.Tensors) {
+			return fmt.Errorf("relay: %d tensors for a message of %d, which counts one in several parts once: %w", len(l.Tensors), len(label.Tensors), tens.ErrInvalid)
+		}
+		for i := range label.Tensors {
+			old, t := &label.Tensors[i], l.Tensors[i]
+			switch {
+			case !t.IsDense(): // there are no elements
+				if old.IsDense() {
+					return fmt.Errorf("tensor %d: relay: nil for a tensor that has elements: %w", i, tens.ErrInvalid)
+				}
+			case !isSame(old, &t):
+				t.Metadata, t.Part = old.Metadata, old.Part
+				if old.IsDense() { // otherwise the further attributes may be about the packing
+					for _, a := range old.Extra {
+						if a.Name != tens.Dlpack {
+							t.Extra = append(t.Extra, a)
+						}
+					}
+				}
+				label.Tensors[i] = t
+			}
+		}
+		*l = *label
+		l.Relay = msg
+		return nil
+	}
+}
+
+// isSame reports whether two tensors have the same elements in the same order in their parts.
+func isSame(a, b *tens.Tensor) bool {
+	x, err := DecodeTensor(a)
+	if err != nil {
+		return false
+	}
+	y, err := DecodeTensor(b)
+	if err != nil || x.DType != y.DType || x.Padded != y.Padded || !slices.Equal(x.Layout.Shape, y.Layout.Shape) || x.Layout.Offset != y.Layout.Offset {
+		return false
+	}
+	for d, n := range x.Layout.Shape {
+		if n > 1 && x.NBytes > 0 && x.Layout.Strides[d] != y.Layout.Strides[d] {
+			return false
+		}
+	}
+	return true
+}
+
 // Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far
 // as possible, each in a payload part of its own (see package tens). A piece has at least one index of the slowest
 // dimension, even if that takes more bytes. The parts alias the memory of the tensor. A tensor that cannot be cut is in
@@ -130,12 +197,16 @@ func Spread(bytes int64) EncodeOption {
 // parts are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType],
 // [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
 // [dlpack.ErrMemory] if there is too little memory for the label; the error of an option; or one of package tens for
-// metadata that is not a JSON object, or for a tensor's metadata if one of its values is an object or array.
+// metadata that is not a JSON object, or, without [Relay], for a tensor's metadata if one of its values is an object or array.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
 	report := &Report{Copied: make([]string, len(ts))}
 	for i, t := range ts {
+		if t == nil { // only Relay has a tensor for it
+			label.Tensors[i] = tens.Tensor{DType: '?', Shape: []int64{}, Metadata: []byte("{}")}
+			continue
+		}
 		out, part, why, err := encodeTensor(t)
 		if err != nil {
 			return nil, nil, fmt.Errorf("bridge: tensor %d: %w", i, err)
@@ -151,6 +222,13 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 			return nil, nil, fmt.Errorf("bridge: %w", err)
 		}
 	}
+	if label.Relay == nil {
+		for i, t := range ts {
+			if t == nil {
+				return nil, nil, fmt.Errorf("bridge: tensor %d: %w", i, t.RequireOpen())
+			}
+		}
+	}
 	if err := cut(msg, label); err != nil {
 		return nil, nil, err
 	}
@@ -164,18 +242,17 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 }
 
 // cut divides the payload parts of tensors that are to have several, removes the parts of tensors whose packing an
-// option has set, and then sets Part of all tensors.
+// option has set, and then sets Part of all tensors. If the label is relayed, the parts are those of that message with the parts
+// of the tensors in their places.
 func cut(msg *tens.Message, label *tens.Label) error {
-	count, same := int64(0), true // the number of parts, and whether they are those of msg
+	count, same := int64(0), label.Relay == nil // the number of new parts, and whether they are those of msg
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
 		if !t.IsDense() {
-			t.Part, t.Parts = int(count), 0
 			same = false
 			continue
 		}
 		if t.Parts < 2 {
-			t.Part = int(count)
 			count++
 			continue
 		}
@@ -186,36 +263,101 @@ func cut(msg *tens.Message, label *tens.Label) error {
 		if err != nil {
 			return fmt.Errorf("bridge: tensor %d: %w", i, err)
 		}
-		t.Part = int(count)
 		count += int64(t.Parts)
 		same = false
 	}
 	if same {
+		for i := range label.Tensors {
+			label.Tensors[i].Part = i
+		}
 		return nil
 	}
-	if err := dlpack.RequireMemory(min(count, payload.Addressable) * int64(unsafe.Sizeof([]byte{}))); err != nil {
+	if label.Relay != nil {
+		count += int64(len(label.Relay.Parts))
+	}
+	if err := dlpack.RequireMemory(min(2*count, payload.Addressable) * int64(unsafe.Sizeof([]byte{}))); err != nil {
 		return fmt.Errorf("bridge: %d parts: %w", count, err)
 	}
 	parts := make([][]byte, 0, count)
+	var old []tens.Tensor // those of the message that is relayed
+	var used []bool       // which of its parts are in their places
+	if label.Relay != nil {
+		was, err := label.Relay.DecodeLabel()
+		if err != nil {
+			return fmt.Errorf("bridge: relay: %w", err)
+		}
+		parts, old, used = append(parts, label.Relay.Parts...), was.Tensors, make([]bool, len(label.Relay.Parts))
+		for i := range old {
+			if at, n := places(&old[i], parts); label.Tensors[i].IsDense() {
+				clear(parts[at : at+n])
+			}
+		}
+		for i := range old { // tensors that stay as they are
+			if at, n := places(&old[i], parts); !label.Tensors[i].IsDense() && !old[i].OnlyMetadata() {
+				for k := range n {
+					parts[at+k], used[at+k] = label.Relay.Parts[at+k], true
+				}
+			}
+		}
+	}
 	for i, part := range msg.Parts {
 		t := &label.Tensors[i]
 		if !t.IsDense() {
+			if old == nil {
+				t.Part, t.Parts = len(parts), 0
+			}
 			continue
 		}
-		if t.Parts < 2 {
-			parts = append(parts, part)
-			continue
+		pieces := piecesOf(t, part)
+		if old != nil {
+			if at, n := places(&old[i], used); n == len(pieces) && areFree(used, parts, at, pieces) {
+				t.Part = at
+				for k, piece := range pieces {
+					parts[at+k], used[at+k] = piece, true
+				}
+				continue
+			}
 		}
-		dim, step, _, _ := Step(t)
-		n, k := t.Shape[dim], int64(t.Parts)
-		for range k {
-			size := (n + k - 1) / k * step // bytes of a larger piece; the larger pieces come first
-			parts = append(parts, part[:size:size])
-			part, n, k = part[size:], n-size/step, k-1
-		}
+		t.Part = len(parts)
+		parts = append(parts, pieces...)
 	}
 	msg.Parts = parts
 	return nil
+}
+
+// places returns the index of the first part of a tensor, and how many parts it has: 0 if they are not all among the given ones.
+func places[T any](t *tens.Tensor, parts []T) (at, n int) {
+	if n = max(t.Parts, 1); t.Part > len(parts)-n {
+		return 0, 0
+	}
+	return t.Part, n
+}
+
+// areFree reports whether the pieces of a tensor can be the parts from index at on: other tensors have none of these, or the same memory there.
+func areFree(used []bool, parts [][]byte, at int, pieces [][]byte) bool {
+	for k, piece := range pieces {
+		have := parts[at+k]
+		if used[at+k] && (len(have) != len(piece) || unsafe.SliceData(have) != unsafe.SliceData(piece)) {
+			return false
+		}
+	}
+	return true
+}
+
+// piecesOf returns the payload parts of a tensor whose elements are in part, and which can be cut into as many as it has.
+func piecesOf(t *tens.Tensor, part []byte) [][]byte {
+	if t.Parts < 2 {
+		return [][]byte{part}
+	}
+	dim, step, _, _ := Step(t)
+	n, k := t.Shape[dim], int64(t.Parts)
+	pieces := make([][]byte, 0, t.Parts)
+	for range t.Parts {
+		size := (n + k - 1) / k * step // bytes of a larger piece; the larger pieces come first
+		pieces = append(pieces, part[:size:size])
+		part, n, k = part[size:], n-size/step, k-1
+	}
+	return pieces
 }
 
 // perByte is an upper bound of how many bytes of memory the encoding of a label takes for each byte of its text.
@@ -232,6 +374,9 @@ func textSize(l *tens.Label) (size int64) {
 	}
 	add(l.Metadata, l.Extra)
 	add(nil, l.LabelExtra)
+	if l.Relay != nil {
+		size = 3*min(int64(len(l.Relay.Label)), payload.Addressable) + size // it is decoded, to compare the two
+	}
 	for i := range l.Tensors {
 		add(l.Tensors[i].Metadata, l.Tensors[i].Extra)
 	}

@@ -3,10 +3,12 @@
 package bridge_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -123,6 +125,97 @@ func TestVectorsTravelBothWaysWithoutACopy(t *testing.T) {
 		})
 	}
 	assert.Greater(t, seen, 20)
+}
+
+// Messages of other programs are relayed byte for byte. With a new tensor in the place of the first, everything else stays.
+func TestVectorsAreRelayedAsTheyCame(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	fresh := must.Own(dlpack.FromSlice([]float64{1, 2, 3}))(t)
+	for _, v := range readVectors(t, "tens", "layout", "wirecell") {
+		if v.Verdict != "accept" {
+			continue
+		}
+		t.Run(v.ID, func(t *testing.T) {
+			msg := must.Do(tens.Decode(v.read(t)))(t)
+			label := must.Do(msg.DecodeLabel())(t)
+			ts := must.Do(bridge.Decode(msg))(t)
+			out, _, err := bridge.Encode(ts, bridge.Relay(msg))
+			require.NoError(t, err)
+			assert.Equal(t, string(msg.Label), string(out.Label))
+			require.Len(t, out.Parts, len(msg.Parts))
+			for i, part := range msg.Parts {
+				assert.Equal(t, len(part), len(out.Parts[i]))
+				assert.True(t, len(part) == 0 || address(part) == address(out.Parts[i]), "part %d was copied", i)
+			}
+			first := slices.IndexFunc(ts, func(x *dlpack.Tensor) bool { return x != nil })
+			if first < 0 {
+				return
+			}
+			changed := slices.Clone(ts)
+			changed[first] = fresh
+			out, _, err = bridge.Encode(changed, bridge.Relay(msg))
+			require.NoError(t, err)
+			got := must.Do(out.DecodeLabel())(t)
+			assert.Equal(t, []int64{3}, got.Tensors[first].Shape)
+			assert.Equal(t, string(label.Tensors[first].Metadata), string(got.Tensors[first].Metadata))
+			for i := range label.Tensors {
+				if i != first && !sharesPart(label, i, first) {
+					want := label.Tensors[i]
+					assert.Equal(t, want.Shape, got.Tensors[i].Shape)
+					assert.Equal(t, want.Part, got.Tensors[i].Part)
+					assert.Equal(t, string(want.Metadata), string(got.Tensors[i].Metadata))
+				}
+			}
+			for _, x := range ts {
+				x.Close()
+			}
+		})
+	}
+}
+
+func sharesPart(l *tens.Label, i, k int) bool { return l.Tensors[i].Part == l.Tensors[k].Part }
+
+func TestRelayKeepsWhatTensorsAreNotIn(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	texts := []string{
+		`{"shape":[2],"word":1,"dtype":"u","part":1,"metadata":{"a":[1]},"packing":"dense","unit":"mV"}`,
+		`{"shape":[9],"word":4,"dtype":"f","part":2,"packing":"zip"}`,
+		`{"shape":[],"word":0,"dtype":"?","part":7,"metadata":{"b":{}}}`,
+		`{"shape":[2,1],"word":1,"dtype":"u","part":1,"order":[1,0]}`,
+	}
+	msg := messageOf(t, strings.Join(texts, ","), []byte("other"), []byte{1, 2}, []byte("zipped"))
+	ts := must.Do(bridge.Decode(msg))(t)
+	out, _, err := bridge.Encode(ts, bridge.Relay(msg))
+	require.NoError(t, err)
+	assert.Equal(t, string(msg.Label), string(out.Label))
+	assert.Equal(t, msg.Parts, out.Parts)
+	wide := must.Own(dlpack.FromSlice([]int16{3, 4, 5}))(t)
+	out, _, err = bridge.Encode([]*dlpack.Tensor{wide, nil, nil, ts[3]}, bridge.Relay(msg), bridge.TensorMetadata(3, []byte(`{"c":[2]}`)))
+	require.NoError(t, err)
+	assert.Equal(t, `{"TENS":{"metadata":{},"tensors":[{"dtype":"i","metadata":{"a":[1]},"part":1,"shape":[3],"unit":"mV","word":2},`+
+		`{"dtype":"f","packing":"zip","part":2,"shape":[9],"word":4},{"dtype":"?","metadata":{"b":{}},"part":7,"shape":[],"word":0},`+
+		`{"dtype":"u","metadata":{"c":[2]},"order":[1,0],"part":3,"shape":[2,1],"word":1}]}}`, string(out.Label))
+	assert.Equal(t, [][]byte{[]byte("other"), {3, 0, 4, 0, 5, 0}, []byte("zipped"), {1, 2}}, out.Parts)
+	unzipped := must.Own(dlpack.FromSlice([]float32{1}))(t)
+	out, _, err = bridge.Encode([]*dlpack.Tensor{ts[0], unzipped, nil, ts[3]}, bridge.Relay(msg), bridge.Spread(1))
+	require.NoError(t, err)
+	assert.Equal(t, [][]byte{[]byte("other"), nil, {0, 0, 128, 63}, {1}, {2}, {1}, {2}}, out.Parts)
+	must.Do(out.DecodeLabel())(t)
+	for _, test := range []struct {
+		ts   []*dlpack.Tensor
+		text string
+	}{
+		{nil, "relay: 0 tensors for a message of 4"},
+		{[]*dlpack.Tensor{nil, nil, nil, ts[3]}, "tensor 0: relay: nil for a tensor that has elements"},
+	} {
+		_, _, err := bridge.Encode(test.ts, bridge.Relay(msg))
+		assert.ErrorIs(t, err, tens.ErrInvalid)
+		assert.ErrorContains(t, err, test.text)
+	}
+	_, _, err = bridge.Encode(nil, bridge.Relay(nil))
+	assert.ErrorIs(t, err, tens.ErrNil)
+	ts[0].Close()
+	ts[3].Close()
 }
 
 // Invalid messages are errors, and leave no tensor open.
@@ -476,6 +569,15 @@ func FuzzDecode(f *testing.F) {
 		ts, err := bridge.Decode(msg)
 		if err != nil {
 			return
+		}
+		if label := must.Do(msg.DecodeLabel())(t); len(label.Tensors) == len(ts) { // no tensor is in several parts
+			relayed, _, err := bridge.Encode(ts, bridge.Relay(msg))
+			require.NoError(t, err)
+			require.Equal(t, string(msg.Label), string(relayed.Label))
+			require.Equal(t, len(msg.Parts), len(relayed.Parts))
+			for i := range msg.Parts {
+				require.True(t, bytes.Equal(msg.Parts[i], relayed.Parts[i]))
+			}
 		}
 		ts = slices.DeleteFunc(ts, func(x *dlpack.Tensor) bool { return x == nil })
 		out, report, err := bridge.Encode(ts)

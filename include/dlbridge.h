@@ -967,7 +967,8 @@ typedef struct dlb_message_fields {
   dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
   uint64_t spread;      /* the most bytes of a payload part, for which a larger tensor is cut into
                            several; 0 for no limit */
-  uint64_t reserved[3]; /* 0 */
+  const dlb_message *relay; /* a message that was decoded, to be sent on; NULL for none */
+  uint64_t reserved[2];     /* 0 */
 } dlb_message_fields;
 
 /* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is
@@ -976,6 +977,15 @@ typedef struct dlb_message_fields {
  * tensor along its slowest dimension; a part has at least one index of this dimension, even if that
  * takes more bytes. Only dlbridge knows the attribute `parts` of a tensor in several parts; other
  * readers find its first part too small, if they compare sizes. `fields` may be NULL.
+ *
+ * fields->relay sends a decoded message on, with other tensors or the same: with its metadata,
+ * names and further attributes, byte for byte where nothing was changed. It allows what others
+ * write in labels and this function otherwise refuses: metadata of tensors with objects and arrays,
+ * and tensors that are only metadata. The tensors are as many as those of the label. Each is NULL
+ * if dlb_message_tensor_at cannot return it, and then stays as it is, with its part; a tensor in
+ * several parts is one tensor (DLB_DECODE_JOIN). Payload parts that no tensor is in stay. A header
+ * with a form of four zeros stands for that of the message; other fields, and the metadata of a
+ * tensor, replace those of the message. The relayed message is borrowed, and may be freed.
  *
  *   // Encodes a tensor as a message in one frame. The tensor is taken over, also on error.
  *   int32_t encode(dlb_frame *out, DLManagedTensorVersioned *x, dlb_error *error) {
@@ -1020,8 +1030,8 @@ DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dl
 
 /* Sets *out to TENS.metadata as JSON text. For a decoded message `data` is NULL if there is none,
  * or if the label was not decoded. For a message of dlb_message_encode the text is the one that was
- * passed, or {}. For a message of dlb_message_encode_parts `data` is NULL, because its label is not
- * read.
+ * passed, that of fields->relay, or {}. For a message of dlb_message_encode_parts `data` is NULL,
+ * because its label is not read.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
 DLB_NODISCARD

@@ -1246,7 +1246,9 @@ inline std::string json(std::initializer_list<json_member> members) {
 // The fields of a message to be encoded. The texts are JSON objects, as json() makes them. An empty label adds no attributes, and empty
 // metadata are {}. tensor_metadata[i] belongs to tensor i, and holds texts, numbers and bools; the list may be shorter than that of
 // the tensors, and an empty text stands for no metadata. names[i] is the name of tensor i, by which message::operator[] finds it, or an
-// empty text; this list may be shorter too. A tensor with more than `spread` bytes is cut into several parts, unless it is 0.
+// empty text; this list may be shorter too. A tensor with more than `spread` bytes is cut into several parts, unless it is 0. `relay` sends
+// a decoded message on, with other tensors or the same, as dlb_message_fields says; an empty tensor stands for one that the message cannot
+// return. encode() borrows the message.
 struct message_fields {
   dlb_header header{};
   std::string label{};
@@ -1254,6 +1256,7 @@ struct message_fields {
   std::vector<std::string> tensor_metadata{};
   std::vector<std::string> names{};
   std::uint64_t spread = 0;
+  const class message *relay = nullptr;
 };
 
 // The owner of a message. Tensors and frames made from it stay valid after it.
@@ -1439,6 +1442,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     plain.label = detail::bytes(fields.label);
     plain.metadata = detail::bytes(fields.metadata);
     plain.spread = fields.spread;
+    plain.relay = fields.relay == nullptr ? nullptr : fields.relay->get();
     message out(detail::call(dlb_message_encode, &plain, raw.data(), count));
     for (std::size_t i = 0; i < count; i++) tensors[i]->release();
     return out;

@@ -36,7 +36,7 @@
 // requires it; encoders always write it. Neither has a label that is null. A tensor that is only metadata, with the dtype
 // "?", the word 0 and the shape [], is kept as one of another packing is ([Tensor.OnlyMetadata]). The Wire-Cell Toolkit
 // sends all three. The metadata of a tensor is written as an object of scalars, and read as any
-// object. Attributes that the specification does not have are kept. The dtypes are f (word 2, 4, 8), i and u (1, 2, 4,
+// object; Relay of a [Label] writes what was decoded as it came. Attributes that the specification does not have are kept. The dtypes are f (word 2, 4, 8), i and u (1, 2, 4,
 // 8), c (8, 16), b (1), and V with an attribute [Dlpack], for types that have no letter; long doubles (f of word 16, c
 // of word 32) are [ErrUnsupported].
 //

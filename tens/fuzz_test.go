@@ -96,6 +96,64 @@ func FuzzDecodeLabel(f *testing.F) {
 	})
 }
 
+// FuzzRelay: a decoded label that is relayed is encoded as the same bytes. With one change, the rest of it stays: it can be
+// relayed again, and its metadata are those that came.
+func FuzzRelay(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if v.Frames == nil {
+			continue
+		}
+		frames := v.frames(f)
+		if m, err := tens.Decode(frames); err == nil {
+			f.Add(m.Form == formTENS, m.Label, len(m.Parts) > 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, form bool, label []byte, parts bool) {
+		m := message(label)
+		if !form {
+			m.Form = formFLOW
+		}
+		if l, err := tens.DecodeLabel(label); err == nil && parts {
+			for _, x := range l.Tensors { // parts that fit
+				if size, err := x.NumBytes(); err == nil && x.Parts == 0 && x.Part < 8 && size < 1<<10 {
+					for len(m.Parts) <= x.Part {
+						m.Parts = append(m.Parts, nil)
+					}
+					m.Parts[x.Part] = make([]byte, size)
+				}
+			}
+		}
+		l, err := m.DecodeLabel()
+		if err != nil {
+			requireFault(t, err.(*tens.Error).Kind, err)
+			return
+		}
+		requireRelayed(t, m, l)
+		if l.Absent {
+			return
+		}
+		changed, again := *l, *m
+		changed.Relay, changed.Metadata = m, []byte(`{"changed":[1]}`)
+		require.NoError(t, again.EncodeLabel(&changed))
+		read := must.Do(again.DecodeLabel())(t)
+		require.Equal(t, `{"changed":[1]}`, string(read.Metadata))
+		for i := range l.Tensors {
+			require.Equal(t, string(l.Tensors[i].Metadata), string(read.Tensors[i].Metadata))
+		}
+		read.Metadata = l.Metadata
+		require.Equal(t, normal(t, l), normal(t, read))
+		requireRelayed(t, &again, must.Do(again.DecodeLabel())(t))
+	})
+}
+
+// requireRelayed checks that the label of a message, which was decoded, is relayed as the same bytes.
+func requireRelayed(t *testing.T, m *tens.Message, l *tens.Label) {
+	relayed, again := *l, *m
+	relayed.Relay, again.Label = m, nil
+	require.NoError(t, again.EncodeLabel(&relayed))
+	require.Equal(t, string(m.Label), string(again.Label))
+}
+
 // FuzzDecodeAll: messages in the packed form, one after another, are read as the same messages, and as one message only if
 // they are one.
 func FuzzDecodeAll(f *testing.F) {

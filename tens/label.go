@@ -1,6 +1,7 @@
 package tens
 
 import (
+	"reflect"
 	"strconv"
 
 	"github.com/dlbridge/dlbridge/tens/strictjson"
@@ -14,6 +15,7 @@ type Label struct {
 	Extra      Attributes // further attributes of TENS, in the order of the label
 	LabelExtra Attributes // attributes of the label beside TENS, in the order of the label
 	Absent     bool       // the label has no attribute TENS or is null, so that the message has no tensors; see [Message.DecodeLabel]
+	Relay      *Message   // the message whose label this is, to be encoded as it came; nil after decoding. See [Label.Append]
 }
 
 // Attribute is a member of a JSON object.
@@ -78,6 +80,16 @@ func (l *Label) names() string {
 		return ", and no tensor has a name"
 	}
 	return text
+}
+
+// unchanged reports whether the label says the same as that of the message Relay.
+func (l *Label) unchanged() bool {
+	old, err := l.Relay.DecodeLabel()
+	if err != nil {
+		return false
+	}
+	old.Relay = l.Relay
+	return reflect.DeepEqual(l, old)
 }
 
 // morePieces is the number of pieces that tensors of several parts may have together, beyond four for each part of the message.

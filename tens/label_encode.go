@@ -39,19 +39,24 @@ func (m *Message) EncodeLabel(l *Label) error {
 // is no memory for the result, which may be much larger than the label if attributes share their memory.
 //
 // The metadata of a tensor must be an object of scalars, as the specification says: objects and arrays belong in TENS.metadata.
-// [DecodeLabel] accepts any object.
+// [DecodeLabel] accepts any object, and tensors that are only metadata. To send on what was decoded, set Relay to the message that it
+// was decoded from: metadata of tensors may then have objects and arrays, and tensors may be only metadata. JSON text is written as it
+// is. If nothing in the label was changed, its whole text is that of the message, byte for byte.
 //
-// Errors: [ErrNil]; those of [DecodeLabel]; [ErrInvalid] also for metadata of a tensor that contains an object or
-// array, and for a further attribute whose name is one of the specification's, is not unique or is not UTF-8; and
-// [ErrNoTENS] for a label that is Absent.
+// Errors: [ErrNil]; those of [DecodeLabel]; without Relay, [ErrInvalid] also for metadata of a tensor that contains an object or array,
+// and [ErrUnsupported] for a tensor that is only metadata; [ErrInvalid] for a further attribute whose name is one of the
+// specification's, is not unique or is not UTF-8; and [ErrNoTENS] for a label that is Absent, unless it is relayed unchanged.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
 		return dst, newError(ErrNil, "label")
 	}
+	if l.Relay != nil && l.unchanged() {
+		return append(dst, l.Relay.Label...), nil
+	}
 	if l.Absent {
 		return dst, newError(ErrNoTENS, "the label is Absent; with Absent = false it is encoded without tensors")
 	}
-	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1}
+	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1, relay: l.Relay != nil}
 	label := w.open(l.LabelExtra)
 	w.member(&label, "TENS")
 	tens := w.open(l.Extra)
@@ -81,8 +86,9 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 // meaning; the first error is kept.
 type writer struct {
 	out    []byte
-	depth  int // how many objects and arrays are open
-	tensor int // index of the tensor that is being written, or -1
+	depth  int  // how many objects and arrays are open
+	tensor int  // index of the tensor that is being written, or -1
+	relay  bool // JSON text is written as it is, metadata of a tensor may have objects and arrays, and a tensor may be only metadata
 	err    error
 }
 
@@ -162,8 +168,8 @@ func (w *writer) further(extra *Attributes) {
 	w.value(a.Name, a.Value)
 }
 
-// value writes JSON text that a caller has set for an attribute, without white space. It fails if the text is not valid
-// JSON.
+// value writes JSON text that a caller has set for an attribute, without white space, or, in a label that is relayed, as it is. It
+// fails if the text is not valid JSON.
 func (w *writer) value(attribute string, text []byte) {
 	s := strictjson.Scanner{Data: text, Depth: w.depth}
 	s.Value()
@@ -172,6 +178,10 @@ func (w *writer) value(attribute string, text []byte) {
 		e := labelError(s.Err, w.tensor)
 		e.Attribute = attribute
 		w.fail(e)
+		return
+	}
+	if w.relay {
+		w.out = append(w.out, text...)
 		return
 	}
 	w.out = strictjson.AppendCompact(w.out, text)
@@ -198,9 +208,9 @@ func notObject(metadata []byte) *Error {
 }
 
 // scalars fails if the metadata of a tensor, which is an object, contains an object or array: the specification allows
-// scalars only.
+// scalars only. Metadata that are relayed may contain them.
 func (w *writer) scalars(object []byte) {
-	if w.err != nil || object == nil {
+	if w.err != nil || w.relay || object == nil {
 		return
 	}
 	s := strictjson.Scanner{Data: object}
@@ -208,7 +218,7 @@ func (w *writer) scalars(object []byte) {
 	for s.Member() {
 		if c := s.Peek(); c == '{' || c == '[' {
 			w.fail(&Error{Kind: errMetadataInvalid, Attribute: "metadata", Offset: -1, Detail: "attribute " + strictjson.Quote(s.Name) +
-				" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, TENS.metadata any value"})
+				" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, TENS.metadata any value; Relay allows what was decoded"})
 			return
 		}
 		s.Value()
@@ -220,8 +230,8 @@ func (w *writer) writeTensor(t *Tensor) {
 		w.fail(err)
 		return
 	}
-	if t.OnlyMetadata() {
-		w.fail(t.newError(errDTypeUnknown, "dtype", `dtype "?" of a tensor that is only metadata`))
+	if t.OnlyMetadata() && !w.relay {
+		w.fail(t.newError(errDTypeUnknown, "dtype", `dtype "?" of a tensor that is only metadata; Relay allows what was decoded`))
 		return
 	}
 	extra := w.open(t.Extra)

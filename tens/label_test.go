@@ -514,6 +514,35 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	}
 }
 
+// What was not changed stays, although the label is written anew.
+func TestARelayedLabelMayBeChanged(t *testing.T) {
+	tensors := `{"shape":[6],"word":2,"dtype":"i","metadata":{"a":[1,{"b":1.50}]},"unit": "mV"},` +
+		`{"dtype":"?","word":0,"shape":[],"part":9,"metadata":{ "tags": ["gauss"] }}`
+	m := message([]byte(`{ "flow": "DAT", "TENS": {"tensors": [`+tensors+`]}}`), 12)
+	l := must.Do(m.DecodeLabel())(t)
+	l.Relay = m
+	text := must.Do(l.Append([]byte("ahead ")))(t)
+	assert.Equal(t, "ahead "+string(m.Label), string(text))
+	l.Tensors[0].Metadata = []byte(`{"a":[2]}`)
+	text = must.Do(l.Append(nil))(t)
+	assert.Equal(t, `{"TENS":{"metadata":{},"tensors":[{"dtype":"i","metadata":{"a":[2]},"part":0,"shape":[6],"unit":"mV","word":2},`+
+		`{"dtype":"?","metadata":{ "tags": ["gauss"] },"part":9,"shape":[],"word":0}]},"flow":"DAT"}`, string(text))
+	l.Tensors[0].Metadata = []byte(`[]`) // what else is wrong stays refused
+	_, err := l.Append(nil)
+	requireFault(t, tens.ErrMetadataInvalid, err)
+	for _, label := range []string{"null", "{}", "no JSON"} {
+		absent := message([]byte(label))
+		absent.Form = formFLOW
+		l := must.Do(absent.DecodeLabel())(t)
+		l.Relay = absent
+		text := must.Do(l.Append(nil))(t)
+		assert.Equal(t, label, string(text))
+		l.Metadata = []byte("{}")
+		_, err := l.Append(nil)
+		requireFault(t, tens.ErrNoTENS, err)
+	}
+}
+
 // A tensor that is only metadata refuses itself and not its message. Its part is not looked for.
 func TestATensorThatIsOnlyMetadataIsKept(t *testing.T) {
 	dense := `{"shape":[6],"word":2,"dtype":"i","part":0}`
@@ -542,7 +571,7 @@ func TestMetadataOfTensorsIsWrittenAsScalars(t *testing.T) {
 	fault := requireFault(t, tens.ErrMetadataInvalid, err)
 	assert.Equal(t, "metadata", fault.Attribute)
 	assert.EqualError(t, err, `tens: tensor 0: attribute "b" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, `+
-		`TENS.metadata any value: metadata invalid`)
+		`TENS.metadata any value; Relay allows what was decoded: metadata invalid`)
 	l.Tensors[0].Metadata = []byte(`{"a":null,"b":"[{","c":-1.5e3,"d":true}`)
 	must.Do(l.Append(nil))(t)
 }

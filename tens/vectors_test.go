@@ -278,6 +278,7 @@ func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][
 
 // testRewriting encodes the label and checks that the result has the same content.
 func (v *vector) testRewriting(t *testing.T, m *tens.Message, label *tens.Label) {
+	requireRelayed(t, m, label)
 	if label.Absent || !requireWrittenSame(t, label) {
 		return
 	}

@@ -724,6 +724,22 @@ static void messages(const std::string &root) {
   parts.push_back(frame::lend(std::string("payload")));
   dlb_header header{};
   std::memcpy(header.form, "TEXT", 4);
+  dlbridge::message_fields sent_on;
+  sent_on.relay = &named_tensors;
+  message relayed = message::encode({named_tensors[0], named_tensors[1]}, sent_on);
+  CHECK(relayed.label() == named_tensors.label());
+  sent_on.tensor_metadata = {R"({"tags":["gauss"]})"};
+  relayed = message::encode({named_tensors[0], counting(2, 2)}, sent_on);
+  CHECK(relayed.tensor_metadata(0) == R"({"name":"c","tags":["gauss"]})" && relayed["c"].shape() == named_tensors[0].shape());
+  const std::string_view label = R"({"TENS":{"tensors":[{"dtype":"?","word":0,"shape":[],"part":0,"metadata":{"a":[1]}}]}})";
+  message described_only = message::decode(message::encode_parts(header, label, {}).frames());
+  THROWS(DLB_ERROR_METADATA, "tensor 0 is only metadata", described_only[0]);
+  sent_on = {};
+  sent_on.relay = &described_only;
+  relayed = message::encode({tensor()}, sent_on);
+  CHECK(relayed.label() == label && relayed.header().seqno == header.seqno);
+  THROWS(DLB_ERROR_NULL, "tensors[0].tensor", message::encode({tensor()}));
+
   message text = message::encode_parts(header, "a label", std::move(parts));
   CHECK(text.label() == "a label" && text.part_count() == 1 && !text.metadata() && parts.empty());  // NOLINT
 

@@ -15,7 +15,7 @@ typedef const char dlbcapi_name;
 CORE_API dlb_message *dlbcapi_message_new(size_t frames, size_t joined, size_t tensors, size_t dims, size_t text);
 /* Releases a message that was not published, or was marked as ended. */
 CORE_API void dlbcapi_message_end(dlb_message *message);
-/* Gives each part of a tensor of the message a share of its memory. The first part takes over `share`. */
+/* Gives each part of a tensor of the message that has none a share of its memory, and drops `share`. */
 CORE_API void dlbcapi_message_share(dlb_message *message, size_t tensor, dlbcore_share *share);
 CORE_API int32_t dlbcapi_message_check(const char *op, const dlb_message *message, dlb_error *error);
 /* Sets *out to a frame with a share of the bytes of `frame`. The release of *out gives this share up once. */

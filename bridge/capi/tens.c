@@ -127,7 +127,7 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   qsort(sorted, count, sizeof *sorted, by_address);
   int32_t code = DLB_OK;
   for (size_t i = 1; i < count && code == DLB_OK; i++) {
-    if (sorted[i] == sorted[i - 1])
+    if (sorted[i] == sorted[i - 1] && sorted[i] != NULL)
       code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the tensor at %p is passed twice", op,
                           (const void *)sorted[i]);
   }
@@ -135,43 +135,48 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   return code;
 }
 
-static int32_t check_tensor(const char *op, const char *what, const char *managed, const char *metadata,
+static int32_t check_tensor(const char *op, const char *what, const char *managed, const char *metadata, int relayed,
                             const dlb_message_tensor *tensor, dlb_error *error) {
-  int32_t code = dlbcapi_check(op, managed, tensor->tensor, NULL, error);
+  int32_t code = relayed && tensor->tensor == NULL ? DLB_OK : dlbcapi_check(op, managed, tensor->tensor, NULL, error);
   if (code == DLB_OK) code = dlbcapi_check_bytes(op, metadata, tensor->metadata.data, tensor->metadata.size, error);
   return code == DLB_OK ? CAPI_CHECK_RESERVED(op, what, tensor, error) : code;
 }
 
 /* Checks the tensors, and copies their descriptions without deleters. Go imports the copies, so that closing them does
- * not release the tensors. */
-static int32_t describe(const char *op, DLManagedTensorVersioned *views,
+ * not release the tensors. With `relayed` a tensor may be NULL. */
+static int32_t describe(const char *op, DLManagedTensorVersioned *views, int relayed,
                         const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
   for (size_t i = 0; i < count; i++) {
-    if (check_tensor(op, "", "", "", &tensors[i], NULL) != DLB_OK) {
+    if (check_tensor(op, "", "", "", relayed, &tensors[i], NULL) != DLB_OK) {
       char name[48], managed[64], metadata[64];
       snprintf(name, sizeof name, "tensors[%zu]", i);
       snprintf(managed, sizeof managed, "%s.tensor", name);
       snprintf(metadata, sizeof metadata, "%s.metadata.data", name);
-      return check_tensor(op, name, managed, metadata, &tensors[i], error);
+      return check_tensor(op, name, managed, metadata, relayed, &tensors[i], error);
     }
+    if (tensors[i].tensor == NULL) continue;
     views[i] = *tensors[i].tensor;
     views[i].deleter = NULL;
   }
   return DLB_OK;
 }
 
-/* Takes all tensors over. The parts that alias a tensor get shares of it; a tensor that was copied is released. */
+/* Takes all tensors over, of which those that are relayed as they are may be NULL. The parts that alias a tensor get shares of it; a tensor that was copied is released. */
 static int32_t hold_tensors(const char *op, dlbcore_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;
   for (size_t i = 0; i < count; i++) {
+    if (tensors[i].tensor == NULL) continue;
     int32_t code = dlbcapi_hold_versioned(&holds[i], op, "tensors", i, tensors[i].tensor, error);
     if (code == DLB_OK) continue;
-    while (i-- > 0) dlbcapi_unhold(holds[i]);
+    while (i-- > 0) {
+      if (holds[i] != NULL) dlbcapi_unhold(holds[i]);
+    }
     dlbcapi_message_end(message);
     return code;
   }
   for (size_t i = 0; i < count; i++) {
+    if (holds[i] == NULL) continue;
     if (message->tensors[i].copied) dlbcore_share_drop(holds[i]);
     else dlbcapi_message_share(message, i, holds[i]);
   }
@@ -193,13 +198,14 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
     code = dlbcapi_check_bytes(__func__, "fields->label.data", fields->label.data, fields->label.size, error);
   if (code == DLB_OK)
     code = dlbcapi_check_bytes(__func__, "fields->metadata.data", fields->metadata.data, fields->metadata.size, error);
+  if (code == DLB_OK && fields->relay != NULL) code = dlbcapi_message_check(__func__, fields->relay, error);
   if (code == DLB_OK) code = dlbcapi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views + sizeof(dlbcore_share *));
   if (views == NULL) return dlbcapi_memory(__func__, error);
   dlbcore_share **holds = (dlbcore_share **)(views + count + 1);
   dlb_message *message = NULL;
-  code = describe(__func__, views, tensors, count, error);
+  code = describe(__func__, views, fields->relay != NULL, tensors, count, error);
   if (code == DLB_OK) code = check_distinct(__func__, tensors, count, error);
   if (code == DLB_OK)
     code = capiEncode(__func__, &message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,

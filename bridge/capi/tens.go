@@ -332,6 +332,10 @@ func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_f
 			}
 		}()
 		for i := range in {
+			if given[i].tensor == nil { // bridge.Relay has a tensor for it
+				ts = append(ts, nil)
+				continue
+			}
 			t, copied, err := packed(unsafe.Pointer(&in[i]))
 			if err != nil {
 				return payload.WithFormat(fmt.Sprintf("dlbridge: tensor %d", i), err)
@@ -340,10 +344,20 @@ func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_f
 			how[i] = copied
 		}
 		var options []bridge.EncodeOption
-		metadata := []byte("{}")
+		var relay []C.dlbcapi_frame // the payload parts of the message that is relayed
+		if r := fields.relay; r != nil {
+			relay = unsafe.Slice(r.frames, int(r.frame_count))[2:]
+			parts, free, err := viewList(relay, func(f C.dlbcapi_frame) []byte { return view(unsafe.Pointer(f.data), f.size) })
+			if err != nil {
+				return err
+			}
+			defer free()
+			decoded := &tens.Message{Label: viewText(r.label), Parts: parts}
+			setHeader(decoded, &r.header)
+			options = append(options, bridge.Relay(decoded))
+		}
 		if fields.metadata.size > 0 {
-			metadata = viewText(fields.metadata)
-			options = append(options, bridge.Metadata(metadata))
+			options = append(options, bridge.Metadata(viewText(fields.metadata)))
 		}
 		var names []string // nil if no tensor has one
 		for i, t := range given {
@@ -376,6 +390,10 @@ func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_f
 		if err != nil {
 			return err
 		}
+		metadata := label.Metadata
+		if metadata == nil && fields.relay == nil {
+			metadata = []byte("{}")
+		}
 		size := messageSize{frames: 2 + len(msg.Parts), tensors: len(ts), text: len(metadata)}
 		for i := range label.Tensors {
 			t := &label.Tensors[i]
@@ -385,12 +403,20 @@ func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_f
 		form := msg.Form
 		setHeader(msg, &fields.header)
 		if msg.Form == [4]byte{} {
-			msg.Form = form
+			if msg.Form = form; fields.relay != nil {
+				setHeader(msg, &fields.relay.header)
+			}
 		}
 		return newMessage(out, msg, size, func(m *message) error {
 			m.c.metadata = m.keep(metadata)
 			for i, t := range ts {
 				m.tensors[i].metadata, m.tensors[i].name = m.keep(label.Tensors[i].Metadata), m.keep([]byte(label.Tensors[i].Name()))
+				if t == nil {
+					if label.Tensors[i].OnlyMetadata() {
+						m.tensors[i].only_metadata = 1
+					}
+					continue
+				}
 				part, count := label.Tensors[i].Part, max(label.Tensors[i].Parts, 1)
 				pieces := msg.Parts[part : part+count]
 				if how[i] {
@@ -408,6 +434,7 @@ func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_f
 				}
 				m.tensor(i, 2+part, part, count, t)
 			}
+			m.keepParts(relay, msg.Parts)
 			return m.head(msg)
 		})
 	})

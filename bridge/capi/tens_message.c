@@ -48,9 +48,11 @@ void dlbcapi_message_end(dlb_message *message) {
 void dlbcapi_message_share(dlb_message *message, size_t tensor, dlbcore_share *share) {
   dlbcapi_frame *frames = &message->frames[2 + message->tensors[tensor].part];
   for (size_t i = 0; i < message->tensors[tensor].parts; i++) {
-    if (i > 0) dlbcore_share_retain(share);
+    if (frames[i].share != NULL) continue; /* another tensor has this part too, on the same memory */
+    dlbcore_share_retain(share);
     frames[i].share = share;
   }
+  dlbcore_share_drop(share);
 }
 
 static int32_t check_index(const char *op, const char *what, size_t index, size_t count,

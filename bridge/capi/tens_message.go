@@ -107,6 +107,24 @@ func (m *message) head(msg *tens.Message) error {
 	return nil
 }
 
+// keepParts sets the frames of the payload parts in which no tensor of the message is, to those of the message that is relayed.
+func (m *message) keepParts(relay []C.dlbcapi_frame, parts [][]byte) {
+	taken := make([]bool, len(parts))
+	for i := range m.tensors {
+		t := &m.tensors[i]
+		for k := range int(t.parts) {
+			taken[int(t.part)+k] = true
+		}
+	}
+	for i := range relay {
+		if !taken[i] {
+			m.frame(2+i, parts[i], relay[i].flags)
+			C.dlbcore_share_retain(relay[i].share)
+			m.frames[2+i].share = relay[i].share
+		}
+	}
+}
+
 // tensor sets tensor i to t, whose elements lie in the given number of payload parts, from index part on. The entry of
 // m.frames with the index frame has the share of its memory.
 func (m *message) tensor(i, frame, part, parts int, t *dlpack.Tensor) {

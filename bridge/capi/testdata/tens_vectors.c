@@ -125,6 +125,43 @@ static void check_tensors(const dlb_message *m) {
   free(out);
 }
 
+/* Checks that a message that is relayed with its own tensors has the same frames, and its payload at the same addresses. */
+static void check_relay(const dlb_message *m) {
+  size_t count = dlb_message_tensor_count(m), frames = dlb_message_frame_count(m);
+  dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
+  for (size_t i = 0; i < count; i++) {
+    int32_t code = dlb_message_tensor_at(&tensors[i].tensor, m, i, NULL);
+    REQUIRE(code == DLB_OK || code == DLB_ERROR_METADATA);
+  }
+  dlb_message_fields fields;
+  memset(&fields, 0, sizeof fields);
+  fields.relay = m;
+  dlb_message *again;
+  dlb_error error;
+  if (dlb_message_encode(&again, &fields, tensors, count, &error) != DLB_OK) {
+    fprintf(stderr, "%s: %s\n", name, error.message);
+    exit(1);
+  }
+  REQUIRE(dlb_message_frame_count(again) == frames);
+  for (size_t i = 0; i < frames; i++) {
+    dlb_frame a, b;
+    REQUIRE(dlb_message_frame(&a, m, i, NULL) == DLB_OK);
+    REQUIRE(dlb_message_frame(&b, again, i, NULL) == DLB_OK);
+    REQUIRE(a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0));
+    REQUIRE(i < 2 || a.size == 0 || a.data == b.data);
+    a.release(a.ctx);
+    b.release(b.ctx);
+  }
+  for (size_t i = 0; i < count; i++) {
+    DLManagedTensorVersioned *t;
+    int32_t code = dlb_message_tensor_at(&t, again, i, NULL);
+    REQUIRE(code == (tensors[i].tensor == NULL ? DLB_ERROR_METADATA : DLB_OK));
+    dlb_tensor_release(t);
+  }
+  dlb_message_free(again);
+  free(tensors);
+}
+
 /* Checks that the frames of a message are those it was decoded from, and that its packed form decodes to the same. */
 static void check_frames(const dlb_message *m, const dlb_frame *frames, size_t count, int packed) {
   dlb_frame whole;
@@ -175,6 +212,7 @@ int main(void) {
       if (code != DLB_OK) fprintf(stderr, "%s: %s\n", name, error.message);
       REQUIRE(code == DLB_OK);
       check_frames(m, frames, count, packed);
+      if (!message_only) check_relay(m);
       check_tensors(m);
       dlb_message_free(m);
     }

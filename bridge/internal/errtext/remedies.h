@@ -37,6 +37,7 @@ REMEDY("AssumeWritable imports it as writable", "dlb_tensor_copy makes a writabl
 REMEDY("FromSlice, FromBytes and NewFrom make tensors of memory that is", "the function must make tensors of memory that is",
        "the function must make tensors of memory that is")
 
+REMEDY("Relay allows what was decoded", "fields->relay allows what was decoded", "relay= allows what was decoded")
 REMEDY("DecodeFrames splits", "dlb_message_decode_packed splits", "decode_frames() splits")
 REMEDY("DecodeAll reads several", "dlb_message_decode_next reads several", "decode_all() reads several")
 REMEDY("DecodeAll decodes several", "the function that ends in _batch decodes several", "decode_all() decodes several")

@@ -234,6 +234,7 @@ def tens_encode(
     tensors: tuple[Any, ...],
     tensor_metadata: tuple[bytes | None, ...],
     spread: int,
+    relay: tuple[_Header, Sequence[Buffer]] | None = None,
     /,
 ) -> list[memoryview]: ...
 def tens_encode_parts(header: _Header, parts: Sequence[Buffer], /) -> list[memoryview]: ...

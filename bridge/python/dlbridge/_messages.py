@@ -220,8 +220,10 @@ class Message(Mapping[str, Tensor]):
             >>> [bytes(frame) for frame in message.frames()][2:]
             [b'payload']
         """
-        header = self.level, _form(self.form), self.label_bytes, self.origin, self.granule, self.seqno
-        return _core.tens_encode_parts(header, self.parts)
+        return _core.tens_encode_parts(self._header(), self.parts)
+
+    def _header(self) -> tuple[int, bytes, bytes, int, int, int]:
+        return self.level, _form(self.form), self.label_bytes, self.origin, self.granule, self.seqno
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         """Returns what pickle writes: the frames, which protocol 5 can send without a copy."""
@@ -304,13 +306,14 @@ def encode(
     *,
     metadata: Mapping[str, Any] | None = None,
     tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
-    form: bytes | str = "TENS",
-    level: int = 0,
+    form: bytes | str | None = None,
+    level: int | None = None,
     label: bytes | str | Mapping[str, Any] | None = None,
-    origin: int = 0,
-    granule: int = 0,
-    seqno: int = 0,
+    origin: int | None = None,
+    granule: int | None = None,
+    seqno: int | None = None,
     spread: int | None = None,
+    relay: Message | None = None,
 ) -> list[memoryview]:
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
@@ -319,19 +322,37 @@ def encode(
     permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into a compact part.
     `metadata`, and each item of `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata`
     must be scalars; lists and mappings belong in `metadata`. `label` is a JSON object with further attributes
-    of the label. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
+    of the label. `form` is "TENS" by default, and the numbers of the header are 0. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
     pieces of at most that size (but of at least one index), each in a part of its own. Only dlbridge reads tensors in several
     parts; other readers find a part that is too small, if they compare sizes.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
 
+    `relay` is a decoded message, to be sent on with other tensors or the same: with its header, metadata, names and further attributes,
+    byte for byte where nothing was changed. It allows what others write in labels and `encode` otherwise refuses: lists and mappings in the
+    metadata of tensors, and tensors that are only metadata. `tensors` are as many as those of the label. None stands for one that is None
+    in `message.tensors`, and stays as it is, with its part; a tensor in several parts is one tensor (`decode` with `join`). Payload parts that
+    no tensor is in stay. Arguments that are given replace what the message has; in `tensor_metadata` None leaves it.
+
+        >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)], metadata={"tags": ["gauss"]}, seqno=7))
+        >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros((2, 2))], relay=message))
+        >>> message.tensors[0].shape, message.metadata, message.seqno
+        ((2, 2), {'tags': ['gauss']}, 7)
+
     Ownership: the memory of a tensor is held while a frame on it is in use. Errors: BufferError for a tensor that the
     host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent; ValueError for a name that is
     empty, that two tensors have, or that is not the name in `tensor_metadata`.
     """
     names, producers = ((), tuple(tensors)) if type(tensors) in (list, tuple) else _named(tensors)
-    four = b"TENS" if form == "TENS" else _form(form)
+    if relay is not None:
+        if not isinstance(relay, Message):
+            raise TypeError(f"dlbridge: encode: relay must be a decoded Message, not {type(relay)!r}")
+        form, level = relay.form if form is None else form, relay.level if level is None else level
+        origin, granule = relay.origin if origin is None else origin, relay.granule if granule is None else granule
+        seqno = relay.seqno if seqno is None else seqno
+        names = _relayed_names(names, relay)
+    four = b"TENS" if form is None else _form(form)
     text = None if label is None else _label(label)
     whole = None if metadata is None else dumps(metadata, "metadata")
     size = 0
@@ -349,16 +370,24 @@ def encode(
         texts = tuple([name_only(name) for name in names])
     else:
         texts = (None,) * len(producers)
-    header = level, four, text, origin, granule, seqno
-    try:
+    sent = four if any(four) else b"TENS"  # in C a form of zeros means another one
+    header = level or 0, sent, text, origin or 0, granule or 0, seqno or 0
+    if relay is None:
         frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
-    except Exception as error:
-        if names:
-            _name_tensor(error, names)
-        raise
-    if four == bytes(4):  # in C this form means "TENS"
+    else:
+        frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize), (relay._header(), relay.parts))
+    if four != sent:
         frames[0][4:8] = four
     return frames
+
+
+def _relayed_names(names: tuple[str, ...], relay: Message) -> tuple[str, ...]:
+    """Checks that the names are those that the tensors of a message have, so that they need not be written."""
+    for i, (name, metadata) in enumerate(zip(names, relay.tensor_metadata)):
+        have = metadata.get("name") if metadata is not None else None
+        if have != name:
+            raise ValueError(f"dlbridge: encode: the name of tensor {i} in the message to relay is {have!r}, not {name!r}")
+    return ()
 
 
 def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:

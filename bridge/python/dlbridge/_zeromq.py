@@ -122,13 +122,14 @@ class Tracker:
 class _SendOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     tensor_metadata: Iterable[Mapping[str, Any] | None] | None
-    form: bytes | str
-    level: int
+    form: bytes | str | None
+    level: int | None
     label: bytes | str | Mapping[str, Any] | None
-    origin: int
-    granule: int
-    seqno: int
+    origin: int | None
+    granule: int | None
+    seqno: int | None
     spread: int | None
+    relay: Message | None
     packed: bool
     routing: Sequence[Any]
     routing_id: SupportsIndex
@@ -157,13 +158,14 @@ def send(
     *,
     metadata: Mapping[str, Any] | None = None,
     tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
-    form: bytes | str = "TENS",
-    level: int = 0,
+    form: bytes | str | None = None,
+    level: int | None = None,
     label: bytes | str | Mapping[str, Any] | None = None,
-    origin: int = 0,
-    granule: int = 0,
-    seqno: int = 0,
+    origin: int | None = None,
+    granule: int | None = None,
+    seqno: int | None = None,
     spread: int | None = None,
+    relay: Message | None = None,
     packed: bool = False,
     routing: Sequence[Any] = (),
     routing_id: SupportsIndex = 0,
@@ -227,7 +229,7 @@ def send(
     frames: list[Any] = encode(
         tensors,
         metadata=metadata, tensor_metadata=tensor_metadata, form=form, level=level, label=label,
-        origin=origin, granule=granule, seqno=seqno, spread=spread,
+        origin=origin, granule=granule, seqno=seqno, spread=spread, relay=relay,
     )  # fmt: skip
     if packed:
         frames = [encode_frames(frames)]

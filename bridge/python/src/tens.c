@@ -334,38 +334,49 @@ static int parse_header(PyObject *tuple, dlb_header *out, dlb_bytes *label) {
   return parse_bytes(text, label);
 }
 
-/* (header, parts) -> frames */
-PyObject *tens_encode_parts(PyObject *module, PyObject *args) {
+/* Returns the message of a tuple (header, parts); NULL with an exception. */
+static dlb_message *message_of(const library *go, PyObject *args) {
   PyObject *tuple, *sequence;
   dlb_header header;
   dlb_bytes label;
-  if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &tuple, &sequence) || parse_header(tuple, &header, &label) < 0)
-    return NULL;
-  const library *go = get_library(module);
   dlb_frame *parts;
   size_t count;
-  if (go == NULL || lend_frames(sequence, "parts", &parts, &count) < 0) return NULL;
+  if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &tuple, &sequence) || parse_header(tuple, &header, &label) < 0 ||
+      lend_frames(sequence, "parts", &parts, &count) < 0)
+    return NULL;
   dlb_message *message;
   dlb_error error;
   WITHOUT_GIL(go->dlb_message_encode_parts(&message, &header, label, parts, count, &error));
   end_frames(parts, error.code == DLB_OK ? 0 : count);
-  return error.code == DLB_OK ? frames_of(PyModule_GetState(module), go, message) : raise_library(&error);
+  if (error.code != DLB_OK) raise_library(&error);
+  return message;
+}
+
+/* (header, parts) -> frames */
+PyObject *tens_encode_parts(PyObject *module, PyObject *args) {
+  const library *go = get_library(module);
+  dlb_message *message = go == NULL ? NULL : message_of(go, args);
+  return message == NULL ? NULL : frames_of(PyModule_GetState(module), go, message);
 }
 
 static void end_tensors(dlb_message_tensor *tensors, size_t count) {
-  for (size_t i = 0; i < count; i++) dlbcore_release_versioned(tensors[i].tensor);
+  for (size_t i = 0; i < count; i++) {
+    if (tensors[i].tensor != NULL) dlbcore_release_versioned(tensors[i].tensor);
+  }
   free(tensors);
 }
 
 /* Exports all producers of a tuple, into an array that end_tensors frees; NULL with an exception. The bytes of `metadata`, a
- * tuple of the same length, are borrowed. */
-static dlb_message_tensor *export_all(module_state *state, PyObject *producers, PyObject *metadata,
+ * tuple of the same length, are borrowed. If a message is `relayed`, None stands for a tensor that stays as it is there. */
+static dlb_message_tensor *export_all(module_state *state, PyObject *producers, PyObject *metadata, int relayed,
                                       size_t count) {
   dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
   if (tensors == NULL) return (dlb_message_tensor *)PyErr_NoMemory();
   for (size_t i = 0; i < count; i++) {
-    if (parse_bytes(PyTuple_GetItem(metadata, (Py_ssize_t)i), &tensors[i].metadata) == 0)
-      tensors[i].tensor = export_producer(state, PyTuple_GetItem(producers, (Py_ssize_t)i), NULL);
+    PyObject *producer = PyTuple_GetItem(producers, (Py_ssize_t)i);
+    int parsed = parse_bytes(PyTuple_GetItem(metadata, (Py_ssize_t)i), &tensors[i].metadata) == 0;
+    if (parsed && relayed && producer == Py_None) continue;
+    if (parsed) tensors[i].tensor = export_producer(state, producer, NULL);
     if (tensors[i].tensor == NULL) {
       note_index("tensors", i);
       KEEPING_EXCEPTION(end_tensors(tensors, i));
@@ -375,13 +386,13 @@ static dlb_message_tensor *export_all(module_state *state, PyObject *producers, 
   return tensors;
 }
 
-/* (header, metadata, tensors, tensor_metadata, spread or 0) -> frames */
+/* (header, metadata, tensors, tensor_metadata, spread or 0, (header, parts) of the message to relay or None) -> frames */
 PyObject *tens_encode(PyObject *module, PyObject *args) {
-  PyObject *tuple, *whole, *producers, *metadata;
+  PyObject *tuple, *whole, *producers, *metadata, *relay = Py_None;
   dlb_message_fields fields = {0};
   Py_ssize_t spread;
-  if (!PyArg_ParseTuple(args, "O!OO!O!n", &PyTuple_Type, &tuple, &whole, &PyTuple_Type, &producers, &PyTuple_Type,
-                        &metadata, &spread) ||
+  if (!PyArg_ParseTuple(args, "O!OO!O!n|O", &PyTuple_Type, &tuple, &whole, &PyTuple_Type, &producers, &PyTuple_Type,
+                        &metadata, &spread, &relay) ||
       parse_header(tuple, &fields.header, &fields.label) < 0 || parse_bytes(whole, &fields.metadata) < 0)
     return NULL;
   fields.spread = (uint64_t)spread;
@@ -390,13 +401,19 @@ PyObject *tens_encode(PyObject *module, PyObject *args) {
     return PyErr_Format(PyExc_ValueError, "dlbridge: encode: %zd tensor metadata for %zd tensor%s",
                         PyTuple_Size(metadata), PyTuple_Size(producers), ENDING(count));
   const library *go = get_library(module);
-  dlb_message_tensor *tensors =
-      go == NULL ? NULL : export_all(PyModule_GetState(module), producers, metadata, count);
-  if (tensors == NULL) return NULL;
-  dlb_message *message;
+  if (go == NULL) return NULL;
+  dlb_message *relayed = NULL;
+  if (relay != Py_None && (relayed = message_of(go, relay)) == NULL) return NULL;
+  fields.relay = relayed;
+  dlb_message_tensor *tensors = export_all(PyModule_GetState(module), producers, metadata, relayed != NULL, count);
+  dlb_message *message = NULL;
   dlb_error error;
-  WITHOUT_GIL(go->dlb_message_encode(&message, &fields, tensors, count, &error));
-  end_tensors(tensors, error.code == DLB_OK ? 0 : count);
+  if (tensors != NULL) {
+    WITHOUT_GIL(go->dlb_message_encode(&message, &fields, tensors, count, &error));
+    end_tensors(tensors, error.code == DLB_OK ? 0 : count);
+  }
+  if (relayed != NULL) KEEPING_EXCEPTION(go->dlb_message_free(relayed));
+  if (tensors == NULL) return NULL;
   return error.code == DLB_OK ? frames_of(PyModule_GetState(module), go, message) : raise_library(&error);
 }
 

@@ -31,6 +31,9 @@ OPERATIONS = """
     shape = (3, 4)
     frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
     packed = tens.encode_frames(frames)
+    only = {"dtype": "?", "word": 0, "shape": [], "part": 1, "metadata": {"a": [1]}}
+    label = {"TENS": {"tensors": [only, *json.loads(frames[0][8:])["TENS"]["tensors"]]}}
+    relayed = tens.decode(tens.Message(label=label, parts=[*frames[2:], b""]).frames())
     go = load(os.environ.get("DLBRIDGE_LIBRARY") or os.path.join(os.path.dirname(_core.__file__), "_lib", "libdlbridge.so"))
     release = dlbridge.wrap(go.dlb_tensor_release, args={"x": "tensor"}, returns=None)
     release_converted = dlbridge.wrap(go.dlb_tensor_release, args=[dlbridge.converted("float64", contiguous=True)], returns=None)
@@ -73,8 +76,8 @@ OPERATIONS = """
         "a call that converts its argument": lambda: release_converted(matrix.T),
         "counters": lambda: dlbridge.counters(),
         "tens.encode": lambda: tens.encode([numbers, numbers[::2]], metadata={"a": [1]}),
-        "tens.encode, named": lambda: tens.encode({"x": numbers}),
-        "tens.decode": lambda: (message := tens.decode(frames), repr(message), message.tensors),
+        "tens.encode, relay": lambda: tens.encode([None, numbers], relay=relayed),
+        "tens.decode": lambda: tens.decode(frames).tensors,
         "tens.decode, message_only": lambda: tens.decode(frames, message_only=True).parts,
         "tens.encode_frames": lambda: tens.encode_frames(frames),
         "tens.decode_frames": lambda: tens.decode_frames(packed),

@@ -217,6 +217,75 @@ def test_tensors_of_a_vector_are_written_again(vector):
         ]
 
 
+@every
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_messages_are_relayed_byte_for_byte(vector, kind):
+    frames = vector.frames(kind)
+    if vector.verdict != "accept" or vector.tens is None or untyped(vector) or frames is None:
+        return
+    message = tens.decode(frames)
+    relayed = tens.encode(message.tensors, relay=message)
+    assert [bytes(frame) for frame in relayed] == [bytes(frame) for frame in frames]
+    for part, frame in zip(message.parts, relayed[2:], strict=True):
+        assert len(part) == 0 or (address(part) == address(frame) and frame.readonly is (kind is bytes))
+
+
+FRAME = {"datapath": "frames/0", "tags": ["gauss", "größe"], "masks": {"bad": {"7": [[0, 10]]}}, "tick": 5e-1}
+TRACE = {"name": "trace", "tbins": [0, 4]}
+
+
+def relayed_message():
+    """A message with a part of another use, a tensor that is only metadata, one with lists in its metadata, and a packed one."""
+    tensors = [
+        {"dtype": "?", "word": 0, "shape": [], "part": 1, "metadata": FRAME},
+        {"dtype": "f", "word": 4, "shape": [3], "part": 2, "metadata": TRACE},
+        {"dtype": "f", "word": 8, "shape": [100], "part": 3, "packing": "zip"},
+    ]
+    label = {"flow": "DAT", "TENS": {"tensors": tensors}}
+    return tens.Message(3, "FLOW", json.dumps(label), 1, 2, 4, [b"other", b"", np.arange(3, dtype=np.float32), b"zipped"])
+
+
+def test_a_relayed_message_may_have_other_tensors():
+    message = tens.decode(relayed_message().frames())
+    assert [t is None for t in message.tensors] == [True, False, True]
+    with pytest.raises(ValueError, match="metadata of a tensor has scalars only, TENS.metadata any value; relay= allows what was decoded"):
+        tens.encode([np.zeros(2)], tensor_metadata=[TRACE])
+    with pytest.raises(TypeError):
+        tens.encode(message.tensors)
+    x = np.arange(4, dtype=np.int16)
+    read = tens.decode(tens.encode([None, x, None], relay=message, metadata={"n": 1}, seqno=9))
+    assert (read.form, read.level, read.origin, read.granule, read.seqno) == (b"FLOW", 3, 1, 2, 9)
+    assert read.label["flow"] == "DAT" and read.metadata == {"n": 1}
+    assert read.tensor_metadata == [FRAME, TRACE, None] == message.tensor_metadata
+    assert [bytes(part) for part in read.parts] == [b"other", b"", x.tobytes(), b"zipped"]
+    assert read.tensors[1].data_ptr == x.ctypes.data and read["trace"].tolist() == [0, 1, 2, 3]
+    changed = tens.decode(tens.encode([None, x, None], relay=message, tensor_metadata=[None, {"name": "trace", "tbins": [8]}, None]))
+    assert changed.tensor_metadata == [FRAME, {"name": "trace", "tbins": [8]}, None]
+    del message, x
+    assert bytes(changed.parts[3]) == b"zipped" and changed.tensors[1].tolist() == [0, 1, 2, 3]
+
+
+def test_relay_refuses_what_it_cannot_place():
+    message = tens.decode(relayed_message().frames())
+    for tensors, error, text in [
+        ([], ValueError, "relay: 0 tensors for a message of 3"),
+        ([None] * 3, ValueError, "tensor 1: relay: nil for a tensor that has elements"),
+        ({"trace": np.zeros(2)}, ValueError, "the name of tensor 0 in the message to relay is None, not 'trace'"),
+    ]:
+        with pytest.raises(error, match=text):
+            tens.encode(tensors, relay=message)
+    with pytest.raises(TypeError, match="relay must be a decoded Message, not <class 'list'>"):
+        tens.encode([], relay=[])
+    with pytest.raises(ValueError, match="relay: tens: "):
+        tens.encode([], relay=tens.Message(label="no json"))
+    pieces = tens.decode(tens.encode([np.arange(4)], spread=16))
+    with pytest.raises(ValueError, match="relay: 2 tensors for a message of 1, which counts one in several parts once"):
+        tens.encode(pieces.tensors, relay=pieces)
+    frames = tens.encode({"x": np.arange(4)}, spread=16)
+    whole = tens.decode(frames, join=True)
+    assert [bytes(f) for f in tens.encode(dict(whole), relay=whole)] == [bytes(f) for f in frames]
+
+
 # ---- one memory ---------------------------------------------------------------------------------------------
 
 

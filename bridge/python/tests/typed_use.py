@@ -73,6 +73,7 @@ def formats() -> None:
     assert_type(message, tens.Message)
     assert_type(message.tensors[0], Tensor)
     assert message.metadata is not None and message.metadata["run"] == 7
+    tens.decode(tens.encode(message.tensors, relay=message, seqno=7))
     named = tens.decode(tens.encode({"w": t, "b": np.zeros(2)}, tensor_metadata=[{"unit": "m"}, None]))
     assert_type(named["w"], Tensor)
     assert "b" in named and list(named.keys()) == ["w", "b"]
