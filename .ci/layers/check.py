@@ -56,6 +56,7 @@ ALLOWED = {
     "bridge/internal/panics": {"dlpack/frames"},
     "bridge/tvmffi": {"bridge/internal/errtext", "bridge/internal/library", "bridge/internal/panics", "dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
     "bridge/zeromq": {"bridge", "bridge/internal/library", "dlpack", "dlpack/background", "include/dlpack", "tens"},
+    "bridge/files": {"bridge/elements", "bridge/gguf", "bridge/internal/errtext", "bridge/internal/payload", "bridge/npy", "bridge/safetensors", "dlpack"},
     "bridge/internal/segment": {"dlpack", "include/dlpack"},
     "bridge/shm": {"bridge", "bridge/internal/segment", "dlpack", "dlpack/background", "dlpack/layout", "include/dlpack", "tens"},
     "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/internal/panics", "bridge/internal/segment"},  # and all formats

@@ -1,0 +1,73 @@
+//go:build linux || darwin
+
+package files
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/bridge/safetensors"
+)
+
+// The formats.
+const (
+	Safetensors Format = "safetensors"
+)
+
+// formats has a row for each format. The other place that knows them is tensors.go, which needs cgo: tensorOf makes tensors of their
+// descriptions, and writers write files.
+var formats = []*row{
+	{name: Safetensors, is: isSafetensors, parse: (*File).parseSafetensors},
+}
+
+type row struct {
+	name     Format
+	writable bool                   // a file can be opened for writing
+	is       func(data []byte) bool // reads few bytes
+	// parse adds the tensors of a file, and its metadata. It only reads what describes the tensors.
+	parse func(f *File, p *part, o opening) error
+}
+
+// formatOf returns the row of the format of a file.
+func formatOf(data []byte) (*row, error) {
+	for _, row := range formats {
+		if row.is(data) {
+			return row, nil
+		}
+	}
+	if bytes.HasPrefix(data, []byte("{")) {
+		return nil, fmt.Errorf("the file is JSON; OpenSet opens an index of safetensors: %w", ErrFormat)
+	}
+	var names []Format
+	for _, row := range formats {
+		names = append(names, row.name)
+	}
+	return nil, fmt.Errorf("it begins with %q, as no file of %v does: %w", data[:min(len(data), 8)], names, ErrFormat)
+}
+
+// isSafetensors reports whether a file begins with a length below 2^32 and a brace. The package of the format checks the length.
+func isSafetensors(data []byte) bool {
+	return len(data) > 8 && data[8] == '{' && string(data[4:8]) == "\x00\x00\x00\x00"
+}
+
+func (f *File) parseSafetensors(p *part, o opening) error {
+	s, err := safetensors.DecodeFile(p.data)
+	if err != nil {
+		return err
+	}
+	f.grow(len(s.Tensors))
+	for i := range s.Tensors {
+		v := &s.Tensors[i]
+		f.put(p, Entry{
+			Name: v.Name, Type: v.DType.String(), DType: v.DType.DataType(), Shape: v.Shape,
+			Offset: v.Offset, Size: int64(len(v.Data)), Aligned: v.Alignment() >= payload.Alignment(v.DType.DataType()),
+		}, v)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
+		f.metadata = append(f.metadata, Field{key, s.Metadata[key]})
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+//go:build cgo && (linux || darwin)
+
+package files
+
+import (
+	"fmt"
+	"io"
+	"maps"
+
+	"github.com/dlbridge/dlbridge/bridge/safetensors"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// tensorOf returns the tensor of a description in the memory of a file, or a copy if Entry.Copied says why.
+func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
+	switch v := view.(type) {
+	case *safetensors.View:
+		return v.TensorFrom(memory)
+	}
+	panic(fmt.Sprintf("files: a description of type %T", view))
+}
+
+// writers write files of each format that can be written.
+var writers = map[Format]func(w io.Writer, tensors []Named, o writing) error{
+	Safetensors: writeSafetensors,
+}
+
+func writeSafetensors(w io.Writer, tensors []Named, o writing) error {
+	byName := make(map[string]*dlpack.Tensor, len(tensors))
+	for _, t := range tensors {
+		if _, ok := byName[t.Name]; ok {
+			return fmt.Errorf("two tensors have the name %.64q: %w", t.Name, ErrName)
+		}
+		byName[t.Name] = t.Tensor
+	}
+	_, err := safetensors.WriteTensors(w, byName, o.metadata, safetensors.Align(o.align))
+	return err
+}
+
+// Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened with [Writable]. It is
+// aligned to its type only if Entry.Aligned says so; [File.Copy] makes one that is. If Entry.Copied says so, it is a copy, which may be
+// written to.
+//
+// A page that the file has lost because another program has made it shorter ends the process when it is read (SIGBUS), as in every program
+// that maps files. [File.Copy] returns an error instead.
+//
+// Ownership: the caller closes the tensor. Lifetime: the tensor and its exports keep the mapping, also after Close of the File and after
+// the file was deleted. Threads: any. On error: [ErrName]; [ErrChanged] if a copy is made and the file has become shorter;
+// [dlpack.ErrClosed], [dlpack.ErrMemory], and those of the package of the format.
+func (f *File) Tensor(name string) (t *dlpack.Tensor, err error) {
+	err = f.with(name, func(_ *Entry, of *entry) error {
+		return of.part.reading(func() (err error) {
+			t, err = tensorOf(of.view, of.part.memory)
+			return err
+		})
+	})
+	return t, err
+}
+
+// Copy returns a copy of a tensor in memory of its own, which may be written to and is aligned to [dlpack.AllocAlignment] bytes. Copy reads
+// the file and not the mapping, so that a file that has become shorter is an error.
+//
+// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any. On error: [ErrName]; [io.ErrUnexpectedEOF] or
+// [ErrChanged] if the file has become shorter; [dlpack.ErrMemory], [dlpack.ErrClosed], those of package os, and those of the package of
+// the format.
+func (f *File) Copy(name string) (c *dlpack.Tensor, err error) {
+	err = f.with(name, func(e *Entry, of *entry) error {
+		return of.part.reading(func() error {
+			t, err := tensorOf(of.view, of.part.memory)
+			if err != nil || e.Copied != "" {
+				c = t
+				return err
+			}
+			defer t.Close() // a view, whose elements are not read
+			c, err = of.part.copied(t, e)
+			return err
+		})
+	})
+	return c, err
+}
+
+// copied returns a copy of t, which lies in the file, in the same layout.
+func (p *part) copied(t *dlpack.Tensor, e *Entry) (*dlpack.Tensor, error) {
+	memory, err := dlpack.New(dlpack.Uint8, e.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer memory.Close()
+	if err := dlpack.Use(memory, func(data []byte) error { return p.readAt(data, e.Offset) }); err != nil {
+		return nil, err
+	}
+	padded := t.Flags()&dlpack.SubbytePadded != 0
+	return memory.View(dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Strides(), Padded: padded, Copied: true})
+}
+
+// Tensors returns all tensors of the file by their names, as [File.Tensor] does.
+//
+// Ownership: the caller closes the tensors. Lifetime, Threads: as [File.Tensor]. On error: as [File.Tensor]; no tensor stays open.
+func (f *File) Tensors() (map[string]*dlpack.Tensor, error) {
+	all := make(map[string]*dlpack.Tensor, len(f.Entries()))
+	for _, e := range f.Entries() {
+		t, err := f.Tensor(e.Name)
+		if err != nil {
+			for t := range maps.Values(all) {
+				t.Close()
+			}
+			return nil, err
+		}
+		all[e.Name] = t
+	}
+	return all, nil
+}

@@ -1,0 +1,178 @@
+//go:build cgo && (linux || darwin)
+
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Named is a tensor and its name in a file.
+type Named struct {
+	Name   string
+	Tensor *dlpack.Tensor
+}
+
+// A WriteOption changes how a file is written.
+type WriteOption func(*writing)
+
+type writing struct {
+	format   Format
+	metadata map[string]string
+	align    int
+	progress func(written, total int64) error
+}
+
+// InFormat chooses the format of a file. Without it the name of the file does, by its ending: .safetensors.
+func InFormat(format Format) WriteOption { return func(w *writing) { w.format = format } }
+
+// Metadata writes texts into a file of safetensors.
+func Metadata(texts map[string]string) WriteOption { return func(w *writing) { w.metadata = texts } }
+
+// Align aligns the tensors of a file of safetensors to n bytes where the format allows it, as Align of package safetensors does.
+func Align(n int) WriteOption { return func(w *writing) { w.align = n } }
+
+// Progress calls f again and again while a file is written, with how many bytes are written and how many all tensors have, and a last time,
+// before the system has put all of it on the disk, with equal numbers. Headers, which are small, count as written. If f returns an error,
+// [Write] stops and returns that error.
+func Progress(f func(written, total int64) error) WriteOption {
+	return func(w *writing) { w.progress = f }
+}
+
+// Write writes a file with the given tensors, in any layout. It writes to a temporary file in the same folder, .dlbridge-….tmp, waits until
+// that is on the disk, and then gives it the name. So there is never an incomplete file of that name, and tensors of a file that had the
+// name before stay as they are. The new file has the permissions of the old one.
+//
+// Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error: the old file stays
+// as it is, and no temporary file is left, except that an error of the last step, when the folder is written to the disk, leaves the new
+// file; [ErrKind] for a name that a directory, device or FIFO has; [ErrFormat], [ErrName], that of [Progress], those of package os, and
+// those of the package of the format.
+func Write(path string, tensors []Named, options ...WriteOption) error {
+	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
+	total := int64(0)
+	for _, t := range tensors {
+		total += t.Tensor.NumBytes()
+	}
+	for _, option := range options {
+		if option != nil { // a nil option changes nothing
+			option(&w)
+		}
+	}
+	write := writers[w.format]
+	var err error
+	if write == nil {
+		err = fmt.Errorf("%.20q is not one of the formats %q; InFormat chooses one: %w", w.format, slices.Sorted(maps.Keys(writers)), ErrFormat)
+	} else {
+		err = replace(path, func(out io.Writer) error {
+			if w.progress != nil {
+				out = &progress{out: out, total: total, tell: w.progress}
+			}
+			err := withoutFaults(func() error { return write(out, tensors, w) }, func(address uintptr) error {
+				return fmt.Errorf("memory of a tensor at %#x cannot be read any more: %w", address, ErrChanged)
+			})
+			if err == nil && w.progress != nil {
+				err = w.progress(total, total)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("files: write %s: %w", path, err)
+	}
+	return nil
+}
+
+// progress tells how many bytes it has written.
+type progress struct {
+	out            io.Writer
+	written, total int64
+	tell           func(written, total int64) error
+}
+
+func (p *progress) Write(data []byte) (n int, err error) {
+	const step = 16 << 20
+	for err == nil && n < len(data) {
+		var m int
+		m, err = p.out.Write(data[n:min(n+step, len(data))])
+		n += m
+		p.written += int64(m)
+		if err == nil {
+			err = p.tell(min(p.written, p.total), p.total)
+		}
+	}
+	return n, err
+}
+
+// replace writes a file and gives it a name, also if there is a file of that name. The errors have no prefix.
+func replace(path string, write func(out io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil { // not the link is replaced, but the file
+		path = target
+	}
+	old, err := os.Stat(path)
+	switch {
+	case err == nil:
+		if err := checkKind(old); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return withoutPath(err)
+	}
+	folder := filepath.Dir(path)
+	temporary := filepath.Join(folder, fmt.Sprintf(".dlbridge-%016x.tmp", rand.Uint64()))
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return fmt.Errorf("a temporary file in %s: %w", folder, withoutPath(err))
+	}
+	defer func() {
+		if file != nil {
+			file.Close()
+			os.Remove(temporary)
+		}
+	}()
+	if old != nil {
+		if err := file.Chmod(old.Mode().Perm()); err != nil {
+			return withoutPath(err)
+		}
+	}
+	if err := write(file); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return withoutPath(err)
+	}
+	if err := file.Close(); err != nil {
+		return withoutPath(err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		var e *os.LinkError
+		if errors.As(err, &e) {
+			err = e.Err
+		}
+		return err
+	}
+	file = nil
+	return syncFolder(folder)
+}
+
+// syncFolder waits until the names of the files in a folder are on the disk. Some file systems need and have nothing for that.
+func syncFolder(folder string) error {
+	d, err := os.Open(folder)
+	if err != nil {
+		return withoutPath(err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) {
+		return fmt.Errorf("the file is written, but its name may not be on the disk: %w", withoutPath(err))
+	}
+	return nil
+}
