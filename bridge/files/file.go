@@ -91,8 +91,11 @@ func (f *File) add(path string, o opening) error {
 		if err != nil {
 			return err
 		}
-		if o.writable && !row.writable {
+		switch {
+		case o.writable && !row.writable:
 			return fmt.Errorf("it is %s, and only npy can be opened for writing: %w", row.name, ErrFormat)
+		case o.dtype != 0 && row.name != NPY:
+			return fmt.Errorf("it is %s, which has types of its own: %w", row.name, ErrFormat)
 		}
 		f.format = row.name
 		return row.parse(f, p, o)

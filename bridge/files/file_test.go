@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -15,7 +16,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/files"
+	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
@@ -34,47 +37,127 @@ func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack
 	return must.Own(dlpack.FromSlice(data, shape...))(t)
 }
 
-func TestTensorsLieInTheFile(t *testing.T) {
+// layouts returns tensors of several types and layouts by their names.
+func layouts(t testing.TB) map[string]*dlpack.Tensor {
+	x := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	return map[string]*dlpack.Tensor{
+		"x": x, "columns": must.Own(x.Transpose())(t), "reversed": must.Own(x.Flip(0, 1))(t), "y": fromSlice(t, []int64{7}),
+		"scalar": must.Own(x.Index(1, 1))(t), "empty": fromSlice(t, []uint16{}, 0, 3), "bools": fromSlice(t, []bool{true, false}),
+		"complex": fromSlice(t, []complex64{1, 2i}),
+	}
+}
+
+func TestWrittenTensorsLieInTheFile(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	for _, name := range []string{"x.safetensors"} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), name)
-			written := map[string]*dlpack.Tensor{
-				"x": fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3),
-				"y": fromSlice(t, []int64{7}),
-				"z": fromSlice(t, []uint16{}, 0, 3),
-			}
-			require.NoError(t, files.Write(path, named(written)))
+	all := layouts(t)
+	type test struct {
+		file    string
+		format  files.Format
+		tensors map[string]*dlpack.Tensor
+	}
+	tests := []test{{"all.safetensors", files.Safetensors, all}, {"none.safetensors", files.Safetensors, nil}}
+	for name, x := range all {
+		tests = append(tests, test{name + ".npy", files.NPY, map[string]*dlpack.Tensor{"arr_0": x}})
+	}
+	for _, tt := range tests {
+		t.Run(tt.file, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), tt.file)
+			require.NoError(t, files.Write(path, named(tt.tensors)))
 			f := must.Own(files.Open(path))(t)
-			all := must.Do(f.Tensors())(t)
-			assert.ElementsMatch(t, slices.Collect(maps.Keys(written)), slices.Collect(maps.Keys(all)))
-			var start uintptr
-			for _, e := range f.Entries() {
-				x := all[e.Name]
-				defer x.Close()
-				assert.True(t, must.Do(dlpack.Equal(x, written[e.Name]))(t))
-				assert.Equal(t, e.DType, x.DType())
-				assert.Equal(t, e.Shape, x.Shape())
-				assert.Equal(t, e.Size, x.NumBytes())
-				assert.Equal(t, dlpack.ReadOnly, x.Flags())
-				assert.True(t, e.Aligned)
-				c := must.Own(f.Copy(e.Name))(t)
-				assert.True(t, must.Do(dlpack.Equal(x, c))(t))
-				assert.Equal(t, dlpack.IsCopied, c.Flags())
-				if e.Size == 0 {
-					continue
-				}
-				if start == 0 {
-					start = x.Data() - uintptr(e.Offset)
-				}
-				assert.Equal(t, start+uintptr(e.Offset), x.Data(), "all are in one mapping")
-				assert.NotEqual(t, x.Data(), c.Data())
+			assert.Equal(t, tt.format, f.Format())
+			read := checkTensors(t, f)
+			assert.Len(t, read, len(tt.tensors))
+			for name, x := range tt.tensors {
+				assert.True(t, must.Do(dlpack.Equal(x, read[name]))(t), name)
 			}
-			assert.Zero(t, start%uintptr(os.Getpagesize()))
-			contents := must.Do(os.ReadFile(path))(t)
-			assert.Equal(t, contents, unsafe.Slice(*(**byte)(unsafe.Pointer(&start)), len(contents)), "of the whole file")
 		})
 	}
+}
+
+// checkTensors checks the tensors of a file with its descriptions, that they lie in one mapping of the file, and that copies are equal.
+func checkTensors(t testing.TB, f *files.File) map[string]*dlpack.Tensor {
+	all := must.Do(f.Tensors())(t)
+	require.Len(t, all, len(f.Entries()))
+	var start uintptr
+	for _, e := range f.Entries() {
+		x := must.Own(all[e.Name], nil)(t)
+		c := must.Own(f.Copy(e.Name))(t)
+		assert.Equal(t, must.Do(x.AppendBytes(nil))(t), must.Do(c.AppendBytes(nil))(t), e.Name)
+		assert.Equal(t, dlpack.IsCopied, c.Flags()&^dlpack.SubbytePadded, e.Name)
+		assert.Equal(t, e.DType, x.DType(), e.Name)
+		if e.Copied != "" {
+			assert.Equal(t, dlpack.IsCopied, x.Flags()&^dlpack.SubbytePadded, e.Name)
+			continue
+		}
+		assert.Equal(t, dlpack.ReadOnly, x.Flags()&^dlpack.SubbytePadded, e.Name)
+		assert.Equal(t, e.Size, x.NumBytes(), e.Name)
+		if e.Size == 0 {
+			continue
+		}
+		item := e.DType.ItemSize()
+		if e.DType.Code() == dlpack.CodeComplex {
+			item /= 2
+		}
+		assert.Equal(t, e.Aligned, x.Alignment() >= item, e.Name)
+		if start == 0 {
+			start = x.Data() - uintptr(e.Offset)
+			contents := must.Do(os.ReadFile(e.Path))(t)
+			assert.Equal(t, contents, unsafe.Slice(*(**byte)(unsafe.Pointer(&start)), len(contents)), "the memory of the whole file")
+		}
+		assert.Equal(t, start+uintptr(e.Offset), x.Data(), "%s lies there in the one mapping", e.Name)
+		assert.NotEqual(t, x.Data(), c.Data())
+	}
+	return all
+}
+
+// The files in testdata of the formats are those of their peers, and some that they refuse.
+func TestFilesOfPeers(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	opened := map[files.Format]int{}
+	for _, path := range must.Do(filepath.Glob("../*/testdata/*"))(t) {
+		if !slices.Contains([]string{".safetensors", ".npy", ".npz", ".gguf"}, filepath.Ext(path)) {
+			continue
+		}
+		f, err := files.Open(path)
+		if err != nil {
+			var in *elements.Error
+			assert.ErrorAs(t, err, &in, "a place: %v", err)
+			continue
+		}
+		opened[f.Format()]++
+		checkTensors(t, f)
+		assert.NoError(t, f.Close())
+	}
+	for format, least := range map[files.Format]int{files.Safetensors: 8, files.NPY: 50} {
+		assert.GreaterOrEqual(t, opened[format], least, format)
+	}
+}
+
+func TestTypesOfNumPyWithoutAName(t *testing.T) {
+	const path = "../npy/testdata/bfloat16-2x3.npy"
+	f := must.Own(files.Open(path))(t)
+	assert.Equal(t, []int64{2, 3, 2}, f.Entries()[0].Shape)
+	f = must.Own(files.Open(path, files.As(dlpack.BFloat16)))(t)
+	assert.Equal(t, []int64{2, 3}, f.Entries()[0].Shape)
+	assert.Equal(t, dlpack.BFloat16, checkTensors(t, f)["arr_0"].DType())
+	must.Fail(files.Open(path, files.As(dlpack.Float32)))(t, dlpack.ErrDType)
+	must.Fail(files.Open(write(t, "model", contents(t, 3, "x")), files.As(dlpack.BFloat16)))(t, files.ErrFormat)
+}
+
+func TestWritableTensorsChangeTheFile(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	path := filepath.Join(t.TempDir(), "x.npy")
+	require.NoError(t, files.Write(path, []files.Named{{Tensor: fromSlice(t, []float32{1, 2, 3})}}))
+	f := must.Own(files.Open(path, files.Writable()))(t)
+	x := must.Own(f.Tensor("arr_0"))(t)
+	require.NoError(t, x.SetAt(float32(7), 1))
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Verify())
+	assert.Equal(t, []float32{1, 7, 3}, values[float32](t, must.Own(f.Copy("arr_0"))(t)))
+	require.NoError(t, f.Close())
+	require.NoError(t, x.SetAt(float32(8), 2))
+	f = must.Own(files.Open(path))(t)
+	assert.Equal(t, []float32{1, 7, 8}, values[float32](t, must.Own(f.Tensor("arr_0"))(t)))
 }
 
 func named(tensors map[string]*dlpack.Tensor) (all []files.Named) {
@@ -115,6 +198,18 @@ func TestCopyOfAFileThatBecameShorter(t *testing.T) {
 	require.NoError(t, os.Truncate(path, y.Offset))
 	assert.Equal(t, byte(1), values[byte](t, must.Own(f.Copy("x"))(t))[1])
 	must.Fail(f.Copy("y"))(t, io.ErrUnexpectedEOF)
+}
+
+// A copy that a format makes of the mapping is made in Go.
+func TestABigEndianArrayThatIsGoneIsAnError(t *testing.T) {
+	head := must.Do(npy.AppendHeader(nil, dlpack.Int32, []int64{1 << 16}, false))(t)
+	big := strings.Replace(string(head), "<i4", ">i4", 1) + strings.Repeat("\x01\x02\x03\x04", 1<<16)
+	path := write(t, "big.npy", big)
+	f := must.Own(files.Open(path))(t)
+	assert.Equal(t, int32(0x01020304), values[int32](t, must.Own(f.Tensor("arr_0"))(t))[0])
+	require.NoError(t, os.Truncate(path, 10000))
+	must.Fail(f.Tensor("arr_0"))(t, files.ErrChanged)
+	must.Fail(f.Copy("arr_0"))(t, files.ErrChanged)
 }
 
 func TestCloseWhileOthersUseTheFile(t *testing.T) {

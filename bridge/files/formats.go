@@ -9,18 +9,22 @@ import (
 	"slices"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // The formats.
 const (
 	Safetensors Format = "safetensors"
+	NPY         Format = "npy"
 )
 
 // formats has a row for each format. The other place that knows them is tensors.go, which needs cgo: tensorOf makes tensors of their
 // descriptions, and writers write files.
 var formats = []*row{
 	{name: Safetensors, is: isSafetensors, parse: (*File).parseSafetensors},
+	{name: NPY, is: begins("\x93NUMPY"), parse: (*File).parseNPY, writable: true},
 }
 
 type row struct {
@@ -48,6 +52,11 @@ func formatOf(data []byte) (*row, error) {
 	return nil, fmt.Errorf("it begins with %q, as no file of %v does: %w", data[:min(len(data), 8)], names, ErrFormat)
 }
 
+// begins returns a function that reports whether a file begins with a text.
+func begins(text string) func(data []byte) bool {
+	return func(data []byte) bool { return bytes.HasPrefix(data, []byte(text)) }
+}
+
 // isSafetensors reports whether a file begins with a length below 2^32 and a brace. The package of the format checks the length.
 func isSafetensors(data []byte) bool {
 	return len(data) > 8 && data[8] == '{' && string(data[4:8]) == "\x00\x00\x00\x00"
@@ -69,5 +78,35 @@ func (f *File) parseSafetensors(p *part, o opening) error {
 	for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
 		f.metadata = append(f.metadata, Field{key, s.Metadata[key]})
 	}
+	return nil
+}
+
+// nameless is the name of the array of an npy file, which has none. It is the one that numpy.savez gives such an array.
+const nameless = "arr_0"
+
+func (f *File) parseNPY(p *part, o opening) error {
+	n, err := npy.Parse(p.data)
+	if err != nil {
+		return err
+	}
+	return f.putArray(p, nameless, &n.Tensors[0], o)
+}
+
+// An array is an array of NumPy in a file.
+type array struct{ dtype dlpack.DataType }
+
+func (f *File) putArray(p *part, name string, d *npy.Description, o opening) error {
+	if o.dtype != 0 {
+		as, err := d.As(o.dtype)
+		if err != nil {
+			return err
+		}
+		d = &as
+	}
+	e := Entry{Name: name, Type: d.Type, DType: d.DType, Shape: d.Shape, Offset: d.Offset, Size: d.Size, Aligned: d.IsAligned()}
+	if d.BigEndian {
+		e.Copied = "big-endian"
+	}
+	f.put(p, e, array{o.dtype})
 	return nil
 }

@@ -2,13 +2,21 @@
 
 package files
 
+import "github.com/dlbridge/dlbridge/dlpack"
+
 // An OpenOption changes how a file is opened.
 type OpenOption func(*opening)
 
-type opening struct{ writable bool }
+type opening struct {
+	writable bool
+	dtype    dlpack.DataType // 0 for what the file says
+}
 
 // Writable maps a file of npy so that its tensor can be written to, which changes the file. Other formats refuse it.
 func Writable() OpenOption { return func(o *opening) { o.writable = true } }
+
+// As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], as As of package npy does.
+func As(dtype dlpack.DataType) OpenOption { return func(o *opening) { o.dtype = dtype } }
 
 func openingOf(options []OpenOption) (o opening) {
 	for _, option := range options {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 
+	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -16,6 +17,11 @@ func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
 	switch v := view.(type) {
 	case *safetensors.View:
 		return v.TensorFrom(memory)
+	case array:
+		if v.dtype == 0 {
+			return npy.DecodeFrom(memory)
+		}
+		return npy.DecodeFrom(memory, npy.As(v.dtype))
 	}
 	panic(fmt.Sprintf("files: a description of type %T", view))
 }
@@ -23,6 +29,7 @@ func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
 // writers write files of each format that can be written.
 var writers = map[Format]func(w io.Writer, tensors []Named, o writing) error{
 	Safetensors: writeSafetensors,
+	NPY:         writeNPY,
 }
 
 func writeSafetensors(w io.Writer, tensors []Named, o writing) error {
@@ -35,6 +42,13 @@ func writeSafetensors(w io.Writer, tensors []Named, o writing) error {
 	}
 	_, err := safetensors.WriteTensors(w, byName, o.metadata, safetensors.Align(o.align))
 	return err
+}
+
+func writeNPY(w io.Writer, tensors []Named, o writing) error {
+	if len(tensors) != 1 {
+		return fmt.Errorf("%d tensors, and an npy file has one: %w", len(tensors), ErrFormat)
+	}
+	return npy.WriteTensor(w, tensors[0].Tensor)
 }
 
 // Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened with [Writable]. It is

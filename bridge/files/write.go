@@ -33,7 +33,7 @@ type writing struct {
 	progress func(written, total int64) error
 }
 
-// InFormat chooses the format of a file. Without it the name of the file does, by its ending: .safetensors.
+// InFormat chooses the format of a file. Without it the name of the file does, by its ending: .safetensors or .npy.
 func InFormat(format Format) WriteOption { return func(w *writing) { w.format = format } }
 
 // Metadata writes texts into a file of safetensors.
@@ -70,9 +70,12 @@ func Write(path string, tensors []Named, options ...WriteOption) error {
 	}
 	write := writers[w.format]
 	var err error
-	if write == nil {
+	switch {
+	case w.format != Safetensors && (w.metadata != nil || w.align != 0):
+		err = fmt.Errorf("metadata and alignment are for safetensors, not for %.20q: %w", w.format, ErrFormat)
+	case write == nil:
 		err = fmt.Errorf("%.20q is not one of the formats %q; InFormat chooses one: %w", w.format, slices.Sorted(maps.Keys(writers)), ErrFormat)
-	} else {
+	default:
 		err = replace(path, func(out io.Writer) error {
 			if w.progress != nil {
 				out = &progress{out: out, total: total, tell: w.progress}
