@@ -128,9 +128,26 @@ func TestFilesOfPeers(t *testing.T) {
 		checkTensors(t, f)
 		assert.NoError(t, f.Close())
 	}
-	for format, least := range map[files.Format]int{files.Safetensors: 8, files.NPY: 50} {
+	for format, least := range map[files.Format]int{files.Safetensors: 8, files.NPY: 50, files.GGUF: 4} {
 		assert.GreaterOrEqual(t, opened[format], least, format)
 	}
+}
+
+func TestQuantisedTensorsAreBlocksOfBytes(t *testing.T) {
+	f := must.Own(files.Open("../gguf/testdata/types.gguf"))(t)
+	assert.Contains(t, f.Metadata(), files.Field{Key: "general.architecture", Value: "llama"})
+	quantised := 0
+	for _, e := range f.Entries() {
+		x := must.Own(f.Tensor(e.Name))(t)
+		if x.Rank() == len(e.Shape) {
+			continue
+		}
+		quantised++
+		assert.Equal(t, dlpack.Uint8, e.DType)
+		assert.Equal(t, len(e.Shape)+1, x.Rank(), e.Type)
+		assert.Equal(t, e.Shape[:len(e.Shape)-1], x.Shape()[:len(e.Shape)-1], e.Type)
+	}
+	assert.Greater(t, quantised, 20)
 }
 
 func TestTypesOfNumPyWithoutAName(t *testing.T) {

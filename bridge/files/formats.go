@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/dlbridge/dlbridge/bridge/gguf"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
@@ -18,6 +19,7 @@ import (
 const (
 	Safetensors Format = "safetensors"
 	NPY         Format = "npy"
+	GGUF        Format = "gguf"
 )
 
 // formats has a row for each format. The other place that knows them is tensors.go, which needs cgo: tensorOf makes tensors of their
@@ -25,6 +27,7 @@ const (
 var formats = []*row{
 	{name: Safetensors, is: isSafetensors, parse: (*File).parseSafetensors},
 	{name: NPY, is: begins("\x93NUMPY"), parse: (*File).parseNPY, writable: true},
+	{name: GGUF, is: begins("GGUF"), parse: (*File).parseGGUF},
 }
 
 type row struct {
@@ -108,5 +111,28 @@ func (f *File) putArray(p *part, name string, d *npy.Description, o opening) err
 		e.Copied = "big-endian"
 	}
 	f.put(p, e, array{o.dtype})
+	return nil
+}
+
+func (f *File) parseGGUF(p *part, o opening) error {
+	g, err := gguf.Parse(p.data)
+	if err != nil {
+		return err
+	}
+	f.grow(len(g.Tensors))
+	for i := range g.Tensors {
+		v := &g.Tensors[i]
+		dtype := v.DType.DataType()
+		if dtype == 0 { // quantised
+			dtype = dlpack.Uint8
+		}
+		f.put(p, Entry{
+			Name: v.Name, Type: v.DType.String(), DType: dtype, Shape: v.Shape,
+			Offset: v.Offset, Size: int64(len(v.Data)), Aligned: v.Alignment() >= payload.Alignment(dtype),
+		}, v)
+	}
+	for _, m := range g.Metadata {
+		f.metadata = append(f.metadata, Field(m))
+	}
 	return nil
 }

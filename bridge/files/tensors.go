@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 
+	"github.com/dlbridge/dlbridge/bridge/gguf"
 	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -16,6 +17,8 @@ import (
 func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
 	switch v := view.(type) {
 	case *safetensors.View:
+		return v.TensorFrom(memory)
+	case *gguf.View:
 		return v.TensorFrom(memory)
 	case array:
 		if v.dtype == 0 {
