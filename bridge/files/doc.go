@@ -45,7 +45,7 @@
 //
 // # Memory
 //
-// Opening a file takes memory for the descriptions of its tensors: at most 32 times as many bytes as describe them in the file, beside what
+// Opening a file takes memory for the descriptions of its tensors: at most 16 times as many bytes as describe them in the file, beside what
 // the package of the format takes. The elements take none until somebody reads them.
 //
 // The package needs Linux or macOS.
