@@ -21,7 +21,7 @@ type Entry struct {
 	// Type is the format's own name of the element type, such as F32 in safetensors, <f4 in npy and Q4_K in GGUF.
 	Type string
 	// DType is the type of the tensor that [File.Tensor] returns.
-	DType dlpack.DataType
+	DType dlpack.DataType `json:",omitzero"`
 	// Shape is the shape of the tensor or, for quantised blocks, of the numbers in them.
 	Shape []int64
 	// Offset is the index of the first byte of the elements in the file, and Size the number of their bytes there.
@@ -30,6 +30,8 @@ type Entry struct {
 	Aligned bool
 	// Copied says why [File.Tensor] returns a copy, such as "big-endian". It is empty if the tensor lies in the file.
 	Copied string
+	// Err says why a member of an npz file has no tensor, for example because it is an array of texts. Only Name and Path are set then.
+	Err error `json:"-"`
 	// Path is the path of the file.
 	Path string
 }

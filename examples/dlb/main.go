@@ -25,6 +25,7 @@ type report struct {
 // A tensor is a row of the table. Values and Statistics are for show.
 type tensor struct {
 	files.Entry
+	Refused    string      `json:",omitempty"` // why it is no tensor
 	Values     string      `json:",omitempty"`
 	Statistics *statistics `json:",omitempty"`
 }
@@ -69,7 +70,10 @@ func examine(command, path string) (report, error) {
 	r.Format, r.Metadata = f.Format(), f.Metadata()
 	for _, e := range f.Entries() {
 		row := tensor{Entry: e}
-		if command != "ls" {
+		if e.Err != nil {
+			row.Refused = e.Err.Error()
+		}
+		if command == "check" || command == "show" && e.Err == nil {
 			if err := row.read(f, command == "show"); err != nil {
 				return r, err
 			}
@@ -98,6 +102,9 @@ func print(command string, r report) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  NAME\tTYPE\tSHAPE\tBYTES\tOFFSET\tALIGNED")
 	for _, t := range r.Tensors {
+		if t.Refused != "" {
+			continue
+		}
 		aligned := map[bool]string{true: "yes", false: "no"}[t.Aligned]
 		if t.Copied != "" {
 			aligned = "a copy: " + t.Copied
@@ -106,7 +113,9 @@ func print(command string, r report) {
 	}
 	w.Flush()
 	for _, t := range r.Tensors {
-		if command == "show" {
+		if t.Refused != "" {
+			fmt.Printf("%s is refused: %s\n", plain(t.Name), t.Refused)
+		} else if command == "show" {
 			fmt.Printf("%s = %s\n", plain(t.Name), t.Values)
 			if s := t.Statistics; s != nil {
 				fmt.Printf("  min %v, max %v, mean %v, %d NaN\n", s.Min, s.Max, s.Mean, s.NaN)

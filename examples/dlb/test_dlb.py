@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -56,6 +57,21 @@ def test_files_of_every_format_are_shown(dlb):
         assert (ran.returncode, ran.stderr) == (0, "")
         assert all(str(BRIDGE / name) in ran.stdout for name in names)
         assert not [character for character in ran.stdout if ord(character) < 32 and character != "\n"]
+
+
+def test_arrays_that_are_refused_do_not_hide_the_others(dlb, tmp_path):
+    np.savez(tmp_path / "x.npz", texts=np.array(["a"]), numbers=np.arange(3))
+    for command in "ls", "show":
+        ran = dlb(command, str(tmp_path / "x.npz"))
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert "\ntexts is refused: npy: byte " in ran.stdout
+        assert re.search(r"^  numbers +<i8 +\[3\] +24 ", ran.stdout, re.MULTILINE)
+    texts, numbers = json.loads(dlb("show", "--json", str(tmp_path / "x.npz")).stdout)["Tensors"]
+    assert "unicode" in texts["Refused"]
+    assert numbers["Statistics"]["Max"] == 2
+    ran = dlb("check", str(tmp_path / "x.npz"))
+    assert ran.returncode == 1
+    assert "unicode" in ran.stderr
 
 
 def test_errors_name_the_byte_and_set_the_status(dlb, tmp_path):
