@@ -22,7 +22,7 @@ const module = "github.com/dlbridge/dlbridge/"
 // needCgo returns, for each package that has one, a function that takes or returns a tensor, calls C code or serves it.
 func needCgo(t *testing.T) map[string]string {
 	functions := map[string]string{
-		"dlpack": "New", "dlpack/dlpacktest": "CheckLeaks", "bridge": "Encode", "bridge/zeromq": "NewContext", "bridge/shm": "New",
+		"dlpack": "New", "dlpack/dlpacktest": "CheckLeaks", "bridge": "Encode", "bridge/zeromq": "NewContext", "bridge/shm": "New", "bridge/files": "Write",
 		"bridge/capi": "Serve", "bridge/nervana": "Describe", "bridge/gorgonia": "Dense", "bridge/tvmffi": "Serve",
 	}
 	formats := must.Do(filepath.Glob("*/view.go"))(t)
@@ -107,16 +107,19 @@ func TestABuildForWindowsWithCgoSaysWhatTheREADMESays(t *testing.T) {
 		list := exec.Command("go", "list", "-deps", module+path)
 		list.Env = append(os.Environ(), windows...)
 		deps := strings.Fields(string(must.Do(list.Output())(t)))
-		assert.Equal(t, path != "bridge/shm", slices.Contains(deps, module+"dlpack/internal/core"), path)
+		assert.Equal(t, path != "bridge/shm" && path != "bridge/files", slices.Contains(deps, module+"dlpack/internal/core"), path)
 	}
 }
 
 // A C compiler for macOS is not at hand, so this looks at the files that a build with cgo has.
-func TestSharedMemoryIsForLinuxOnly(t *testing.T) {
-	assert.Contains(t, readme(t, "README.md"), "`shm` needs Linux: elsewhere its functions are undefined")
-	for _, system := range []string{"darwin", "windows"} {
-		list := exec.Command("go", "list", "-f", "{{.GoFiles}} {{.CgoFiles}}", "./shm")
-		list.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS="+system)
-		assert.Equal(t, "[doc.go] []\n", string(must.Do(list.Output())(t)), system)
+func TestSharedMemoryIsForLinuxOnlyAndFilesAreForMacOSToo(t *testing.T) {
+	assert.Contains(t, readme(t, "README.md"), "`shm` needs Linux, and `files` Linux or macOS: elsewhere their functions are undefined")
+	for _, tt := range []struct {
+		system, folder string
+		empty          bool
+	}{{"darwin", "./shm", true}, {"windows", "./shm", true}, {"darwin", "./files", false}, {"windows", "./files", true}} {
+		list := exec.Command("go", "list", "-f", "{{.GoFiles}} {{.CgoFiles}}", tt.folder)
+		list.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS="+tt.system)
+		assert.Equal(t, tt.empty, string(must.Do(list.Output())(t)) == "[doc.go] []\n", "%s for %s", tt.folder, tt.system)
 	}
 }

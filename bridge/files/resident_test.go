@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -42,4 +43,19 @@ func TestAFileOf100GiBIsListedInFewBytes(t *testing.T) {
 		useTensor(t, f)
 	}
 	assert.Less(t, resident(t)-before, int64(10<<20))
+}
+
+func TestOpenTakesMemoryInProportionToTheDescriptions(t *testing.T) {
+	names := make([]string, 20000)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	text := contents(t, 0, names...)
+	path := write(t, "model", text)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f := must.Own(files.Open(path))(t)
+	runtime.ReadMemStats(&after)
+	assert.Len(t, f.Entries(), len(names))
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64((16+32)*len(text)), "32 of them are for package safetensors")
 }
