@@ -88,7 +88,7 @@ func (f *File) parseSafetensors(p *part, o opening) error {
 const nameless = "arr_0"
 
 func (f *File) parseNPY(p *part, o opening) error {
-	n, err := npy.Parse(p.data)
+	n, err := npy.DecodeFile(p.data)
 	if err != nil {
 		return err
 	}
@@ -114,8 +114,39 @@ func (f *File) putArray(p *part, name string, d *npy.Description, o opening) err
 	return nil
 }
 
+func (f *File) parseNPZ(p *part, o opening) error {
+	n, err := npy.DecodeZip(p.data)
+	if err != nil {
+		return err
+	}
+	f.grow(len(n.Tensors))
+	for i := range n.Tensors {
+		v := &n.Tensors[i]
+		if as, err := v.As(o.dtype); err == nil {
+			v = &as
+		}
+		f.putArray(p, v)
+	}
+	return nil
+}
+
+func (f *File) putArray(p *part, v *npy.View) {
+	e := Entry{Name: v.Name, Err: v.Err}
+	if v.Err == nil {
+		e = Entry{Name: v.Name, Type: v.Type, DType: v.DType, Shape: v.Shape, Offset: v.Offset, Size: v.Size}
+		e.Aligned = v.Size == 0 || v.Alignment() >= payload.Alignment(v.DType)
+	}
+	switch {
+	case v.Compressed:
+		e.Copied, e.Aligned = deflated, true
+	case v.BigEndian:
+		e.Copied = bigEndian
+	}
+	f.put(p, e, v)
+}
+
 func (f *File) parseGGUF(p *part, o opening) error {
-	g, err := gguf.Parse(p.data)
+	g, err := gguf.DecodeFile(p.data)
 	if err != nil {
 		return err
 	}

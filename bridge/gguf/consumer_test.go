@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { dlpacktest.Main(m) }
 
 func Example() {
 	data := example() // or os.ReadFile, or a mapping
-	f, err := gguf.Parse(data)
+	f, err := gguf.DecodeFile(data)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -73,7 +73,7 @@ func TestTensorsLieInTheFile(t *testing.T) {
 	for memory, of := range memories {
 		t.Run(memory, func(t *testing.T) {
 			data, tensor := of(t, example())
-			f := must.Do(gguf.Parse(data))(t)
+			f := must.Do(gguf.DecodeFile(data))(t)
 			for i, want := range []struct {
 				dtype dlpack.DataType
 				shape []int64
@@ -104,7 +104,7 @@ func TestTensorsThatAreNotAlignedSaySo(t *testing.T) {
 			aligned = aligned[-addressOf(aligned)&63:][:len(file)]
 			copy(aligned, file)
 			data, tensor := of(t, aligned)
-			f := must.Do(gguf.Parse(data))(t)
+			f := must.Do(gguf.DecodeFile(data))(t)
 			v := must.Do(f.Find("x"))(t)
 			copy(v.Data, "\x00\x00\x00\x00\x00\x00\xf0\x3f")
 			x := must.Own(tensor(v))(t)
@@ -128,7 +128,7 @@ func TestTensorsOutliveTheirFile(t *testing.T) {
 	file := must.Do(dlpack.Lend(loan.Data(), int64(len(data)), true, loan.Release(), loan.Context()))(t)
 	lent := unsafe.Slice((*byte)(loan.Data()), len(data))
 	copy(lent, data)
-	f := must.Do(gguf.Parse(lent))(t)
+	f := must.Do(gguf.DecodeFile(lent))(t)
 	v := must.Do(f.Find("w"))(t)
 	x := must.Do(v.TensorFrom(file))(t)
 	require.NoError(t, file.Close())
@@ -141,7 +141,7 @@ func TestTensorsOutliveTheirFile(t *testing.T) {
 }
 
 func TestTensorFromRefusesWhatIsNoFile(t *testing.T) {
-	v := must.Do(must.Do(gguf.Parse(example()))(t).Find("w"))(t)
+	v := must.Do(must.Do(gguf.DecodeFile(example()))(t).Find("w"))(t)
 	short := must.Own(dlpack.New(dlpack.Uint8, v.Offset+23))(t)
 	must.Fail(v.TensorFrom(short))(t, dlpack.ErrLayout)
 	floats := must.Own(dlpack.New(dlpack.Float32, 1000))(t)
@@ -150,7 +150,7 @@ func TestTensorFromRefusesWhatIsNoFile(t *testing.T) {
 	assert.True(t, strings.HasPrefix(err.Error(), "gguf: "), "%v", err)
 }
 
-func TestTensorRefusesDescriptionsThatParseDoesNotMake(t *testing.T) {
+func TestTensorRefusesDescriptionsThatDecodeFileDoesNotMake(t *testing.T) {
 	must.Fail((*gguf.View)(nil).Tensor())(t, elements.ErrNil)
 	must.Fail((&gguf.View{DType: 4, Shape: []int64{4}, Data: make([]byte, 4)}).Tensor())(t, elements.ErrDType)
 	must.Fail((&gguf.View{DType: gguf.Q8_0}).Tensor())(t, elements.ErrDType)
@@ -177,6 +177,6 @@ func FuzzAmplification(f *testing.F) {
 	f.Add(head(0, 1, text("k"), ofArray, array{ofArray, 5000}, make([]byte, 60000)), uint16(0), uint16(0), uint16(0))
 	f.Fuzz(func(t *testing.T, data []byte, at, size, times uint16) {
 		data = amplification.Repeat(data, at, size, times)
-		amplification.Require(t, len(data), multiple, 0, func() func() { _, _ = gguf.Parse(data); return nil })
+		amplification.Require(t, len(data), multiple, 0, func() func() { _, _ = gguf.DecodeFile(data); return nil })
 	})
 }

@@ -1,7 +1,7 @@
 // Package gguf decodes files in the format GGUF, in which llama.cpp, ollama and others keep the weights of models. It is for programs that
 // read such files without copying the tensors, and that cannot trust them. It does not write files.
 //
-//	f, err := gguf.Parse(data)              // checks the whole header; data is the content of the file, such as a mapping
+//	f, err := gguf.DecodeFile(data)                  // checks the whole header; data is the content of the file, such as a mapping
 //	arch, ok := f.Value("general.architecture") // a string, a number, a bool or a slice
 //	v, err := f.Find("token_embd.weight")   // its type, shape and place
 //	t, err := v.Tensor()                    // the tensor, in the memory of data
@@ -12,7 +12,7 @@
 // and with version 0.19 of the Python package gguf.
 //
 //	function                        result
-//	Parse, File.Find, File.Value    all descriptions and metadata of a file, and one of them; these need no cgo
+//	DecodeFile, File.Find, File.Value    all descriptions and metadata of a file, and one of them; these need no cgo
 //	View.Tensor, View.TensorFrom    the tensor of a description, for a file in Go memory or in other memory
 //
 // # Types
@@ -26,7 +26,7 @@
 // # Ownership
 //
 // Metadata, names and shapes have memory of their own. A tensor aliases the file, keeps it alive, and is read-only. The elements are never
-// read while a file is parsed, so that a file of any size costs what its header costs. Nobody may write to the header during Parse;
+// read while a file is parsed, so that a file of any size costs what its header costs. Nobody may write to the header during DecodeFile;
 // otherwise the result is any value or an error.
 //
 // # Alignment

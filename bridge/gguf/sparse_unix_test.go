@@ -24,18 +24,18 @@ func sparse(t *testing.T, header []byte, size int) []byte {
 	return data
 }
 
-func TestParseReadsNothingOfTheTensors(t *testing.T) {
+func TestDecodeFileReadsNothingOfTheTensors(t *testing.T) {
 	header := head(1, 0, text("x"), uint32(1), uint64(100<<30), uint32(gguf.I8), uint64(0))
 	data := sparse(t, header, 100<<30+64)
-	f := must.Do(gguf.Parse(data))(t)
+	f := must.Do(gguf.DecodeFile(data))(t)
 	assert.Len(t, f.Tensors[0].Data, 100<<30)
 	x := must.Own(f.Tensors[0].Tensor())(t)
 	assert.Equal(t, int64(100<<30), x.NumBytes())
-	amplification.Require(t, len(header), multiple, 0, func() func() { _, _ = gguf.Parse(data); return nil })
+	amplification.Require(t, len(header), multiple, 0, func() func() { _, _ = gguf.DecodeFile(data); return nil })
 }
 
 // What a header claims to have must not exceed the limit, even if the file has room for it.
-func TestParseReadsNothingBeyondTheLimit(t *testing.T) {
+func TestDecodeFileReadsNothingBeyondTheLimit(t *testing.T) {
 	for name, header := range map[string][]byte{
 		"tensors":         head(1<<28, 0),
 		"metadata":        head(0, 1<<28),
@@ -52,7 +52,7 @@ func TestParseReadsNothingBeyondTheLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := sparse(t, header, 100<<30)
-			amplification.Require(t, len(header), multiple, 0, func() func() { must.Fail(gguf.Parse(data))(t, gguf.ErrLimit); return nil })
+			amplification.Require(t, len(header), multiple, 0, func() func() { must.Fail(gguf.DecodeFile(data))(t, gguf.ErrLimit); return nil })
 		})
 	}
 }

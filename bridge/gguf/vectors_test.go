@@ -40,7 +40,7 @@ func TestFilesOfThePythonPackageAreReadAlike(t *testing.T) {
 	require.Len(t, manifest.Files, 6)
 	for _, want := range manifest.Files {
 		t.Run(want.File, func(t *testing.T) {
-			f := must.Do(gguf.Parse(must.Do(os.ReadFile(filepath.Join("testdata", want.File)))(t)))(t)
+			f := must.Do(gguf.DecodeFile(must.Do(os.ReadFile(filepath.Join("testdata", want.File)))(t)))(t)
 			assert.Equal(t, want.Version, f.Version)
 			assert.Equal(t, want.Alignment, f.Alignment)
 			require.Len(t, f.Metadata, len(want.Metadata))
@@ -63,7 +63,7 @@ func TestFilesOfThePythonPackageAreReadAlike(t *testing.T) {
 			}
 		})
 	}
-	_, err := gguf.Parse(must.Do(os.ReadFile("testdata/big.gguf"))(t))
+	_, err := gguf.DecodeFile(must.Do(os.ReadFile("testdata/big.gguf"))(t))
 	assert.EqualError(t, err, "gguf: byte 4: the file is big-endian, and only little-endian files can be read: malformed header")
 }
 

@@ -100,11 +100,11 @@ func (v *View) Alignment() int {
 	return 1 << min(bits.TrailingZeros64(uint64(v.Offset)), 12)
 }
 
-// Parse decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is read.
+// DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is read.
 //
 // Errors: an [*elements.Error] with the byte of the file and [ErrHeader], [ErrTruncated], [ErrLimit], [ErrOffsets], [ErrDuplicate],
 // [ErrName], [elements.ErrDType], [elements.ErrSize], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than 4 dimensions.
-func Parse(data []byte) (*File, error) {
+func DecodeFile(data []byte) (*File, error) {
 	// The first pass finds the end of the header and makes nothing, so that what the second pass allocates is in proportion to a header
 	// that exists. The second pass reads a copy, which nobody else can change, and of which all texts are parts.
 	first := reader{data: data[:min(len(data), MaxHeader)], limited: len(data) > MaxHeader, dry: true}

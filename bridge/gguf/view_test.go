@@ -77,7 +77,7 @@ var kinds = map[uint32]any{
 	8: "text", 10: uint64(math.MaxUint64), 11: int64(math.MinInt64), 12: math.Pi,
 }
 
-// appendValue appends a value with its type, as the format has it: the inverse of what Parse does with it.
+// appendValue appends a value with its type, as the format has it: the inverse of what DecodeFile does with it.
 func appendValue(data []byte, value any) []byte {
 	if kind, list := typeOf(value); list {
 		return appendArray(append(data, raw(ofArray)...), value)
@@ -147,9 +147,9 @@ func example() []byte {
 	), 64, 128+4*18)
 }
 
-func TestParseReturnsMetadataAndDescriptions(t *testing.T) {
+func TestDecodeFileReturnsMetadataAndDescriptions(t *testing.T) {
 	data := example()
-	f := must.Do(gguf.Parse(data))(t)
+	f := must.Do(gguf.DecodeFile(data))(t)
 	assert.Equal(t, 3, f.Version)
 	assert.Equal(t, int64(64), f.Alignment)
 	assert.Equal(t, []gguf.Entry{
@@ -197,7 +197,7 @@ func TestEveryTypeOfValueIsRead(t *testing.T) {
 		deep = []any{deep}
 	}
 	f.Metadata = append(f.Metadata, gguf.Entry{"deep", deep}, gguf.Entry{"no arrays", []any{}})
-	got := must.Do(gguf.Parse(headerOf(f, 0)))(t)
+	got := must.Do(gguf.DecodeFile(headerOf(f, 0)))(t)
 	assert.Equal(t, f.Metadata, got.Metadata)
 	assert.Equal(t, 2, got.Version)
 	assert.Equal(t, int64(32), got.Alignment)
@@ -214,10 +214,10 @@ func TestEveryTypeOfTensorsHasItsSize(t *testing.T) {
 		}
 		known++
 		data := padded(head(1, 0, text("x"), uint32(3), 2*block, uint64(3), uint64(5), uint32(dtype), uint64(0)), 32, int(30*size))
-		v := must.Do(must.Do(gguf.Parse(data))(t).Find("x"))(t)
+		v := must.Do(must.Do(gguf.DecodeFile(data))(t).Find("x"))(t)
 		assert.Equal(t, []int64{5, 3, 2 * block}, v.Shape)
 		assert.Len(t, v.Data, int(30*size), "%v", dtype)
-		must.Fail(gguf.Parse(data[:len(data)-1]))(t, gguf.ErrTruncated)
+		must.Fail(gguf.DecodeFile(data[:len(data)-1]))(t, gguf.ErrTruncated)
 		if dt := dtype.DataType(); dt != 0 {
 			assert.Equal(t, int64(dt.ItemSize()), size, "%v", dtype)
 		} else {
@@ -234,7 +234,7 @@ func TestABlockOfQ8_1HasTheBytesOfGGML(t *testing.T) {
 	assert.Equal(t, []int64{32, 36}, []int64{block, size})
 }
 
-// A refusal is a file that Parse refuses.
+// A refusal is a file that DecodeFile refuses.
 type refusal struct {
 	name string
 	data []byte
@@ -325,10 +325,10 @@ func refusals() []refusal {
 	return append(all, refusal{"a header of more than the limit", append(long, make([]byte, gguf.MaxHeader)...), counts + 17, gguf.ErrLimit})
 }
 
-func TestParseRefusesMalformedFilesWithTheByte(t *testing.T) {
+func TestDecodeFileRefusesMalformedFilesWithTheByte(t *testing.T) {
 	for _, tt := range refusals() {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := gguf.Parse(tt.data)
+			_, err := gguf.DecodeFile(tt.data)
 			require.ErrorIs(t, err, tt.want)
 			var fault *elements.Error
 			require.ErrorAs(t, err, &fault)
@@ -340,10 +340,10 @@ func TestParseRefusesMalformedFilesWithTheByte(t *testing.T) {
 }
 
 // The file ends with its last tensor, so that each shorter one lacks something.
-func TestParseRefusesAFileThatIsCutAtAnyByte(t *testing.T) {
+func TestDecodeFileRefusesAFileThatIsCutAtAnyByte(t *testing.T) {
 	data := example()
 	for n := range data {
-		_, err := gguf.Parse(data[:n:n])
+		_, err := gguf.DecodeFile(data[:n:n])
 		require.ErrorIs(t, err, gguf.ErrTruncated, "%d bytes", n)
 		var fault *elements.Error
 		require.ErrorAs(t, err, &fault)
@@ -351,12 +351,12 @@ func TestParseRefusesAFileThatIsCutAtAnyByte(t *testing.T) {
 	}
 }
 
-func TestParseAcceptsGapsAndWhatIsBehindTheTensors(t *testing.T) {
+func TestDecodeFileAcceptsGapsAndWhatIsBehindTheTensors(t *testing.T) {
 	tensor := func(name text, size, offset uint64) []byte {
 		return raw(name, uint32(1), size, uint32(gguf.I8), offset)
 	}
 	data := padded(head(4, 0, tensor("late", 1, 96), tensor("early", 32, 0), tensor("next", 1, 32), tensor("none", 0, 0)), 32, 200)
-	f := must.Do(gguf.Parse(data))(t)
+	f := must.Do(gguf.DecodeFile(data))(t)
 	start := len(data) - 200
 	for i, want := range []struct{ at, size int }{{96, 1}, {0, 32}, {32, 1}, {0, 0}} {
 		assert.Equal(t, data[start+want.at:][:want.size], f.Tensors[i].Data)
@@ -364,7 +364,7 @@ func TestParseAcceptsGapsAndWhatIsBehindTheTensors(t *testing.T) {
 	for align := uint32(1); align <= 1<<20; align *= 2 {
 		head := head(1, 1, text("general.alignment"), ofUint32, align, tensor("x", 1, uint64(align)))
 		data := padded(head, int(align), int(align)+1)
-		f := must.Do(gguf.Parse(data))(t)
+		f := must.Do(gguf.DecodeFile(data))(t)
 		assert.Equal(t, int64(len(data)-1), f.Tensors[0].Offset)
 		assert.GreaterOrEqual(t, f.Tensors[0].Alignment(), min(int(align), 4096))
 	}
@@ -373,7 +373,7 @@ func TestParseAcceptsGapsAndWhatIsBehindTheTensors(t *testing.T) {
 // A mapping is unmapped some day, and its bytes may change.
 func TestMetadataHaveMemoryOfTheirOwn(t *testing.T) {
 	data := example()
-	f := must.Do(gguf.Parse(data))(t)
+	f := must.Do(gguf.DecodeFile(data))(t)
 	want := fmt.Sprint(f.Metadata, f.Tensors[0].Name, f.Tensors[0].Shape)
 	clear(data)
 	assert.Equal(t, want, fmt.Sprint(f.Metadata, f.Tensors[0].Name, f.Tensors[0].Shape))
@@ -388,7 +388,7 @@ func TestTypesAreNamesInLogsAndJSON(t *testing.T) {
 }
 
 // A file that is parsed has its tensors inside, aligned and apart, and its header says just what was read.
-func FuzzParse(f *testing.F) {
+func FuzzDecodeFile(f *testing.F) {
 	f.Add(example())
 	for _, tt := range refusals() {
 		if len(tt.data) < 1<<12 {
@@ -396,7 +396,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := gguf.Parse(data)
+		file, err := gguf.DecodeFile(data)
 		if err != nil {
 			var fault *elements.Error
 			require.ErrorAs(t, err, &fault)

@@ -37,27 +37,27 @@ func As(dt dlpack.DataType) DecodeOption {
 	return func(d decoding) decoding { d.dtype = dt; return d }
 }
 
-// Decode returns the array of an npy file as a tensor: [Parse] and [View.Tensor].
+// Decode returns the array of an npy file as a tensor: [DecodeFile] and [View.Tensor].
 //
-// Ownership, Lifetime, Threads: as [View.Tensor]. On error: those of Parse and View.Tensor.
+// Ownership, Lifetime, Threads: as [View.Tensor]. On error: those of DecodeFile and View.Tensor.
 func Decode(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) {
-	f, err := Parse(data)
+	f, err := DecodeFile(data)
 	if err != nil {
 		return nil, err
 	}
 	return f.Tensors[0].Tensor(options...)
 }
 
-// DecodeFrom is [Decode] for a file in memory that is not Go's, such as a mapping: [Parse] and [View.TensorFrom].
+// DecodeFrom is [Decode] for a file in memory that is not Go's, such as a mapping: [DecodeFile] and [View.TensorFrom].
 //
-// Ownership, Lifetime, Threads: as [View.TensorFrom]. On error: those of Parse and View.TensorFrom.
+// Ownership, Lifetime, Threads: as [View.TensorFrom]. On error: those of DecodeFile and View.TensorFrom.
 func DecodeFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
 	data, err := payload.Source("npy", file)
 	if err != nil {
 		return nil, err
 	}
 	defer payload.EndSource(file, nil)
-	f, err := Parse(data)
+	f, err := DecodeFile(data)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func TestDirectoriesOfManyMembersAreReadBack(t *testing.T) {
 	}
 	start := len(data)
 	data = appendEnd(append(data, directory...), most, uint64(len(directory)), uint64(start))
-	f := must.Do(ParseZip(data))(t)
+	f := must.Do(DecodeZip(data))(t)
 	require.Len(t, f.Tensors, most)
 	assert.Equal(t, []byte{7}, must.Do(f.Find("65536"))(t).Data)
 	r := must.Do(zip.NewReader(bytes.NewReader(data), int64(len(data))))(t)
@@ -49,7 +49,7 @@ func TestDirectoriesOfManyMembersAreReadBack(t *testing.T) {
 
 	for _, at := range []int{len(data) - 34, len(data) - 66} { // the place of the zip64 end, and its number of entries
 		data[at]++
-		must.Fail(ParseZip(data))(t, ErrZip)
+		must.Fail(DecodeZip(data))(t, ErrZip)
 		data[at]--
 	}
 }

@@ -4,7 +4,7 @@
 //	defer t.Close()
 //	err = npy.WriteTensor(file, result)   // for numpy.load
 //
-//	f, err := npy.ParseZip(data)          // an npz file
+//	f, err := npy.DecodeZip(data)          // an npz file
 //	v, err := f.Find("weights")
 //	w, err := v.Tensor()
 //
@@ -14,7 +14,7 @@
 //	Decode, DecodeFrom                        the array as a tensor on the memory of the file
 //	AppendTensor, WriteTensor, SizeTensor     a tensor as a file, byte for byte as numpy.save writes it
 //	WriteZip, Named                           tensors as an npz file, byte for byte as numpy.savez writes it
-//	Parse, ParseZip, File, View               types, shapes, and where the elements lie; these need no cgo
+//	DecodeFile, DecodeZip, File, View               types, shapes, and where the elements lie; these need no cgo
 //	AppendHeader                              the header for elements that the caller writes; it needs no cgo
 //
 // # Ownership
@@ -23,7 +23,7 @@
 // [View.Alignment] say; [Align] copies such an array. Big-endian arrays and deflated members of npz files are copied. A copy has the flag
 // [dlpack.IsCopied]. Nobody may write to the file during decoding.
 //
-// [Parse] and [ParseZip] read headers only, so that a file of any size can be mapped into memory. [DecodeFrom] and [View.TensorFrom] are
+// [DecodeFile] and [DecodeZip] read headers only, so that a file of any size can be mapped into memory. [DecodeFrom] and [View.TensorFrom] are
 // for such memory: a tensor of bytes, whose release unmaps it. If a file becomes shorter while it is mapped, reading its elements ends the
 // process.
 //
@@ -36,7 +36,7 @@
 //
 // # Strictness
 //
-// Parse reads the headers that NumPy writes, of versions 1.0, 2.0 and 3.0: the three keys in any order, once each; strings without escapes;
+// DecodeFile reads the headers that NumPy writes, of versions 1.0, 2.0 and 3.0: the three keys in any order, once each; strings without escapes;
 // decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments, hexadecimal numbers, names of types, a key
 // twice, and bytes after the last element. Errors say at which byte the fault is.
 //

@@ -43,9 +43,9 @@ func seeds(f *testing.F, add func(data []byte)) {
 
 // parsed returns the arrays of an npy or an npz file, or none if it is refused at a byte of it.
 func parsed(t *testing.T, data []byte) []npy.View {
-	parse := npy.Parse
+	parse := npy.DecodeFile
 	if bytes.HasPrefix(data, []byte("PK")) {
-		parse = npy.ParseZip
+		parse = npy.DecodeZip
 	}
 	file, err := parse(data)
 	var fail *elements.Error
@@ -59,8 +59,8 @@ func parsed(t *testing.T, data []byte) []npy.View {
 	return file.Tensors
 }
 
-// FuzzParse: any file is refused, or its arrays lie within its bytes, and become tensors or are refused.
-func FuzzParse(f *testing.F) {
+// FuzzDecodeFile: any file is refused, or its arrays lie within its bytes, and become tensors or are refused.
+func FuzzDecodeFile(f *testing.F) {
 	seeds(f, func(data []byte) { f.Add(data) })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		all := parsed(t, data)
@@ -82,7 +82,7 @@ func FuzzParse(f *testing.F) {
 			}
 			if x.Flags()&dlpack.IsCopied == 0 && !v.Fortran && v.Type[0] != '>' && v.Type[1] != 'V' && v.Type[1:] != "f1" && x.DType() != dlpack.Bool {
 				again := must.Do(npy.AppendTensor(nil, x))(t) // what NumPy would write of it
-				require.Equal(t, must.Do(x.AppendBytes([]byte{}))(t), must.Do(npy.Parse(again))(t).Tensors[0].Data)
+				require.Equal(t, must.Do(x.AppendBytes([]byte{}))(t), must.Do(npy.DecodeFile(again))(t).Tensors[0].Data)
 			}
 			require.NoError(t, x.Close())
 		}
@@ -147,7 +147,7 @@ func TestTheHeadersOfDeflatedMembersAreBounded(t *testing.T) {
 	two := one
 	two.name = "y.npy"
 	data, _, _ = archive(one, two)
-	_, err := npy.ParseZip(data)
+	_, err := npy.DecodeZip(data)
 	require.ErrorIs(t, err, npy.ErrHeader)
 	var fail *elements.Error
 	require.ErrorAs(t, err, &fail)

@@ -66,7 +66,7 @@ func TestFilesOfNumPyAreReadInPlace(t *testing.T) {
 		for _, v := range m.Arrays {
 			t.Run(v.File, func(t *testing.T) {
 				data := m.File(t, v.File)
-				f := must.Do(npy.Parse(data))(t)
+				f := must.Do(npy.DecodeFile(data))(t)
 				require.Len(t, f.Tensors, 1)
 				d := f.Tensors[0]
 				want := must.Do(hex.DecodeString(v.Hex))(t)
@@ -119,7 +119,7 @@ func TestFilesOfNumPyAreReadInPlace(t *testing.T) {
 func TestTypesThatNumPyNamesNotAreBytesUntilTheyAreNamed(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Arrays {
-			f := must.Do(npy.Parse(m.File(t, v.File)))(t)
+			f := must.Do(npy.DecodeFile(m.File(t, v.File)))(t)
 			d := f.Tensors[0]
 			if !strings.HasPrefix(v.Type, "<V") {
 				must.Fail(d.As(dlpack.BFloat16))(t, elements.ErrDType)
@@ -144,7 +144,7 @@ func TestArraysThatDLPackLacksAreRefusedByName(t *testing.T) {
 	}
 	for _, m := range manifests(t) {
 		for _, v := range m.Refused {
-			_, err := npy.Parse(m.File(t, v.File))
+			_, err := npy.DecodeFile(m.File(t, v.File))
 			require.ErrorIs(t, err, elements.ErrDType, v.File)
 			assert.ErrorContains(t, err, "npy: byte 20: ", v.File)
 			assert.ErrorContains(t, err, says[v.File], v.File)

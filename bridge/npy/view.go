@@ -83,11 +83,11 @@ func (f *File) Find(name string) (*View, error) {
 	return &f.Tensors[i], nil
 }
 
-// Parse checks an npy file and describes its array. It reads the header only, so that data can be the mapping of a large file.
+// DecodeFile checks an npy file and describes its array. It reads the header only, so that data can be the mapping of a large file.
 //
 // Errors: an [*elements.Error] with [ErrMagic], [ErrHeader], [ErrTruncated], [ErrTrailing], [ErrRank], [elements.ErrDType] for an array of
 // objects, texts, dates, records or other types that DLPack lacks, [layout.ErrNegative] or [layout.ErrOverflow].
-func Parse(data []byte) (*File, error) {
+func DecodeFile(data []byte) (*File, error) {
 	v, fail := parse(data, int64(len(data)))
 	if fail != nil {
 		return nil, fail
@@ -374,7 +374,7 @@ func (v *View) Strides() []int64 {
 		shape = shape[:len(shape)-1]
 	}
 	strides, err := layout.AppendColumnMajor(nil, shape)
-	if err != nil { // Parse has checked the shape
+	if err != nil { // DecodeFile has checked the shape
 		return nil
 	}
 	if v.raw > 0 {

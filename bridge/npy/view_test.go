@@ -58,7 +58,7 @@ func TestHeadersThatOthersWriteAreRead(t *testing.T) {
 			for _, data := range [][]byte{
 				file(test.header, int(size)), file2(2, uint32(len(test.header)), test.header, int(size)), file2(3, uint32(len(test.header)), test.header, int(size)),
 			} {
-				d := must.Do(npy.Parse(data))(t).Tensors[0]
+				d := must.Do(npy.DecodeFile(data))(t).Tensors[0]
 				assert.Equal(t, test.dtype, d.DType)
 				assert.Equal(t, test.shape, d.Shape)
 				assert.Equal(t, test.fortran, d.Fortran)
@@ -81,7 +81,7 @@ func ones(n int) []int64 {
 func TestDataThatIsNotAlignedSaysSo(t *testing.T) {
 	for pad := range 16 {
 		data := file(dict("'<c16'", "(1,)")+strings.Repeat(" ", pad), 16)
-		d := must.Do(npy.Parse(data))(t).Tensors[0]
+		d := must.Do(npy.DecodeFile(data))(t).Tensors[0]
 		assert.Equal(t, (len(data)-16)%8 == 0, d.Alignment() >= 8)
 	}
 }
@@ -172,7 +172,7 @@ func TestMalformedFilesAreRefusedAtTheirByte(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := npy.Parse(test.data)
+			_, err := npy.DecodeFile(test.data)
 			var fail *elements.Error
 			require.ErrorAs(t, err, &fail)
 			require.ErrorIs(t, err, test.want)
@@ -185,9 +185,9 @@ func TestMalformedFilesAreRefusedAtTheirByte(t *testing.T) {
 func TestEachTruncationIsRefused(t *testing.T) {
 	header := dict("'<f4'", "(3,)")
 	for _, data := range [][]byte{file(header, 12), file2(2, uint32(len(header)), header, 12)} {
-		must.Do(npy.Parse(data))(t)
+		must.Do(npy.DecodeFile(data))(t)
 		for n := range data {
-			_, err := npy.Parse(data[:n:n])
+			_, err := npy.DecodeFile(data[:n:n])
 			var fail *elements.Error
 			require.ErrorAs(t, err, &fail)
 			require.ErrorIs(t, err, npy.ErrTruncated, "%d", n)
@@ -227,7 +227,7 @@ func TestHeadersThatNeedNoSpacesHaveThem(t *testing.T) {
 		shape := ones(rank)
 		data := must.Do(npy.AppendHeader(nil, dlpack.Int8, shape, false))(t)
 		require.Zero(t, len(data)%64)
-		d := must.Do(npy.Parse(append(data, 7)))(t).Tensors[0]
+		d := must.Do(npy.DecodeFile(append(data, 7)))(t).Tensors[0]
 		require.Equal(t, shape, d.Shape)
 		spaces := len(data) - 1 - len(bytes.TrimRight(data[:len(data)-1], " "))
 		if rank > 0 {

@@ -63,15 +63,15 @@ type member struct {
 	head   int // where the elements begin in the inflated bytes
 }
 
-// ParseZip checks an npz file, which is a zip file of npy files, and describes its arrays. It reads the directory and the headers, so that
+// DecodeZip checks an npz file, which is a zip file of npy files, and describes its arrays. It reads the directory and the headers, so that
 // data can be the mapping of a large file; of deflated members it inflates the headers.
 //
 // A member of a type that is refused, and one that is no npy file, such as a text, has a View with Err set, and the others can be read.
 //
-// Errors: an [*elements.Error] with [ErrZip], [ErrTruncated], [ErrName], [ErrDuplicate] or [ErrMethod], and those of [Parse] but
+// Errors: an [*elements.Error] with [ErrZip], [ErrTruncated], [ErrName], [ErrDuplicate] or [ErrMethod], and those of [DecodeFile] but
 // [elements.ErrDType], for each member. Its byte counts from the beginning of the zip file; in a deflated member it is the first of that
 // member.
-func ParseZip(data []byte) (*File, error) {
+func DecodeZip(data []byte) (*File, error) {
 	z := archive{data: data}
 	start, end, count, fail := z.directory()
 	if fail != nil {

@@ -34,7 +34,7 @@ func TestArchivesOfNumPyAreRead(t *testing.T) {
 			t.Run(archive.File, func(t *testing.T) {
 				data := m.File(t, archive.File)
 				source := inC(t, data)
-				f := must.Do(npy.ParseZip(data))(t)
+				f := must.Do(npy.DecodeZip(data))(t)
 				require.Len(t, f.Tensors, len(archive.Names))
 				for i, name := range archive.Names {
 					require.Equal(t, name, f.Tensors[i].Name)
@@ -73,7 +73,7 @@ func TestArchivesOfNumPyAreRead(t *testing.T) {
 
 func TestMembersThatHaveNoTensorSayWhy(t *testing.T) {
 	for _, m := range manifests(t) {
-		f := must.Do(npy.ParseZip(m.File(t, "refused.npz")))(t)
+		f := must.Do(npy.DecodeZip(m.File(t, "refused.npz")))(t)
 		for _, v := range f.Tensors {
 			if v.Name == "row" {
 				require.NoError(t, v.Err)
@@ -82,14 +82,14 @@ func TestMembersThatHaveNoTensorSayWhy(t *testing.T) {
 				assert.ErrorContains(t, v.Err, fmt.Sprintf("in \"%s.npy\": ", v.Name))
 			}
 		}
-		text := must.Do(must.Do(npy.ParseZip(m.File(t, "text.npz")))(t).Find("notes.txt"))(t)
+		text := must.Do(must.Do(npy.DecodeZip(m.File(t, "text.npz")))(t).Find("notes.txt"))(t)
 		require.ErrorIs(t, text.Err, npy.ErrMagic)
 	}
 }
 
 // named returns the arrays of an archive of NumPy as tensors.
 func named(t *testing.T, data []byte) (all []npy.Named) {
-	f := must.Do(npy.ParseZip(data))(t)
+	f := must.Do(npy.DecodeZip(data))(t)
 	for i := range f.Tensors {
 		v := &f.Tensors[i]
 		var options []npy.DecodeOption
@@ -143,7 +143,7 @@ func TestArchivesThatCannotBeWritten(t *testing.T) {
 	require.ErrorIs(t, npy.WriteZip(nil, nil), elements.ErrNil)
 	var out bytes.Buffer
 	require.NoError(t, npy.WriteZip(&out, []npy.Named{{strings.Repeat("x", 65531), x}, {"", x}}))
-	assert.Len(t, must.Do(npy.ParseZip(out.Bytes()))(t).Tensors, 2)
+	assert.Len(t, must.Do(npy.DecodeZip(out.Bytes()))(t).Tensors, 2)
 }
 
 // Package archive/zip puts sizes and checksums behind the members.
@@ -159,7 +159,7 @@ func TestArchivesOfGoAreReadAndOursByGo(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.NoError(t, npy.WriteZip(&ours, []npy.Named{{"0", x}, {"1", x}}))
 	for _, data := range [][]byte{theirs.Bytes(), ours.Bytes()} {
-		f := must.Do(npy.ParseZip(data))(t)
+		f := must.Do(npy.DecodeZip(data))(t)
 		require.Len(t, f.Tensors, 2)
 		for i := range f.Tensors {
 			y := must.Own(f.Tensors[i].Tensor())(t)
@@ -334,7 +334,7 @@ func TestMalformedArchivesAreRefusedAtTheirByte(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			data, start, end := test.make()
 			at := test.change(data, start, end)
-			_, err := npy.ParseZip(data)
+			_, err := npy.DecodeZip(data)
 			var fail *elements.Error
 			require.ErrorAs(t, err, &fail)
 			require.ErrorIs(t, err, test.want)
@@ -343,11 +343,11 @@ func TestMalformedArchivesAreRefusedAtTheirByte(t *testing.T) {
 		})
 	}
 	for _, data := range [][]byte{nil, []byte("PK\x05\x06"), file(dict("'<f4'", "(3,)"), 12)} {
-		must.Fail(npy.ParseZip(data))(t, npy.ErrZip)
+		must.Fail(npy.DecodeZip(data))(t, npy.ErrZip)
 	}
 	for _, make := range []func() ([]byte, int, int){plain, two} {
 		data, _, _ := make()
-		must.Do(npy.ParseZip(data))(t)
+		must.Do(npy.DecodeZip(data))(t)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestEachTruncationOfAnArchiveIsRefused(t *testing.T) {
 		for _, archive := range m.Archives {
 			data := m.File(t, archive.File)
 			for n := range data {
-				_, err := npy.ParseZip(data[:n:n])
+				_, err := npy.DecodeZip(data[:n:n])
 				require.ErrorIs(t, err, npy.ErrZip, "%s, %d", archive.File, n)
 			}
 		}
@@ -386,9 +386,9 @@ func TestChecksumsAreComparedWhereMembersAreCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {
 		for _, file := range []string{"stored.npz", "deflated.npz", "piped.npz", "piped-deflated.npz"} {
-			for i := range must.Do(npy.ParseZip(m.File(t, file)))(t).Tensors {
+			for i := range must.Do(npy.DecodeZip(m.File(t, file)))(t).Tensors {
 				data := m.File(t, file)
-				f := must.Do(npy.ParseZip(data))(t)
+				f := must.Do(npy.DecodeZip(data))(t)
 				v := &f.Tensors[i]
 				options := npy.Align(64)
 				if v.Alignment() >= 64 {
@@ -418,7 +418,7 @@ func TestAFileThatHasBecomeShorterIsAnError(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, name := range []string{"stored.npz", "deflated.npz"} {
 			data := m.File(t, name)
-			f := must.Do(npy.ParseZip(data))(t)
+			f := must.Do(npy.DecodeZip(data))(t)
 			for i := range f.Tensors {
 				short := must.Own(dlpack.FromSlice(data[:f.Tensors[i].Offset]))(t)
 				if f.Tensors[i].Size > 0 {
@@ -427,7 +427,7 @@ func TestAFileThatHasBecomeShorterIsAnError(t *testing.T) {
 			}
 		}
 		data := m.File(t, "row.npy")
-		v := must.Do(must.Do(npy.Parse(data))(t).Find(""))(t)
+		v := must.Do(must.Do(npy.DecodeFile(data))(t).Find(""))(t)
 		must.Fail(v.TensorFrom(must.Own(dlpack.FromSlice(data[:len(data)-1]))(t)))(t, npy.ErrTruncated)
 	}
 }
