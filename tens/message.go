@@ -2,6 +2,7 @@ package tens
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strconv"
 
 	"github.com/dlbridge/dlbridge/tens/strictjson"
@@ -31,6 +32,16 @@ type Message struct {
 	Granule uint64   //
 	Seqno   uint64   //
 	Parts   [][]byte // the payload parts
+}
+
+// String returns the header of the message and the sizes of what it has, in one line and without its bytes.
+func (m Message) String() string {
+	size := 0
+	for _, part := range m.Parts {
+		size += len(part)
+	}
+	return fmt.Sprintf("message of level %d, form %q, label of %d bytes, origin %d, granule %d, seqno %d, parts %d of %d bytes in all",
+		m.Level, m.Form[:], len(m.Label), m.Origin, m.Granule, m.Seqno, len(m.Parts), size)
 }
 
 // MakeForm returns a name of at most four bytes as a form, padded with spaces. The error for a longer name is [ErrInvalid].

@@ -2,6 +2,7 @@ package tens_test
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -108,6 +109,13 @@ func TestAppendingToWhatWasParsedLeavesNeighboursAlone(t *testing.T) {
 	again := must.Do(tens.Decode(frames))(t)
 	again.Parts = append(again.Parts, nil)
 	assert.Len(t, frames, 4)
+}
+
+func TestTheTextOfAMessageHasNoneOfItsBytes(t *testing.T) {
+	m := tens.Message{Level: 2, Form: [4]byte{'T', 'E', 'N', 'S'}, Label: make([]byte, 100), Seqno: 7, Parts: [][]byte{make([]byte, 1000), nil}}
+	want := `message of level 2, form "TENS", label of 100 bytes, origin 0, granule 0, seqno 7, parts 2 of 1000 bytes in all`
+	assert.Equal(t, want, fmt.Sprint(&m))
+	assert.Equal(t, want, fmt.Sprint(m))
 }
 
 func TestMakeFormPadsWithSpaces(t *testing.T) {

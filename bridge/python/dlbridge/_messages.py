@@ -158,8 +158,8 @@ class Message(Mapping[str, Tensor]):
         if self._places is None:
             places: dict[str, list[int]] = {}
             for i, metadata in enumerate(self.tensor_metadata):
-                name = metadata.get("name") if metadata is not None else None
-                if isinstance(name, str) and name:
+                name = _name_in(metadata)
+                if name is not None:
                     places.setdefault(name, []).append(i)
             self._places = places
         return self._places
@@ -258,7 +258,8 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
     A message of the form TENS must have a label that describes tensors, or is null. A message of another form whose label does
-    not describe tensors has none, and neither has one with a label that is null, or with a TENS without the attribute tensors. With `message_only` the label is not decoded, and the message has no tensors.
+    not describe tensors has none, and neither has one with a label that is null, or with a TENS without the attribute tensors. With
+    `message_only` the label is not decoded, and the message has no tensors.
 
     A tensor that lies in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts,
     so that `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is
@@ -305,7 +306,7 @@ def encode(
     tensors: Iterable[Any] | Mapping[str, Any],
     *,
     metadata: Mapping[str, Any] | None = None,
-    tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
+    tensor_metadata: Iterable[Mapping[str, Any] | None] | Mapping[str, Mapping[str, Any] | None] | None = None,
     form: bytes | str | None = None,
     level: int | None = None,
     label: bytes | str | Mapping[str, Any] | None = None,
@@ -318,13 +319,16 @@ def encode(
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
     `tensors` are any DLPack producers, in a list, or in a mapping by their names: `{"w": a, "b": b}`, of which the receiver takes
-    `message["w"]`, and of which errors name the tensor: `encode: "w": …`. The names travel in the metadata of the tensors, as "name". A tensor without gaps that is row-major,
-    permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into a compact part.
-    `metadata`, and each item of `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata`
-    must be scalars; lists and mappings belong in `metadata`. `label` is a JSON object with further attributes
-    of the label. `form` is "TENS" by default, and the numbers of the header are 0. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
-    pieces of at most that size (but of at least one index), each in a part of its own. Only dlbridge reads tensors in several
-    parts; other readers find a part that is too small, if they compare sizes.
+    `message["w"]`, and of which errors name the tensor: `encode: "w": …`. The names travel in the metadata of the tensors, as "name". A
+    tensor without gaps that is row-major, permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is
+    copied into a compact part. A decoded message, which is encoded as a whole, stands for `encode(message.tensors, relay=message)`.
+
+    `metadata` is a mapping that JSON can represent, or None. `tensor_metadata` has such a mapping or None for each tensor, in a list, or in a
+    mapping by the names of some of them. Its values must be scalars; lists and mappings belong in `metadata`. `label` is a JSON
+    object with further attributes of the label. `form` is "TENS" by default, and the numbers of the header are 0. `spread` is a number of
+    bytes: a larger tensor is cut along its slowest dimension, without copying it, into pieces of at most that size (but of at least one
+    index), each in a part of its own. Only dlbridge reads tensors in several parts; other readers find a part that is too small, if they
+    compare sizes.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
@@ -344,7 +348,11 @@ def encode(
     host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent; ValueError for a name that is
     empty, that two tensors have, or that is not the name in `tensor_metadata`.
     """
+    if isinstance(tensors, Message):
+        relay, tensors = tensors if relay is None else relay, tensors.tensors
     names, producers = ((), tuple(tensors)) if type(tensors) in (list, tuple) else _named(tensors)
+    if isinstance(tensor_metadata, (dict, Mapping)):
+        tensor_metadata = _in_order(tensor_metadata, names if relay is None else [*map(_name_in, relay.tensor_metadata)])
     if relay is not None:
         if not isinstance(relay, Message):
             raise TypeError(f"dlbridge: encode: relay must be a decoded Message, not {type(relay)!r}")
@@ -381,10 +389,16 @@ def encode(
     return frames
 
 
+def _name_in(metadata: Mapping[str, Any] | None) -> str | None:
+    """Returns the name that the metadata of a tensor have, or None."""
+    name = None if metadata is None else metadata.get("name")
+    return name if isinstance(name, str) and name else None
+
+
 def _relayed_names(names: tuple[str, ...], relay: Message) -> tuple[str, ...]:
     """Checks that the names are those that the tensors of a message have, so that they need not be written."""
     for i, (name, metadata) in enumerate(zip(names, relay.tensor_metadata)):
-        have = metadata.get("name") if metadata is not None else None
+        have = _name_in(metadata)
         if have != name:
             raise ValueError(f"dlbridge: encode: the name of tensor {i} in the message to relay is {have!r}, not {name!r}")
     return ()
@@ -398,11 +412,12 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
         if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
             raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
         return (), tuple(tensors)
-    if isinstance(tensors, Message) and len(tensors) < len(tensors.tensors):
-        raise ValueError("dlbridge: encode: some tensors of the message have no name of their own: encode(message.tensors) takes them without names")
-    items = list(tensors.items())
-    names, producers = zip(*items) if items else ((), ())
-    for i, name in enumerate(names):
+    if type(tensors) is dict:  # the same as below, sooner
+        names, producers = tuple(tensors), tuple(tensors.values())
+    else:
+        items = list(tensors.items())
+        names, producers = tuple([name for name, _ in items]), tuple([producer for _, producer in items])
+    for name in names:
         if not isinstance(name, str):
             raise TypeError(f"dlbridge: encode: the name of tensor {names.index(name)} must be a str, not {name!r}")
         if not name:
@@ -412,6 +427,18 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
             if name in names[:i]:
                 raise ValueError(f"dlbridge: encode: tensors {names.index(name)} and {i} are both named {name!r}")
     return names, producers
+
+
+def _in_order(
+    tensor_metadata: Mapping[str, Mapping[str, Any] | None], names: Sequence[str | None]
+) -> list[Mapping[str, Any] | None] | None:
+    """Returns the metadata of each tensor, from a mapping of their names. For an empty one this is None, also without names."""
+    for name in tensor_metadata:
+        if name not in names:
+            have = ", ".join(repr(name) for name in names if name is not None)
+            text = f"the names are {have}" if have else "the tensors have no names: encode({'w': a}, ...) gives them names"
+            raise ValueError(f"dlbridge: encode: tensor_metadata[{name!r}]: no tensor has this name; {text}")
+    return [None if name is None else tensor_metadata.get(name) for name in names] if tensor_metadata else None
 
 
 def _name_tensor(error: Exception, names: tuple[str, ...]) -> None:

@@ -121,7 +121,7 @@ class Tracker:
 
 class _SendOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
-    tensor_metadata: Iterable[Mapping[str, Any] | None] | None
+    tensor_metadata: Iterable[Mapping[str, Any] | None] | Mapping[str, Mapping[str, Any] | None] | None
     form: bytes | str | None
     level: int | None
     label: bytes | str | Mapping[str, Any] | None
@@ -157,7 +157,7 @@ def send(
     tensors: Iterable[Any] | Mapping[str, Any],
     *,
     metadata: Mapping[str, Any] | None = None,
-    tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
+    tensor_metadata: Iterable[Mapping[str, Any] | None] | Mapping[str, Mapping[str, Any] | None] | None = None,
     form: bytes | str | None = None,
     level: int | None = None,
     label: bytes | str | Mapping[str, Any] | None = None,

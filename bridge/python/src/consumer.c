@@ -208,7 +208,7 @@ COLD static Tensor *number_or_error(module_state *state, PyObject *producer, PyO
     PyErr_Format(error,
                  PyObject_CheckBuffer(producer)
                      ? "dlbridge: from_dlpack: %R has no __dlpack__; from_buffer makes a tensor of a buffer"
-                     : "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
+                     : "dlbridge: from_dlpack: %R has no __dlpack__; dlbridge.asarray makes a tensor of lists and of what has elements",
                  Py_TYPE(producer));
   return self;
 }

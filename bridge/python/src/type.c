@@ -477,6 +477,22 @@ PyDoc_STRVAR(shallow_copy_doc,
              "    >>> import copy\n"
              "    >>> copy.copy(dlbridge.from_buffer(b'abc')).tolist()\n"
              "    [97, 98, 99]");
+PyDoc_STRVAR(dir_doc,
+             "__dir__($self, /)\n--\n\n"
+             "The names of the attributes, without those that only arrays have.");
+
+static PyObject *tensor_dir(PyObject *op, PyObject *unused) {
+  (void)unused;
+  PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", op);
+  for (PyGetSetDef *of = tensor_getset; names != NULL && of->name != NULL; of++) {
+    if (of->get != get_of_array) continue;
+    PyObject *none = PyObject_CallMethod(names, "remove", "s", of->name);
+    if (none == NULL) Py_CLEAR(names);
+    Py_XDECREF(none);
+  }
+  return names;
+}
+
 PyDoc_STRVAR(deepcopy_doc,
              "__deepcopy__($self, memo, /)\n--\n\n"
              "Returns copy(), for copy.deepcopy.\n\n"
@@ -564,6 +580,7 @@ static PyMethodDef tensor_methods[] = {
     {"__reduce_ex__", tensor_reduce, METH_O, reduce_doc},
     {"__copy__", tensor_copy_method, METH_NOARGS, shallow_copy_doc},
     {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
+    {"__dir__", tensor_dir, METH_NOARGS, dir_doc},
     {NULL, NULL, 0, NULL},
 };
 

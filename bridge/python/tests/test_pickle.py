@@ -253,9 +253,16 @@ def test_buffers_in_shared_memory():
         memory.unlink()
 
 
-def test_joblib():
+@pytest.fixture
+def joblib():
     import joblib
+    from joblib.externals.loky import get_reusable_executor
 
+    yield joblib
+    get_reusable_executor().shutdown()  # its workers would be children of this process for minutes
+
+
+def test_joblib(joblib):
     got = joblib.Parallel(n_jobs=2)(joblib.delayed(doubled)(dlbridge.from_buffer(np.arange(i, i + 4.0))) for i in range(3))
     assert [t.tolist() for t in got] == [[2.0 * (i + k) for k in range(4)] for i in range(3)]
 
@@ -264,9 +271,7 @@ def kind_of(x):
     return type(x).__name__, x.flags.writeable, x[-1]
 
 
-def test_joblib_maps_the_arrays_of_tensors():
-    import joblib
-
+def test_joblib_maps_the_arrays_of_tensors(joblib):
     array = dlbridge.from_buffer(np.arange(300_000.0)).numpy()
     assert joblib.Parallel(n_jobs=2)([joblib.delayed(kind_of)(array)]) == [("memmap", False, 299_999)]
 

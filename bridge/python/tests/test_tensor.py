@@ -1455,7 +1455,7 @@ def test_what_only_arrays_have_is_named_with_the_way_out(name):
     call = r"\(...\)" if callable(getattr(np.ndarray, name)) else ""
     with pytest.raises(AttributeError, match=f"{text}{call}$"):
         getattr(t, name)
-    assert not hasattr(t, name) and hasattr(t.numpy(), name)
+    assert not hasattr(t, name) and hasattr(t.numpy(), name) and name not in dir(t)
     t.close()
     with pytest.raises(ValueError, match="closed"):
         getattr(t, name)

@@ -996,7 +996,7 @@ SERVED = {
     "an argument of nine that is no tensor": (
         "nine(*many[1:], '3')",
         "TypeError: dlbridge: last_of_nine: argument 9: <class 'str'> has no __dlpack__; "
-        "pass an array, such as numpy.asarray makes of it",
+        "dlbridge.asarray makes a tensor of lists and of what has elements",
     ),
     "tensors and a number": ("add(x, 2.0, y), y.tolist()", "(None, [1.0, 3.0, 5.0, 7.0])"),
     "text for a number": (
