@@ -24,11 +24,11 @@ type Entry struct {
 	DType dlpack.DataType `json:",omitzero"`
 	// Shape is the shape of the tensor or, for quantised blocks, of the numbers in them.
 	Shape []int64
-	// Offset is the index of the first byte of the elements in the file, and Size the number of their bytes there.
+	// Offset is the index of the first byte of the elements in the file, and Size the number of bytes of the tensor.
 	Offset, Size int64
 	// Aligned reports whether the elements are aligned to their type in a mapping of the file.
 	Aligned bool
-	// Copied says why [File.Tensor] returns a copy, such as "big-endian". It is empty if the tensor lies in the file.
+	// Copied says why [File.Tensor] returns a copy: "big-endian", or "deflated" in an npz file. It is empty if the tensor lies in the file.
 	Copied string
 	// Err says why a member of an npz file has no tensor, for example because it is an array of texts. Only Name and Path are set then.
 	Err error `json:"-"`
@@ -96,7 +96,7 @@ func (f *File) add(path string, o opening) error {
 		switch {
 		case o.writable && !row.writable:
 			return fmt.Errorf("it is %s, and only npy can be opened for writing: %w", row.name, ErrFormat)
-		case o.dtype != 0 && row.name != NPY:
+		case o.dtype != 0 && row.name != NPY && row.name != NPZ:
 			return fmt.Errorf("it is %s, which has types of its own: %w", row.name, ErrFormat)
 		}
 		f.format = row.name
@@ -173,9 +173,12 @@ func (f *File) with(name string, use func(e *Entry, of *entry) error) error {
 	f.mutex.RLock()
 	defer f.mutex.RUnlock()
 	e := &f.list[i]
-	if f.closed {
+	switch {
+	case f.closed:
 		err = fmt.Errorf("the File is %w", dlpack.ErrClosed)
-	} else {
+	case e.Err != nil:
+		err = e.Err
+	default:
 		err = use(e, &f.entries[i])
 	}
 	if err != nil {
@@ -187,11 +190,14 @@ func (f *File) with(name string, use func(e *Entry, of *entry) error) error {
 // AppendBytes appends the bytes of a tensor to dst, as they are in the file. It reads the file and not the mapping, so that a file that has
 // become shorter is an error.
 //
-// Errors: [ErrName]; [io.ErrUnexpectedEOF] if the file has become shorter; [dlpack.ErrMemory]; [dlpack.ErrClosed]; those of package os. dst
-// is then returned unchanged.
+// Errors: [ErrName]; [ErrFormat] if the tensor is deflated in the file; [io.ErrUnexpectedEOF] if the file has become shorter;
+// [dlpack.ErrMemory]; [dlpack.ErrClosed]; Entry.Err; those of package os. dst is then returned unchanged.
 func (f *File) AppendBytes(dst []byte, name string) ([]byte, error) {
 	out := dst
 	err := f.with(name, func(e *Entry, of *entry) error {
+		if e.Copied == deflated {
+			return fmt.Errorf("its bytes are deflated; File.Tensor inflates them: %w", ErrFormat)
+		}
 		if err := dlpack.RequireMemory(int64(len(dst)) + e.Size); err != nil {
 			return err
 		}

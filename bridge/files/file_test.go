@@ -55,7 +55,7 @@ func TestWrittenTensorsLieInTheFile(t *testing.T) {
 		format  files.Format
 		tensors map[string]*dlpack.Tensor
 	}
-	tests := []test{{"all.safetensors", files.Safetensors, all}, {"none.safetensors", files.Safetensors, nil}}
+	tests := []test{{"all.safetensors", files.Safetensors, all}, {"none.safetensors", files.Safetensors, nil}, {"all.npz", files.NPZ, all}, {"none.npz", files.NPZ, nil}}
 	for name, x := range all {
 		tests = append(tests, test{name + ".npy", files.NPY, map[string]*dlpack.Tensor{"arr_0": x}})
 	}
@@ -67,6 +67,11 @@ func TestWrittenTensorsLieInTheFile(t *testing.T) {
 			assert.Equal(t, tt.format, f.Format())
 			read := checkTensors(t, f)
 			assert.Len(t, read, len(tt.tensors))
+			tensors := must.Do(f.Tensors())(t)
+			assert.ElementsMatch(t, slices.Collect(maps.Keys(read)), slices.Collect(maps.Keys(tensors)))
+			for _, x := range tensors {
+				assert.NoError(t, x.Close())
+			}
 			for name, x := range tt.tensors {
 				assert.True(t, must.Do(dlpack.Equal(x, read[name]))(t), name)
 			}
@@ -76,11 +81,18 @@ func TestWrittenTensorsLieInTheFile(t *testing.T) {
 
 // checkTensors checks the tensors of a file with its descriptions, that they lie in one mapping of the file, and that copies are equal.
 func checkTensors(t testing.TB, f *files.File) map[string]*dlpack.Tensor {
-	all := must.Do(f.Tensors())(t)
-	require.Len(t, all, len(f.Entries()))
+	all := map[string]*dlpack.Tensor{}
 	var start uintptr
 	for _, e := range f.Entries() {
-		x := must.Own(all[e.Name], nil)(t)
+		if e.Err != nil {
+			must.Fail(f.Tensor(e.Name))(t, e.Err)
+			must.Fail(f.Copy(e.Name))(t, e.Err)
+			_, err := f.Tensors()
+			assert.ErrorContains(t, err, "npy: byte ")
+			continue
+		}
+		x := must.Own(f.Tensor(e.Name))(t)
+		all[e.Name] = x
 		c := must.Own(f.Copy(e.Name))(t)
 		assert.Equal(t, must.Do(x.AppendBytes(nil))(t), must.Do(c.AppendBytes(nil))(t), e.Name)
 		assert.Equal(t, dlpack.IsCopied, c.Flags()&^dlpack.SubbytePadded, e.Name)
@@ -128,7 +140,7 @@ func TestFilesOfPeers(t *testing.T) {
 		checkTensors(t, f)
 		assert.NoError(t, f.Close())
 	}
-	for format, least := range map[files.Format]int{files.Safetensors: 8, files.NPY: 50, files.GGUF: 4} {
+	for format, least := range map[files.Format]int{files.Safetensors: 8, files.NPY: 50, files.NPZ: 3, files.GGUF: 4} {
 		assert.GreaterOrEqual(t, opened[format], least, format)
 	}
 }

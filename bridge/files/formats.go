@@ -19,6 +19,7 @@ import (
 const (
 	Safetensors Format = "safetensors"
 	NPY         Format = "npy"
+	NPZ         Format = "npz"
 	GGUF        Format = "gguf"
 )
 
@@ -27,6 +28,7 @@ const (
 var formats = []*row{
 	{name: Safetensors, is: isSafetensors, parse: (*File).parseSafetensors},
 	{name: NPY, is: begins("\x93NUMPY"), parse: (*File).parseNPY, writable: true},
+	{name: NPZ, is: isZip, parse: (*File).parseNPZ},
 	{name: GGUF, is: begins("GGUF"), parse: (*File).parseGGUF},
 }
 
@@ -60,6 +62,9 @@ func begins(text string) func(data []byte) bool {
 	return func(data []byte) bool { return bytes.HasPrefix(data, []byte(text)) }
 }
 
+// isZip reports whether a file begins with the header of a member or, without members, with the end of the directory.
+func isZip(data []byte) bool { return begins("PK\x03\x04")(data) || begins("PK\x05\x06")(data) }
+
 // isSafetensors reports whether a file begins with a length below 2^32 and a brace. The package of the format checks the length.
 func isSafetensors(data []byte) bool {
 	return len(data) > 8 && data[8] == '{' && string(data[4:8]) == "\x00\x00\x00\x00"
@@ -84,33 +89,25 @@ func (f *File) parseSafetensors(p *part, o opening) error {
 	return nil
 }
 
-// nameless is the name of the array of an npy file, which has none. It is the one that numpy.savez gives such an array.
-const nameless = "arr_0"
+const (
+	nameless  = "arr_0" // numpy.savez gives an array without a name this one
+	bigEndian = "big-endian"
+	deflated  = "deflated"
+)
 
 func (f *File) parseNPY(p *part, o opening) error {
 	n, err := npy.DecodeFile(p.data)
 	if err != nil {
 		return err
 	}
-	return f.putArray(p, nameless, &n.Tensors[0], o)
-}
-
-// An array is an array of NumPy in a file.
-type array struct{ dtype dlpack.DataType }
-
-func (f *File) putArray(p *part, name string, d *npy.Description, o opening) error {
+	v := n.Tensors[0]
+	v.Name = nameless
 	if o.dtype != 0 {
-		as, err := d.As(o.dtype)
-		if err != nil {
+		if v, err = v.As(o.dtype); err != nil {
 			return err
 		}
-		d = &as
 	}
-	e := Entry{Name: name, Type: d.Type, DType: d.DType, Shape: d.Shape, Offset: d.Offset, Size: d.Size, Aligned: d.IsAligned()}
-	if d.BigEndian {
-		e.Copied = "big-endian"
-	}
-	f.put(p, e, array{o.dtype})
+	f.putArray(p, &v)
 	return nil
 }
 

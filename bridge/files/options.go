@@ -15,7 +15,8 @@ type opening struct {
 // Writable maps a file of npy so that its tensor can be written to, which changes the file. Other formats refuse it.
 func Writable() OpenOption { return func(o *opening) { o.writable = true } }
 
-// As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], as As of package npy does.
+// As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], as As of package npy does. In an
+// npz file it does so for all arrays of which the file says only that their elements have the size of that type.
 func As(dtype dlpack.DataType) OpenOption { return func(o *opening) { o.dtype = dtype } }
 
 func openingOf(options []OpenOption) (o opening) {

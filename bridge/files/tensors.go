@@ -20,11 +20,8 @@ func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
 		return v.TensorFrom(memory)
 	case *gguf.View:
 		return v.TensorFrom(memory)
-	case array:
-		if v.dtype == 0 {
-			return npy.DecodeFrom(memory)
-		}
-		return npy.DecodeFrom(memory, npy.As(v.dtype))
+	case *npy.View:
+		return v.TensorFrom(memory)
 	}
 	panic(fmt.Sprintf("files: a description of type %T", view))
 }
@@ -33,14 +30,12 @@ func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
 var writers = map[Format]func(w io.Writer, tensors []Named, o writing) error{
 	Safetensors: writeSafetensors,
 	NPY:         writeNPY,
+	NPZ:         writeNPZ,
 }
 
 func writeSafetensors(w io.Writer, tensors []Named, o writing) error {
 	byName := make(map[string]*dlpack.Tensor, len(tensors))
 	for _, t := range tensors {
-		if _, ok := byName[t.Name]; ok {
-			return fmt.Errorf("two tensors have the name %.64q: %w", t.Name, ErrName)
-		}
 		byName[t.Name] = t.Tensor
 	}
 	_, err := safetensors.WriteTensors(w, byName, o.metadata, safetensors.Align(o.align))
@@ -52,6 +47,14 @@ func writeNPY(w io.Writer, tensors []Named, o writing) error {
 		return fmt.Errorf("%d tensors, and an npy file has one: %w", len(tensors), ErrFormat)
 	}
 	return npy.WriteTensor(w, tensors[0].Tensor)
+}
+
+func writeNPZ(w io.Writer, tensors []Named, o writing) error {
+	members := make([]npy.Named, len(tensors))
+	for i, t := range tensors {
+		members[i] = npy.Named(t)
+	}
+	return npy.WriteZip(w, members)
 }
 
 // Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened with [Writable]. It is

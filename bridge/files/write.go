@@ -33,7 +33,7 @@ type writing struct {
 	progress func(written, total int64) error
 }
 
-// InFormat chooses the format of a file. Without it the name of the file does, by its ending: .safetensors or .npy.
+// InFormat chooses the format of a file. Without it the name of the file does, by its ending: .safetensors, .npy or .npz.
 func InFormat(format Format) WriteOption { return func(w *writing) { w.format = format } }
 
 // Metadata writes texts into a file of safetensors.
@@ -59,9 +59,14 @@ func Progress(f func(written, total int64) error) WriteOption {
 // those of the package of the format.
 func Write(path string, tensors []Named, options ...WriteOption) error {
 	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
-	total := int64(0)
+	var err error
+	total, names := int64(0), make(map[string]bool, len(tensors))
 	for _, t := range tensors {
 		total += t.Tensor.NumBytes()
+		if names[t.Name] {
+			err = fmt.Errorf("two tensors have the name %.64q: %w", t.Name, ErrName)
+		}
+		names[t.Name] = true
 	}
 	for _, option := range options {
 		if option != nil { // a nil option changes nothing
@@ -69,8 +74,8 @@ func Write(path string, tensors []Named, options ...WriteOption) error {
 		}
 	}
 	write := writers[w.format]
-	var err error
 	switch {
+	case err != nil:
 	case w.format != Safetensors && (w.metadata != nil || w.align != 0):
 		err = fmt.Errorf("metadata and alignment are for safetensors, not for %.20q: %w", w.format, ErrFormat)
 	case write == nil:

@@ -1,10 +1,10 @@
 // Package gguf decodes files in the format GGUF, in which llama.cpp, ollama and others keep the weights of models. It is for programs that
 // read such files without copying the tensors, and that cannot trust them. It does not write files.
 //
-//	f, err := gguf.DecodeFile(data)                  // checks the whole header; data is the content of the file, such as a mapping
+//	f, err := gguf.DecodeFile(data)              // checks the whole header; data is the content of the file, such as a mapping
 //	arch, ok := f.Value("general.architecture") // a string, a number, a bool or a slice
-//	v, err := f.Find("token_embd.weight")   // its type, shape and place
-//	t, err := v.Tensor()                    // the tensor, in the memory of data
+//	v, err := f.Find("token_embd.weight")       // its type, shape and place
+//	t, err := v.Tensor()                        // the tensor, in the memory of data
 //	defer t.Close()
 //
 // A file has a header with metadata and the description of each tensor, and a data section with their elements. The specification is

@@ -93,12 +93,12 @@ var dtypes = [...]struct {
 	Q2_0:    {"Q2_0", 64, 18, 0},
 }
 
-// IsKnown reports whether the type is one of the constants.
-func (t DType) IsKnown() bool { return t < DType(len(dtypes)) && dtypes[t].name != "" }
+// known reports whether the type is one of the constants.
+func (t DType) known() bool { return t < DType(len(dtypes)) && dtypes[t].name != "" }
 
 // DataType returns the type of DLPack that has the elements, and 0 for quantised and unknown types.
 func (t DType) DataType() dlpack.DataType {
-	if !t.IsKnown() {
+	if !t.known() {
 		return 0
 	}
 	return dtypes[t].dtype
@@ -106,7 +106,7 @@ func (t DType) DataType() dlpack.DataType {
 
 // Block returns how many elements a block has, and in how many bytes. Types of DLPack have one element in a block, unknown types none.
 func (t DType) Block() (elements, bytes int64) {
-	if !t.IsKnown() {
+	if !t.known() {
 		return 0, 0
 	}
 	return dtypes[t].block, dtypes[t].bytes
@@ -114,7 +114,7 @@ func (t DType) Block() (elements, bytes int64) {
 
 // String returns the name of the type, such as "Q4_K".
 func (t DType) String() string {
-	if !t.IsKnown() {
+	if !t.known() {
 		return fmt.Sprintf("DType(%d)", uint32(t))
 	}
 	return dtypes[t].name

@@ -126,7 +126,7 @@ func DecodeFile(data []byte) (*File, error) {
 type reader struct {
 	data    []byte
 	at      int
-	dry     bool // nothing is made of what is read, and what needs no reading is not checked
+	dry     bool // find the end of the header only: allocate nothing, and leave the checks of names and numbers to the second pass
 	limited bool // the file goes on after data
 	err     error
 }
@@ -174,7 +174,7 @@ func (r *reader) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads how many things follow, each of which takes at least least bytes.
+// count reads a number of things, of which each takes at least so many bytes, and checks that they fit into what is left.
 func (r *reader) count(least int, what string) int {
 	at := r.at
 	n := r.uint64(what)
@@ -196,7 +196,7 @@ func (r *reader) text(what string) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// name reads a key or the name of a tensor, which becomes the element with the given index of what index refers to.
+// name reads a key or the name of a tensor, which must be new, and adds it to index with the value i.
 func (r *reader) name(what string, most int, index map[string]int, i int) string {
 	at := r.at
 	name := r.text(what)
@@ -218,7 +218,7 @@ func (r *reader) name(what string, most int, index map[string]int, i int) string
 	return name
 }
 
-// file reads the header. offsets has the place of each tensor in the data section, and where the header has it.
+// file reads the header. offsets has the place of each tensor in the data section, which [reader.place] checks.
 func (r *reader) file() (f *File, offsets []placed) {
 	if b := r.take(len(magic), "the word "+magic); b != nil && string(b) != magic {
 		r.fail(0, ErrHeader, "%s instead of %q", strictjson.Quote(b), magic)
@@ -274,7 +274,8 @@ const (
 	typeArray  valueType = 9
 )
 
-// valueTypes has the types of values by their numbers: the least number of bytes of a value, and what makes a value and a slice of their bytes.
+// valueTypes has the types of values by their numbers. size is the least number of bytes of a value. one and slice make a number, and a
+// slice of numbers, of their bytes.
 var valueTypes = [...]struct {
 	size  int
 	name  string // of several
@@ -407,7 +408,7 @@ func (r *reader) describe(v *View) (p placed) {
 	if r.err != nil || r.dry {
 		return p
 	}
-	if !v.DType.IsKnown() {
+	if !v.DType.known() {
 		r.fail(dtypeAt, elements.ErrDType, "type %d of tensor %s", uint32(v.DType), quote(v.Name))
 		return p
 	}
@@ -447,12 +448,12 @@ func (v *View) numBytes() (int64, error) {
 	return size, nil
 }
 
-// A placed says where a tensor is: at an offset in the data section, which the header has at byte at.
+// A placed says where a tensor lies.
 type placed struct {
-	offset uint64
-	size   int64
-	at     int
-	tensor int // index into File.Tensors
+	offset uint64 // in the data section
+	size   int64  // in bytes
+	at     int    // the byte of the header that has the offset
+	tensor int    // index into File.Tensors
 }
 
 // place sets the Offset and Data of all tensors, which must lie in the file aligned and without overlaps.

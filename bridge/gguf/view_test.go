@@ -207,8 +207,8 @@ func TestEveryTypeOfTensorsHasItsSize(t *testing.T) {
 	known := 0
 	for dtype := range gguf.DType(64) {
 		block, size := dtype.Block()
-		if !dtype.IsKnown() {
-			assert.Zero(t, block+size)
+		if block == 0 {
+			assert.Zero(t, size)
 			assert.Equal(t, fmt.Sprintf("DType(%d)", uint32(dtype)), dtype.String())
 			continue
 		}

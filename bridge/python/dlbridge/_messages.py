@@ -62,6 +62,8 @@ class Message(Mapping[str, Tensor]):
         ([1.0, 1.0], False, ['w', 'b'])
         >>> {name: tensor.shape for name, tensor in message.items()}
         {'w': (2, 3), 'b': (2,)}
+        >>> message
+        <dlbridge.tens.Message, level 0, form b'TENS', seqno 0, 2 parts, 2 tensors: 'w' float64(2, 3), 'b' float64(2,)>
         >>> message.get("c") is None, len(message), list(message)
         (True, 2, ['w', 'b'])
     """
@@ -237,10 +239,13 @@ class Message(Mapping[str, Tensor]):
 
     def __repr__(self) -> str:
         others = sum(tensor is None for tensor in self.tensors)
+        first = list(map(self._described, range(min(len(self.tensors), _SHOWN))))
+        if len(self.tensors) > _SHOWN:
+            first.append("...")
         none = f", {others} of them None: only metadata, or of an unknown packing" if others else ""
         return (
             f"<dlbridge.tens.Message, level {self.level}, form {self.form!r}, seqno {self.seqno}, "
-            f"{len(self.parts)} parts, {len(self.tensors)} tensors{none}>"
+            f"{len(self.parts)} parts, {len(self.tensors)} tensors{none}{': ' if first else ''}{', '.join(first)}>"
         )
 
     def _described(self, i: int) -> str:
@@ -360,7 +365,7 @@ def encode(
         origin, granule = relay.origin if origin is None else origin, relay.granule if granule is None else granule
         seqno = relay.seqno if seqno is None else seqno
         names = _relayed_names(names, relay)
-    four = b"TENS" if form is None else _form(form)
+    four = b"TENS" if form is None or form == "TENS" else _form(form)
     text = None if label is None else _label(label)
     whole = None if metadata is None else dumps(metadata, "metadata")
     size = 0
@@ -380,10 +385,13 @@ def encode(
         texts = (None,) * len(producers)
     sent = four if any(four) else b"TENS"  # in C a form of zeros means another one
     header = level or 0, sent, text, origin or 0, granule or 0, seqno or 0
-    if relay is None:
-        frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
-    else:
-        frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize), (relay._header(), relay.parts))
+    relayed = None if relay is None else (relay._header(), relay.parts)
+    try:
+        frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize), relayed)
+    except Exception as error:
+        if names:
+            _name_tensor(error, names)
+        raise
     if four != sent:
         frames[0][4:8] = four
     return frames

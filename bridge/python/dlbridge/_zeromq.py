@@ -174,11 +174,25 @@ def send(
 ) -> Any:
     """Encodes tensors, as `encode` does, and sends the message on a socket of pyzmq.
 
-    libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
-    the part is sent; nobody should write to it before. With `track` the result is a `Tracker`, which reports when libzmq has let go of
-    all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper.
+    Returns: None; with `track`, a `Tracker`; on a socket of zmq.asyncio, a coroutine with this result, which must be awaited.
+
+    Waits: until libzmq has taken the message, as `socket.send`. That is at once unless `socket.sndhwm` messages wait for the peer, or
+    there is none; then it takes at most `socket.sndtimeo` milliseconds (-1, for ever, by default). A PUB drops the message instead. The call
+    does not wait until the message is sent or received.
+
+    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised where the call would wait.
+
+    Ownership: libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory
+    until the part is sent, also after the array or `Tensor` is gone; nobody should write to it before. `track` reports when libzmq has let
+    go of all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper:
+    their memory is free when the call returns.
+
+    Errors: those of `encode`, before anything is sent; TypeError for what is no socket of pyzmq; and those of the socket, after which the
+    message is not sent: zmq.Again where it would wait or has waited too long, and zmq.ZMQError, such as that of a closed socket (ENOTSOCK)
+    or of a REQ that sends twice (EFSM).
+
     With `packed` the message is one frame, the packed form, which is a copy. `routing` has frames to send before the message: those of
-    `Message.routing`, on a ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT.
+    `Message.routing`, on a ROUTER.
 
     Messages of CLIENT and SERVER sockets have one frame, so they need `packed`. A SERVER also needs `routing_id`, which says to which
     CLIENT it sends: the `Message.routing_id` of a message that it has received from there. Both need a libzmq with the draft API, and
@@ -309,8 +323,7 @@ def recv(
 
     The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
     as a message does ("ZIO", a digit, a form). On a SERVER, `routing_id` of the result says which CLIENT has sent the message.
-    `flags` are those of the socket, such as zmq.DONTWAIT. A SUB socket compares its subscriptions with the first frame, such as
-    b"ZIO0TENS".
+    A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
 
     If the coroutine of a socket of zmq.asyncio is cancelled, it has taken no message. Concurrent calls receive in the order in which they
     begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.

@@ -1648,7 +1648,7 @@ def test_messages_carry_handles_instead_of_parts(offered):
     message = dlbridge.tens.decode(frames)
     assert [t is None for t in message.tensors] == [False, True, True, False, True, True, False]
     assert len(message.parts) == 3
-    assert repr(message).endswith("3 parts, 7 tensors, 4 of them None: only metadata, or of an unknown packing>")
+    assert "3 parts, 7 tensors, 4 of them None: only metadata, or of an unknown packing: float64(3,), None, None, float32(2, 2)" in repr(message)
     got = dlbridge.tens.decode(shm.fetch_parts(frames))
     assert (got.metadata, got.seqno, got.form) == ({"run": 7}, 9, b"TENS")
     for want, t in zip(tensors, got.tensors, strict=True):
