@@ -19,13 +19,14 @@
 //	File.Tensor, File.Tensors  a tensor, and all of them, in the memory of the file
 //	File.Copy                  a tensor in memory of its own, by reading the file
 //	File.AppendBytes           the bytes of a tensor as they are in the file, by reading it; needs no cgo
-//	File.Verify                whether the file is as it was when it was opened
+//	File.Verify                ErrChanged if the file is not as it was when it was opened
 //	Write                      a new file, in place of an old one of the name or of none
 //
 // # Ownership
 //
-// A File has a mapping of the file and a descriptor. Its tensors are views of the mapping, which the last of them ends: they outlive the
-// File, and the name of the file. They are read-only, and the system enforces that: a consumer that writes nevertheless ends the process.
+// A File has a mapping of the file and a descriptor. Its tensors are views of the mapping, which stays until the File and the last tensor are
+// closed. So they stay valid after Close of the File, and after the file was renamed, replaced or deleted. They are read-only, and the
+// system enforces that: a consumer that writes nevertheless ends the process.
 // With the option [Writable], for npy, they are writable, and what is written changes the file.
 //
 // # A file that changes
@@ -34,14 +35,15 @@
 // pages behind its new end are gone, and to read them ends the process by SIGBUS. So a file should be replaced, as [Write] does, and not
 // written to: tensors of the old file then stay as they are.
 //
-// What this package reads itself, it reads so that a missing page is [ErrChanged]: while a file is opened, and where [File.Tensor] makes a
-// copy. [File.Copy] and [File.AppendBytes] do not read the mapping. A Go program that reads tensors of files that others may cut can
-// call [runtime/debug.SetPanicOnFault]; for code in C nothing of the kind exists. [File.Verify] tells afterwards whether a file has changed.
+// This package's own reads of the mapping return [ErrChanged] for a page that is gone: in [Open], and where [File.Tensor] or [File.Copy]
+// inflates elements or reverses their bytes. For all other tensors, Copy reads the file and not the mapping, as [File.AppendBytes] does. A Go
+// program that reads tensors of files that others may cut can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks
+// afterwards whether a file has changed.
 //
 // # Strictness
 //
-// Regular files are opened, by links as well. Directories, FIFOs, sockets, devices, empty files, and files whose size the system does not
-// know, such as those of /proc, are refused before anything is read, and without waiting.
+// [Open] accepts regular files, and links to them. It refuses directories, FIFOs, sockets and devices before it opens them, and so never waits
+// for them. It also refuses empty files, and files whose size the system reports as 0, such as those of /proc.
 //
 // # Memory
 //

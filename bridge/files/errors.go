@@ -11,7 +11,8 @@ import (
 // The causes of errors of this package. Further causes are those of the formats, of package os, such as [os.ErrNotExist], and of package
 // dlpack.
 var (
-	// ErrKind reports a file that cannot be mapped or replaced because it is no regular file, or an empty one.
+	// ErrKind reports a file that cannot be mapped or replaced because it is no regular file, an empty one, or one of a system that
+	// maps no files.
 	ErrKind = errtext.New(errtext.ErrArgument, "not a regular file with contents")
 	// ErrFormat reports a file in no format that this package reads, or an option or a tensor that the format does not have.
 	ErrFormat = errtext.New(errtext.ErrArgument, "unsupported format")

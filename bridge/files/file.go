@@ -24,7 +24,8 @@ type Entry struct {
 	DType dlpack.DataType `json:",omitzero"`
 	// Shape is the shape of the tensor or, for quantised blocks, of the numbers in them.
 	Shape []int64
-	// Offset is the index of the first byte of the elements in the file, and Size the number of bytes of the tensor.
+	// Offset is the index of the first byte of the elements in the file, or of their deflated bytes if Copied is "deflated". Size is the
+	// number of bytes of the tensor.
 	Offset, Size int64
 	// Aligned reports whether the elements are aligned to their type in a mapping of the file.
 	Aligned bool
@@ -36,7 +37,8 @@ type Entry struct {
 	Path string
 }
 
-// A Field is one item of the metadata of a file. The value is a string in safetensors; package gguf says what values are in GGUF.
+// A Field is one item of the metadata of a file. The value is a string in a file of safetensors, and any value of JSON in an index (see
+// [OpenSet]); for GGUF see [gguf.Entry].
 type Field struct {
 	Key   string
 	Value any
@@ -64,7 +66,7 @@ type entry struct {
 // Open opens a file, maps it, and checks all that its format says about its tensors, without reading these. The contents decide the format,
 // whatever the name of the file is.
 //
-// Ownership: the caller closes the File. Lifetime: tensors of the file outlive the File, and the name of the file. Threads: any. On error:
+// Ownership: the caller closes the File. Lifetime: tensors stay valid after Close, and after the file was deleted. Threads: any. On error:
 // nothing stays open; [ErrKind], [ErrFormat], [ErrChanged] if the file becomes shorter meanwhile, [dlpack.ErrMemory], those of package os,
 // and those of the package of the format, which name the byte of the file.
 func Open(path string, options ...OpenOption) (*File, error) {
@@ -215,14 +217,14 @@ func (f *File) AppendBytes(dst []byte, name string) ([]byte, error) {
 func (p *part) readAt(dst []byte, offset int64) error {
 	n, err := p.file.ReadAt(dst, offset)
 	if err == io.EOF {
-		return fmt.Errorf("the file ends at byte %d of %d: %w", offset+int64(n), p.opened.Size(), io.ErrUnexpectedEOF)
+		return fmt.Errorf("the file ends at byte %d of %d: %w: %w", offset+int64(n), p.opened.Size(), ErrChanged, io.ErrUnexpectedEOF)
 	}
 	return withoutPath(err)
 }
 
-// Verify reports whether the file is as it was when it was opened: it compares the size and the time of the last change, which many
-// systems count in steps of some milliseconds. Of a file that is open for writing it compares only the size. A file that has replaced this
-// one under its name, as [Write] does, changes nothing.
+// Verify returns [ErrChanged] if the file is not as it was when it was opened. It compares the size and, unless the file is open for writing,
+// the time of the last change, which many systems count in steps of some milliseconds. It looks at the open file: another file that has taken
+// its name since, as after [Write], is no change.
 //
 // Errors: [ErrChanged], [dlpack.ErrClosed], those of package os.
 func (f *File) Verify() error { return f.each((*part).verify) }
@@ -252,7 +254,7 @@ func (f *File) each(do func(p *part) error) error {
 	return nil
 }
 
-// Close closes the file. Its tensors stay valid: the last of them ends the mapping. Calls after the first have no effect.
+// Close closes the file. Its tensors stay valid, and the mapping ends when the last of them is closed. Calls after the first have no effect.
 //
 // Ownership: ends the mapping, unless tensors have it. Lifetime: [File.Entries] and [File.Metadata] stay valid. Threads: any. On error:
 // never fails; the result makes File an io.Closer.

@@ -234,6 +234,7 @@ func TestABigEndianArrayThatIsGoneIsAnError(t *testing.T) {
 	head := must.Do(npy.AppendHeader(nil, dlpack.Int32, []int64{1 << 16}, false))(t)
 	big := strings.Replace(string(head), "<i4", ">i4", 1) + strings.Repeat("\x01\x02\x03\x04", 1<<16)
 	path := write(t, "big.npy", big)
+	must.Fail(files.Open(path, files.Writable()))(t, files.ErrFormat)
 	f := must.Own(files.Open(path))(t)
 	assert.Equal(t, int32(0x01020304), values[int32](t, must.Own(f.Tensor("arr_0"))(t))[0])
 	require.NoError(t, os.Truncate(path, 10000))

@@ -107,6 +107,9 @@ func (f *File) parseNPY(p *part, o opening) error {
 			return err
 		}
 	}
+	if o.writable && v.BigEndian {
+		return fmt.Errorf("a big-endian array, %s, cannot be written to in place: %w", v.Type, ErrFormat)
+	}
 	f.putArray(p, &v)
 	return nil
 }

@@ -12,7 +12,8 @@ type opening struct {
 	dtype    dlpack.DataType // 0 for what the file says
 }
 
-// Writable maps a file of npy so that its tensor can be written to, which changes the file. Other formats refuse it.
+// Writable maps an npy file so that writing to its tensor changes the file. Other formats refuse it, and so does a big-endian array, whose
+// tensor would be a copy.
 func Writable() OpenOption { return func(o *opening) { o.writable = true } }
 
 // As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], as As of package npy does. In an

@@ -14,8 +14,8 @@ import (
 )
 
 // OpenSet opens all files of an index of safetensors, such as model.safetensors.index.json, as one File with the tensors that the index
-// lists. A tensor of a file that the index does not list, or lists in another file, is left out. The metadata are those of the index; a
-// number among them is a [json.Number].
+// lists. A tensor that the index does not list, or lists in another file, is left out. The metadata are those of the index; a number
+// among them is a [json.Number].
 //
 // Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [ErrName] for a tensor that is not in the file that the index names; those of
 // [safetensors.DecodeIndex], which name the byte of the index.

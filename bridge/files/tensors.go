@@ -58,8 +58,8 @@ func writeNPZ(w io.Writer, tensors []Named, o writing) error {
 }
 
 // Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened with [Writable]. It is
-// aligned to its type only if Entry.Aligned says so; [File.Copy] makes one that is. If Entry.Copied says so, it is a copy, which may be
-// written to.
+// aligned to its type only if Entry.Aligned is set; [File.Copy] makes one that always is. If Entry.Copied is not empty, the result is a copy
+// instead, which is aligned and may be written to.
 //
 // A page that the file has lost because another program has made it shorter ends the process when it is read (SIGBUS), as in every program
 // that maps files. [File.Copy] returns an error instead.
@@ -77,8 +77,8 @@ func (f *File) Tensor(name string) (t *dlpack.Tensor, err error) {
 	return t, err
 }
 
-// Copy returns a copy of a tensor in memory of its own, which may be written to and is aligned to [dlpack.AllocAlignment] bytes. Copy reads
-// the file and not the mapping, so that a file that has become shorter is an error.
+// Copy returns a copy of a tensor in memory of its own, which may be written to and is aligned to [dlpack.AllocAlignment] bytes. It reads the
+// file and not the mapping, unless Entry.Copied is set. A file that has become shorter is an error.
 //
 // Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any. On error: [ErrName]; [io.ErrUnexpectedEOF] or
 // [ErrChanged] if the file has become shorter; [dlpack.ErrMemory], [dlpack.ErrClosed], those of package os, and those of the package of

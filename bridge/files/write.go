@@ -42,9 +42,9 @@ func Metadata(texts map[string]string) WriteOption { return func(w *writing) { w
 // Align aligns the tensors of a file of safetensors to n bytes where the format allows it, as Align of package safetensors does.
 func Align(n int) WriteOption { return func(w *writing) { w.align = n } }
 
-// Progress calls f again and again while a file is written, with how many bytes are written and how many all tensors have, and a last time,
-// before the system has put all of it on the disk, with equal numbers. Headers, which are small, count as written. If f returns an error,
-// [Write] stops and returns that error.
+// Progress calls f repeatedly while a file is written, with the number of bytes written so far and the number of bytes of all tensors. Headers,
+// which are small, count as written. The last call has equal numbers, and comes before the file is on the disk. If f returns an error, [Write]
+// stops and returns that error.
 func Progress(f func(written, total int64) error) WriteOption {
 	return func(w *writing) { w.progress = f }
 }
@@ -54,9 +54,9 @@ func Progress(f func(written, total int64) error) WriteOption {
 // name before stay as they are. The new file has the permissions of the old one.
 //
 // Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error: the old file stays
-// as it is, and no temporary file is left, except that an error of the last step, when the folder is written to the disk, leaves the new
-// file; [ErrKind] for a name that a directory, device or FIFO has; [ErrFormat], [ErrName], that of [Progress], those of package os, and
-// those of the package of the format.
+// as it is, and no temporary file is left. Only if the last step fails, which writes the folder to the disk, is the new file in place. The
+// errors are [ErrKind] for a path that names a directory, device or FIFO; [ErrChanged] if the memory of a tensor cannot be read any more;
+// [ErrFormat], [ErrName], that of [Progress], those of package os, and those of the package of the format.
 func Write(path string, tensors []Named, options ...WriteOption) error {
 	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
 	var err error

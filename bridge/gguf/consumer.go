@@ -12,13 +12,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A DecodeOption changes how [View.Tensor] makes a tensor.
+// A DecodeOption changes how [View.Tensor] and [View.TensorFrom] make a tensor.
 type DecodeOption func(*decoding)
 
 type decoding struct{ align int }
 
-// Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not aligned in its
-// file is copied; the copy has the flag [dlpack.IsCopied] and is writable.
+// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not so aligned in memory is
+// copied; the copy has the flag [dlpack.IsCopied] and is writable.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Tensor returns the tensor on v.Data, at any address without [Align]. It is read-only. A tensor of a quantised type has the bytes of its

@@ -4,7 +4,7 @@
 //	defer t.Close()
 //	err = npy.WriteTensor(file, result)   // for numpy.load
 //
-//	f, err := npy.DecodeZip(data)          // an npz file
+//	f, err := npy.DecodeZip(data)         // an npz file
 //	v, err := f.Find("weights")
 //	w, err := v.Tensor()
 //
@@ -12,9 +12,9 @@
 //
 //	function                                  result
 //	Decode, DecodeFrom                        the array as a tensor on the memory of the file
-//	AppendTensor, WriteTensor, SizeTensor     a tensor as a file, byte for byte as numpy.save writes it
+//	AppendTensor, WriteTensor, SizeTensor     a tensor as a file, as numpy.save writes it
 //	WriteZip, Named                           tensors as an npz file, byte for byte as numpy.savez writes it
-//	DecodeFile, DecodeZip, File, View               types, shapes, and where the elements lie; these need no cgo
+//	DecodeFile, DecodeZip, File, View         types, shapes, and where the elements lie; these need no cgo
 //	AppendHeader                              the header for elements that the caller writes; it needs no cgo
 //
 // # Ownership
@@ -40,9 +40,9 @@
 // decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments, hexadecimal numbers, names of types, a key
 // twice, and bytes after the last element. Errors say at which byte the fault is.
 //
-// In an npz file the directory counts, and the headers of the members must agree with it. Members are stored or deflated, lie before the
-// directory, and do not overlap; a name stands there once, and is a relative path without "..". NumPy accepts members that reach beyond the
-// file, and duplicates, of which it takes the last. The checksum of a member is compared where its elements are copied.
+// The directory of an npz file is decisive, and the header of each member must agree with it. Members are stored or deflated, lie before the
+// directory, and do not overlap. No two have the same name, and each name is a relative path without "..". NumPy accepts members that reach
+// beyond the file; of members with the same name it takes the last. The checksum of a member is compared where its elements are copied.
 //
 // # Memory
 //

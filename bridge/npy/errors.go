@@ -20,7 +20,7 @@ var (
 	ErrTruncated = errors.New("truncated")
 	// ErrTrailing reports bytes after the last element.
 	ErrTrailing = errors.New("trailing bytes")
-	// ErrZip reports an npz file whose directory, or whose header of a member, is malformed or differs from the other.
+	// ErrZip reports an npz file with a malformed directory, member header or deflated member, or whose headers differ from its directory.
 	ErrZip = errors.New("malformed zip file")
 	// ErrMethod reports a member of an npz file that is encrypted, or compressed by another method than deflate.
 	ErrMethod = errors.New("unsupported compression")

@@ -14,9 +14,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// AppendTensor appends a tensor as an npy file, byte for byte as numpy.save writes it: in column-major order if its elements lie so,
-// otherwise in row-major order. If dst has too little capacity, it allocates memory in which the elements are aligned to 64 bytes. dst may
-// overlap the memory of t; the result then has new memory of any alignment.
+// AppendTensor appends a tensor as an npy file, with the bytes that numpy.save writes, except for the type of float8_e5m2 (see Types in the
+// package documentation). The order is column-major if the elements lie so, and otherwise row-major. If dst has too little capacity,
+// AppendTensor allocates memory in which the elements are aligned to 64 bytes. dst may overlap the memory of t; the result then has new
+// memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the tensor. On
 // error: [elements.ErrDType] for a type that NumPy lacks, and for elements of less than a byte that are packed; [ErrRank]; [dlpack.ErrValue]

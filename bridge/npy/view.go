@@ -38,15 +38,14 @@ type View struct {
 	Name string
 	// Type is the type in NumPy's words, such as "<f4".
 	Type string
-	// DType is the data type of an element. Where Type says no more than a size, such as "<V2", which is what NumPy writes for bfloat16 and
-	// other types of ml_dtypes, it is uint8, and the last dimension of Shape has the bytes of an element; [View.As] gives it the type that
-	// it had.
+	// DType is the data type of an element. For bfloat16 and other types of ml_dtypes, NumPy writes only a size, such as "<V2". DType is then
+	// uint8, and the last dimension of Shape is the number of bytes of an element; [View.As] restores the type.
 	DType dlpack.DataType
 	// Shape has the size of each dimension.
 	Shape []int64
 	// Fortran reports whether the elements lie in column-major order, so that the first dimension is the fastest.
 	Fortran bool
-	// BigEndian reports whether the bytes of each element are in the order that DLPack does not have. A tensor of such an array is a copy.
+	// BigEndian reports whether the elements are big-endian, which DLPack cannot describe. A tensor of such an array is a copy.
 	BigEndian bool
 	// Compressed reports whether the elements are deflated in the file. A tensor of such an array is a copy.
 	Compressed bool

@@ -66,11 +66,12 @@ type member struct {
 // DecodeZip checks an npz file, which is a zip file of npy files, and describes its arrays. It reads the directory and the headers, so that
 // data can be the mapping of a large file; of deflated members it inflates the headers.
 //
-// A member of a type that is refused, and one that is no npy file, such as a text, has a View with Err set, and the others can be read.
+// A member of a type that is refused has a View with Err set, and so has a member that does not begin as an npy file, such as a text, unless its
+// name ends in ".npy". The other members can be read.
 //
-// Errors: an [*elements.Error] with [ErrZip], [ErrTruncated], [ErrName], [ErrDuplicate] or [ErrMethod], and those of [DecodeFile] but
-// [elements.ErrDType], for each member. Its byte counts from the beginning of the zip file; in a deflated member it is the first of that
-// member.
+// Errors: an [*elements.Error] with [ErrZip], [ErrTruncated], [ErrName], [ErrDuplicate] or [ErrMethod], and for each member those of
+// [DecodeFile] except [elements.ErrDType]. Its Offset counts from the beginning of the zip file. For an error inside a deflated member it is
+// the first byte of that member.
 func DecodeZip(data []byte) (*File, error) {
 	z := archive{data: data}
 	start, end, count, fail := z.directory()

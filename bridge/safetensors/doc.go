@@ -19,8 +19,9 @@
 //
 // # Ownership
 //
-// A tensor aliases the file, and keeps it alive. It is read-only unless the option [Writable] is given. The elements are never read while a
-// file is decoded, so that a file of any size costs what its header costs.
+// A tensor aliases the file, and keeps it alive. [View.Tensor] makes it read-only unless the option [Writable] is given; [View.TensorFrom]
+// makes it read-only if its input is. A copy that [Align] makes is writable. The elements are never read while a file is decoded, so that a
+// file of any size costs what its header costs.
 //
 // # Alignment
 //
@@ -28,16 +29,16 @@
 // its type, if the file itself is. Older writers did neither. A tensor that is not aligned is still returned, and
 // [dlpack.Tensor.Alignment] and [View.Alignment] say so; the option [Align] copies it.
 //
-// With the option Align, files are written so that tensors are aligned to more bytes than their type needs. The format forbids gaps, so that
-// this is possible only for tensors whose size is a multiple of these bytes, and one more; these come first.
+// With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of them is aligned to n bytes, and so is
+// the first tensor after them. The others may not be, because the format forbids gaps.
 //
 // # Strictness
 //
 // Every number of a header is checked against the size of the file before it is used. Errors name the byte of the file. Like the reference,
 // this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers of more than [MaxHeader] bytes. It also
-// refuses what the reference accepts, and of which two readers may have different opinions: two tensors of one name, two metadata of one
-// name, white space before the header, white space other than spaces after it, metadata that is null, a list in place of an object, a tensor
-// named __metadata__, and more than [dlpack.MaxRank] dimensions.
+// refuses some files that the reference accepts, because two readers could understand them differently: two members of one name in any
+// object, white space before the header, white space other than spaces after it, metadata that is null, a list in place of the object of a
+// tensor, a size of 2^63 or more, and more than [dlpack.MaxRank] dimensions.
 //
 // # Memory
 //

@@ -29,7 +29,7 @@ type options struct {
 // [View.TensorFrom], whose tensors are read-only if the file is, and it does not affect writing.
 func Writable() Option { return func(o *options) { o.writable = true } }
 
-// Align aligns tensors to n bytes, a power of two up to [dlpack.AllocAlignment].
+// Align aligns tensors to n bytes, a power of two: up to [dlpack.AllocAlignment] when a file is decoded, and up to 4096 when one is written.
 //
 // Of a tensor that is not so aligned in memory, [View.Tensor] and [View.TensorFrom] then make a copy, which is writable and has the flag
 // [dlpack.IsCopied].

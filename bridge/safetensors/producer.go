@@ -44,8 +44,8 @@ func AppendTensors(dst []byte, tensors map[string]*dlpack.Tensor, metadata map[s
 	return out, views, nil
 }
 
-// WriteTensors writes what [AppendTensors] appends to an empty slice to w. Elements that lie in row-major order are written from the memory
-// of their tensor; others are copied first, one tensor at a time.
+// WriteTensors writes to w the file that [AppendTensors] appends to an empty slice. Elements in row-major order are written from the memory of
+// their tensor. Others are copied first, in pieces of at most 1 MiB, or as a whole if several elements share a byte.
 //
 // Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensors. On
 // error: those of [AppendTensors], of which all but [dlpack.ErrValue] and [dlpack.ErrMemory] are found before anything is written; those
