@@ -23,16 +23,22 @@ import (
 func ExampleDecode() {
 	x, _ := dlpack.FromSlice([]int16{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer x.Close()
-	data, err := npy.AppendTensor(nil, x) // what os.WriteFile makes a file for numpy.load of
-	fmt.Println(len(data), err)
+	data, err := npy.AppendTensor(nil, x) // in a file, numpy.load reads it
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	y, err := npy.Decode(data)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer y.Close()
-	fmt.Println(y, err)
+	fmt.Println(len(data), y)
 	// Output:
-	// 140 <nil>
-	// int16[2 3] on cpu, read-only
+	// 140 int16[2 3] on cpu, read-only
 	// [[1 2 3]
-	//  [4 5 6]] <nil>
+	//  [4 5 6]]
 }
 
 // failing is an io.Writer that takes n bytes.
