@@ -243,12 +243,15 @@ var useTensor func(t testing.TB, f *files.File)
 
 func TestManyOpeningsLeaveNothing(t *testing.T) {
 	path := write(t, "model", contents(t, 3, "x", "y"))
-	before := open(t)
 	n := 100_000
 	if testing.Short() {
 		n = 2000
 	}
-	for range n {
+	var before [2]int
+	for i := range n {
+		if i == 1 { // the first opening may leave descriptors that the process keeps, such as that by which deleters wake Go
+			before = open(t)
+		}
 		f, err := files.Open(path)
 		require.NoError(t, err)
 		must.Do(f.AppendBytes(nil, "x"))(t)
