@@ -677,7 +677,7 @@ def test_asarray_copies_arrays_of_the_other_byte_order(dtype, view):
 def test_asarray_copies_what_c_cannot_read_where_it_lies(dtype):
     size = np.dtype(dtype).itemsize
     number = size // 2 if dtype.startswith("complex") else size
-    memory = np.from_dlpack(dlbridge.empty(4 * size, "uint8"))
+    memory = dlbridge.empty(4 * size, "uint8").numpy()
     memory[:] = 0
     for offset in range(1, 2 * number):
         a = memory[offset : offset + 2 * size].view(dtype)
