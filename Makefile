@@ -165,7 +165,9 @@ arm64: ## the tests of the core under emulation of arm64
 
 # Needs the Debian packages libzmq3-dev and libczmq-dev, and for drafts cmake and g++. A process has one libzmq: the package drafts has that
 # with drafts, and the others have Debian's.
-WITH_DRAFTS = PKG_CONFIG_PATH=$(abspath $(LIBZMQ))/lib/pkgconfig LD_LIBRARY_PATH=$(abspath $(LIBZMQ))/lib
+# Go's build cache does not know what pkg-config says, but it knows CGO_LDFLAGS: so each checkout links to its own libzmq.
+WITH_DRAFTS = PKG_CONFIG_PATH=$(abspath $(LIBZMQ))/lib/pkgconfig LD_LIBRARY_PATH=$(abspath $(LIBZMQ))/lib \
+	CGO_LDFLAGS="-O2 -g -L$(abspath $(LIBZMQ))/lib" CGO_CFLAGS="-O2 -g -I$(abspath $(LIBZMQ))/include"
 zeromq: $(LIBZMQ)/pyzmq.done $(VENV)/dlbridge.done ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector; CLIENT and SERVER, in Python too
 	@if pkg-config --exists libzmq libczmq; then \
 	  (cd examples/bench/zeromq && $(GO) mod tidy -diff && $(GO) vet ./...) && \
