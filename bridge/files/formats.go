@@ -122,8 +122,10 @@ func (f *File) parseNPZ(p *part, o opening) error {
 	f.grow(len(n.Tensors))
 	for i := range n.Tensors {
 		v := &n.Tensors[i]
-		if as, err := v.As(o.dtype); err == nil {
-			v = &as
+		if o.dtype != 0 {
+			if as, err := v.As(o.dtype); err == nil { // otherwise the file says what its type is
+				v = &as
+			}
 		}
 		f.putArray(p, v)
 	}

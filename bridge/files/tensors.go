@@ -5,7 +5,6 @@ package files
 import (
 	"fmt"
 	"io"
-	"maps"
 
 	"github.com/dlbridge/dlbridge/bridge/gguf"
 	"github.com/dlbridge/dlbridge/bridge/npy"
@@ -121,7 +120,7 @@ func (f *File) Tensors() (map[string]*dlpack.Tensor, error) {
 	for _, e := range f.Entries() {
 		t, err := f.Tensor(e.Name)
 		if err != nil {
-			for t := range maps.Values(all) {
+			for _, t := range all {
 				t.Close()
 			}
 			return nil, err

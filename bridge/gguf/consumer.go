@@ -40,16 +40,13 @@ func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
 // [dlpack.Tensor.View].
 func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
 	return v.tensor(options, func(s dlpack.Spec) (*dlpack.Tensor, error) {
-		if err := payload.CheckSource(file); err != nil {
-			return nil, err
-		}
 		s.ByteOffset = v.Offset
-		return file.View(s)
+		return payload.FileView(file, s)
 	})
 }
 
-// tensor returns the tensor that place makes of a description without its place, or with [Align] an aligned one.
-func (v *View) tensor(options []DecodeOption, place func(dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
+// tensor returns the tensor that view makes of a description, or with [Align] an aligned one.
+func (v *View) tensor(options []DecodeOption, view func(dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
 	if v == nil {
 		return nil, fmt.Errorf("gguf: the View is %w", elements.ErrNil)
 	}
@@ -67,13 +64,5 @@ func (v *View) tensor(options []DecodeOption, place func(dlpack.Spec) (*dlpack.T
 	if s.DType == 0 {
 		return nil, fmt.Errorf("gguf: %v%s: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
 	}
-	t, err := place(s)
-	if err == nil && d.align != 0 {
-		defer t.Close()
-		t, _, err = t.Align(d.align)
-	}
-	if err != nil {
-		return nil, payload.WithFormat("gguf", err)
-	}
-	return t, nil
+	return payload.FileTensor("gguf", s, d.align, view)
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -402,9 +402,7 @@ func (v View) As(dt dlpack.DataType) (View, error) {
 
 // Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
 // at a multiple of 4096, as that of a mapping does.
-func (v *View) Alignment() int {
-	return 1 << min(bits.TrailingZeros64(uint64(v.Offset)), 12)
-}
+func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
 // AppendHeader appends the header of an npy file, as NumPy writes it: a multiple of 64 bytes. The caller writes the elements after it,
 // little-endian and, unless fortran is set, in row-major order. Types that only ml_dtypes has are written as bytes, such as "<V2"; those

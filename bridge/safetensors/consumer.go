@@ -31,11 +31,8 @@ func (v *View) Tensor(options ...Option) (*dlpack.Tensor, error) {
 // [dlpack.Tensor.View].
 func (v *View) TensorFrom(file *dlpack.Tensor, options ...Option) (*dlpack.Tensor, error) {
 	return v.tensor(optionsOf(options), func(s dlpack.Spec) (*dlpack.Tensor, error) {
-		if err := payload.CheckSource(file); err != nil {
-			return nil, err
-		}
 		s.ByteOffset = v.Offset
-		return file.View(s)
+		return payload.FileView(file, s)
 	})
 }
 
@@ -47,17 +44,5 @@ func (v *View) tensor(o options, view func(s dlpack.Spec) (*dlpack.Tensor, error
 	if !v.DType.valid() {
 		return nil, fmt.Errorf("safetensors: %v: %w", v.DType, elements.ErrDType)
 	}
-	t, err := view(dlpack.Spec{DType: v.DType.DataType(), Shape: v.Shape})
-	if err != nil {
-		return nil, payload.WithFormat("safetensors", err)
-	}
-	if o.align == 0 {
-		return t, nil
-	}
-	defer t.Close()
-	aligned, _, err := t.Align(o.align)
-	if err != nil {
-		return nil, payload.WithFormat("safetensors", err)
-	}
-	return aligned, nil
+	return payload.FileTensor("safetensors", dlpack.Spec{DType: v.DType.DataType(), Shape: v.Shape}, o.align, view)
 }

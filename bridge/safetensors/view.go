@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens/strictjson"
@@ -68,9 +68,7 @@ func (f *File) Find(name string) (*View, error) {
 
 // Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
 // at a multiple of 4096, as that of a mapping does.
-func (v *View) Alignment() int {
-	return 1 << min(bits.TrailingZeros64(uint64(v.Offset)), 12)
-}
+func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
 // DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is
 // read.

@@ -3,6 +3,7 @@ package payload
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -21,6 +22,10 @@ func Alignment(dt dlpack.DataType) int {
 	}
 	return dt.ItemSize()
 }
+
+// FileAlignment returns the largest power of two, up to 4096, that divides the offset of elements in a file. The elements are so aligned if
+// the memory of the file begins at a multiple of 4096, as that of a mapping does.
+func FileAlignment(offset int64) int { return 1 << min(bits.TrailingZeros64(uint64(offset)), 12) }
 
 // Aligned returns an empty slice of new zeroed memory with capacity for size bytes. The address of the byte with the
 // given index is a multiple of align, a power of two.

@@ -150,6 +150,27 @@ func Place(source *dlpack.Tensor, data, elements []byte, s dlpack.Spec, align in
 	return ownCopy(t, s, func([]byte) error { return nil })
 }
 
+// FileView makes a tensor in a file: a view of the one-dimensional uint8 tensor of the whole file.
+func FileView(file *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
+	if err := CheckSource(file); err != nil {
+		return nil, err
+	}
+	return file.View(s)
+}
+
+// FileTensor returns the tensor that view makes of a description or, if align is not 0, one that is aligned to it.
+func FileTensor(format string, s dlpack.Spec, align int, view func(dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
+	t, err := view(s)
+	if err == nil && align != 0 {
+		defer t.Close()
+		t, _, err = t.Align(align)
+	}
+	if err != nil {
+		return nil, WithFormat(format, err)
+	}
+	return t, nil
+}
+
 // OwnTensor returns a tensor of the type and shape of s in new C memory, to which put writes the elements. It is
 // aligned to [dlpack.AllocAlignment], and read-only if s is.
 //
