@@ -11,9 +11,9 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/panics"
 )
 
-// OnPanic sets the function that receives the value and the stack of each panic that becomes an error of C: those of functions that
-// [Serve] calls, and those of this library. The stack is that of the goroutine, as [runtime/debug.Stack] has it. nil removes the
-// function that was set. At first none is set, and nothing is printed. A process has one hook, which tvmffi.OnPanic sets, too.
+// OnPanic sets a hook: a function that is called with the value and the stack of each panic that becomes an error of C. The panic may be in a
+// function that [Serve] calls, or in this library. The stack is what [runtime/debug.Stack] returns. nil removes the hook. At first
+// none is set, and nothing is printed. A process has one hook, which tvmffi.OnPanic sets, too.
 //
 // The hook runs on the thread of the call, before the caller gets the error, and the arguments of the function are closed by then. Several
 // threads may call it at the same time. It must not call [runtime.Goexit]. A panic of the hook itself is ignored.
@@ -21,12 +21,12 @@ import (
 // What Go lets nobody recover ends the process without a call of the hook: a panic in another goroutine that the function has started, a
 // stack that is too large, or a map that two goroutines write at once.
 //
-// Ownership: the stack belongs to the hook, the value to whoever has made it. Lifetime: the hook may keep both. Threads: any; a call that
-// panics at the same time may use the hook that was set before. On error: cannot fail.
+// Ownership: the stack belongs to the hook; the value is the one that the function has passed to panic. Lifetime: the hook may keep both.
+// Threads: any; a call that panics at the same time may use the hook that was set before. On error: cannot fail.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }
 
-// The stack of a panic is reported up to the function that made the call: Serve, which calls functions of the program, or try, which
-// calls those of this library. These are the beginnings of their names.
+// The reported stack of a panic ends at the function that made the call: Serve for a function of the program, and try for a function of
+// this library. The constants are the beginnings of their names.
 const (
 	entryServe = "github.com/dlbridge/dlbridge/bridge/capi.Serve"
 	entryTry   = "github.com/dlbridge/dlbridge/bridge/capi.try"

@@ -262,7 +262,7 @@ func TestServeReportsThePlaceOfAPanic(t *testing.T) {
 	}
 }
 
-// Calls of the library that stand between those of the program are left out.
+// The report leaves out the functions of this library that are in the middle of the stack.
 func TestServeReportsThePlaceOfAPanicWithinRead(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var e dlbError

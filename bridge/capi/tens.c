@@ -161,7 +161,8 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views, int rel
   return DLB_OK;
 }
 
-/* Takes all tensors over, of which those that are relayed as they are may be NULL. The parts that alias a tensor get shares of it; a tensor that was copied is released. */
+/* Takes all tensors over. A tensor that is relayed as it came may be NULL. Each part that aliases a tensor gets a share of it, and a
+ * tensor that was copied is released. */
 static int32_t hold_tensors(const char *op, dlbcore_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;

@@ -107,7 +107,7 @@ func (m *message) head(msg *tens.Message) error {
 	return nil
 }
 
-// keepParts sets the frames of the payload parts in which no tensor of the message is, to those of the message that is relayed.
+// keepParts takes the payload parts that hold no tensor of this message from the message that is relayed.
 func (m *message) keepParts(relay []C.dlbcapi_frame, parts [][]byte) {
 	taken := make([]bool, len(parts))
 	for i := range m.tensors {

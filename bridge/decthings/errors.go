@@ -10,8 +10,8 @@ import (
 )
 
 // The causes of errors of this package. Further causes are those of package elements, [dlpack.ErrValue] for a boolean other
-// than 0 and 1 and for text that is not UTF-8, [layout.ErrOverflow], and those of package dlpack. ErrType and ErrRuleType are also
-// [dlpack.ErrDType], ErrRank and ErrRuleShape are also [dlpack.ErrLayout].
+// than 0 and 1 and for text that is not UTF-8, [layout.ErrOverflow], and those of package dlpack. [errors.Is] also finds
+// [dlpack.ErrDType] in ErrType and ErrRuleType, and [dlpack.ErrLayout] in ErrRank and ErrRuleShape.
 var (
 	// ErrTruncated reports an input that ends inside a tensor.
 	ErrTruncated = errors.New("cut short")

@@ -39,7 +39,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 // in pieces of at most 1 MiB that are copied first. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
-// of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.
+// of [AppendTensor], which come before anything is written; the errors of w; [elements.ErrNil] if w is nil.
 func WriteTensor(w io.Writer, t *dlpack.Tensor) error {
 	what, shape, err := headerOf(t, nil)
 	if err != nil {

@@ -58,7 +58,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 // pieces of at most 1 MiB. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
-// of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.
+// of [AppendTensor], which come before anything is written; the errors of w; [elements.ErrNil] if w is nil.
 func WriteTensor(w io.Writer, t *dlpack.Tensor, options ...EncodeOption) error {
 	e, err := encodingOf(options)
 	if err != nil {
