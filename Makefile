@@ -40,7 +40,7 @@ export GO DESTDIR LIBDIR
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-checks check check-go check-others vet staticcheck layers asan asan-python tsan gogc1 debug frames \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-long python-checks check check-go check-others vet staticcheck layers asan tsan gogc1 frames \
 	processors arm64 mutants mutants-third zeromq libzmq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib amalgamation install install-tensor uninstall clean
 
 help: ## list the commands
@@ -75,9 +75,7 @@ test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with t
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/share examples/test_readmes.py
 
-# In development mode the long tests would take several times longer, so they run without it. GOGC1 is set at the target gogc1.
-python-checks: $(VENV)/dlbridge.done ## the Python tests in Python's development mode, with its debug allocator, while Go's collector always runs; warnings are errors; and the long ones
-	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long" bridge/python/tests
+python-long: $(VENV)/dlbridge.done ## the Python tests that take many seconds
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "long and not peers" bridge/python/tests
 
 test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
@@ -99,8 +97,8 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
 # Most checks use one core for much of their time. So two lists of them run at the same time: the checks of Go, and the others.
-CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-checks asan-python
-CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 debug processors arm64 zeromq mutants-third fuzz
+CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-long python-checks
+CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors arm64 zeromq mutants-third fuzz
 check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find what tests alone do not
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
 
@@ -135,12 +133,13 @@ staticcheck: ## staticcheck, at a pinned version
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short $(GOTESTFLAGS) ./...
 
-# libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own. Leaks are not
-# looked for, because Python has some at its end. Tests with the mark memory are left out: the sanitizer takes more.
-asan-python: $(BUILD)/asan/dlbridge.done ## the Python tests with the extension under AddressSanitizer and UndefinedBehaviorSanitizer
-	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+# libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own, and finds calls without the GIL. Leaks are not
+# looked for, because Python has some at its end. Tests with the mark memory are left out: the sanitizer takes more. GOGC1 is set at
+# the target gogc1.
+python-checks: $(BUILD)/asan/dlbridge.done ## the Python tests with the extension under AddressSanitizer and UndefinedBehaviorSanitizer, in Python's development mode, while Go's collector always runs; warnings are errors
+	PYTHONDEVMODE=1 $(GOGC1) LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc_debug \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(abspath $(BUILD)/asan/site) \
-	  $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long and not memory" bridge/python/tests
+	  $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long and not memory" bridge/python/tests
 
 # Runs the tests in which threads meet: those that call testmode.MeetsThreads.
 MEET_THREADS = threads="$$($(PYTHON) .ci/marked.py threads)" && printf '%s\n' "$$threads" | while read -r package tests; do \
@@ -184,14 +183,11 @@ soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with 
 
 # The environment is set for the tests and not for the compiler. The tests of capi run the compiler, so they set it themselves.
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
-gogc1: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules, with a collector that always runs and overwrites freed memory
-	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
-	GOEXPERIMENT=cgocheck2 $(GO) test -short $(GOTESTFLAGS) ./bridge/capi
-
 # The libraries that the tests of capi build have no tags.
-debug: $(VENV)/requirements.done ## the Go tests with memory that faults after it is freed
+gogc1: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules, with a collector that always runs and overwrites freed memory, and tensors that fault after they are freed
 	$(GO) vet -tags debug ./...
-	$(TVM_FFI) $(GO) test -tags debug -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
+	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -tags debug -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
+	GOEXPERIMENT=cgocheck2 $(GO) test -short $(GOTESTFLAGS) ./bridge/capi
 
 mutants: ## rules of ownership, formats and layouts broken in turn, which a test must notice
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants

@@ -1,6 +1,7 @@
 """Prints the Go tests that call a function of package testmode by which a target of the Makefile chooses them.
 
-    marked.py long      those that -short makes shorter or leaves out: they call SkipLong or testing.Short
+    marked.py long      those that -short makes shorter or leaves out: they call SkipLong, SkipMemory or
+                        testing.Short
     marked.py threads   those in which threads meet: they call MeetsThreads
 
 A test may call the function itself, or in a function of the tests of its package. Each line has a package: its folder, and an
@@ -18,7 +19,7 @@ import subprocess
 import sys
 
 FUNCTION = re.compile(r"^func (?:\([^)]*\) )?(\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
-MARKS = {"long": r"SkipLong|testing\.Short", "threads": "MeetsThreads", "skipped": "SkipLong"}
+MARKS = {"long": r"SkipLong|SkipMemory|testing\.Short", "threads": "MeetsThreads", "skipped": "SkipLong|SkipMemory"}
 
 
 def main(kind: str) -> None:

@@ -52,7 +52,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 
 // FuzzAmplification: the tensors of any label take at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for _, v := range readVectors(f, "tens", "layout") {
 		if frames := v.read(f); len(frames) > 0 && len(frames[0]) > 8 {
 			label := frames[0][8:]

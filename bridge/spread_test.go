@@ -267,7 +267,7 @@ func TestPiecesOfPackedElementsAreWholeBytes(t *testing.T) {
 
 // Tensors may share their parts, and each is joined separately.
 func TestPiecesAndJoinedCopiesAreBounded(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	dlpacktest.CheckLeaks(t)
 	defer dlpack.SetLedger(dlpack.SetLedger(false)) // its records are allocated
 	decode := func(n int, tensor string, parts [][]byte, options ...bridge.DecodeOption) error {

@@ -49,14 +49,14 @@ func readPacked(t testing.TB, data []byte) {
 }
 
 func TestLabelsTakeMemoryInProportionToTheirText(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	for name, text := range tenstest.Labels() {
 		t.Run(name, func(t *testing.T) { readLabel(t, text) })
 	}
 }
 
 func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	for name, data := range tenstest.Packed() {
 		t.Run(name, func(t *testing.T) { readPacked(t, data) })
 	}
@@ -64,7 +64,7 @@ func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 
 // FuzzAmplification: decoding any label or packed message takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for _, v := range readVectors(f) {
 		if v.Frames == nil {
 			continue

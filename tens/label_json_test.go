@@ -142,7 +142,7 @@ func TestNestingIsBounded(t *testing.T) {
 
 // Comparing all pairs of names would take minutes.
 func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	const n = 200_000
 	object := func(names int, format string) string {
 		var b strings.Builder

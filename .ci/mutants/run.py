@@ -54,7 +54,7 @@ def main(folder: pathlib.Path | None = None, commit: str = "") -> None:
 def copy_of(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """Copies the sources that mutants change, and returns the folder of the copy."""
     parts = ["go.mod", "go.sum", "bridge", "dlpack", "include", "tens"]
-    files = subprocess.run(["git", "ls-files", "-z", *parts], cwd=root, check=True, capture_output=True, text=True)
+    files = subprocess.run(["git", "ls-files", "-z", *parts], cwd=root, check=True, capture_output=True, text=True, errors="replace")
     for name in filter(None, files.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
@@ -79,7 +79,7 @@ def work(rest: Iterator[Mutant], folder: pathlib.Path) -> list[str]:
 
 def fails(tests: list[str], rule: str, folder: pathlib.Path, timeout: str = "90s") -> bool:
     """Runs tests, and reports whether one of them has failed."""
-    done = subprocess.run([GO, "test", "-vet=off", "-count=1", f"-timeout={timeout}", *tests], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([GO, "test", "-vet=off", "-count=1", f"-timeout={timeout}", *tests], cwd=folder, capture_output=True, text=True, errors="replace")
     output = done.stdout + done.stderr
     if "[build failed]" in output or "[setup failed]" in output:
         sys.exit(f"the mutant of {rule!r} does not compile:\n{output}")

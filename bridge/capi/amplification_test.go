@@ -101,7 +101,7 @@ func (m *measurer) message(t testing.TB, packed []byte, times uint64) {
 }
 
 func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	m := startMeasurer(t)
 	each := func(inputs map[string][]byte, measure func(t testing.TB, data []byte)) {
 		for name, data := range inputs {
@@ -128,7 +128,7 @@ func valueFormats() []*formats.Format {
 
 // FuzzAmplification checks that decoding any frame takes at most a multiple of its size and the limit.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	m := startMeasurer(f)
 	values := valueFormats()
 	inputs := []map[string][]byte{tenstest.Labels(), tenstest.Packed()}

@@ -72,7 +72,8 @@ func parse(t testing.TB, source string) (d declarations) {
 	source = regexp.MustCompile(`(?m)^#(?:.*\\\n)*.*$`).ReplaceAllString(source, "")
 	comment, text, depth := "", "", 0
 	for source != "" {
-		if at := commentPattern.FindStringIndex(source); at != nil && at[0] == 0 {
+		if strings.HasPrefix(source, "/*") {
+			at := commentPattern.FindStringIndex(source)
 			if text == "" {
 				comment = source[:at[1]]
 			}

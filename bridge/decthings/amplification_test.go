@@ -18,7 +18,7 @@ import (
 
 // A header may announce more bytes than have arrived. A Reader allocates memory only for those that have.
 func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	for _, come := range []int{0, 1 << 10, 1 << 14, 1 << 16, 1<<20 + 1} {
 		for _, said := range []int{131065, 2*come + 30_000, 3*come - 10, 1 << 31} {
 			data := append(binary.BigEndian.AppendUint32([]byte{7, 1, 254}, uint32(said)), make([]byte, come)...)
@@ -32,7 +32,7 @@ func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
 
 // FuzzAmplification: decoding any tensor takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
 			for _, file := range v.Files {
@@ -53,7 +53,7 @@ func FuzzAmplification(f *testing.F) {
 // FuzzAmplificationByType is FuzzAmplification for tensors that are composed of a type, a number of elements and a repeated element,
 // most of which are valid.
 func FuzzAmplificationByType(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for kind := decthings.F32; kind <= decthings.Video; kind++ {
 		f.Add(byte(kind), uint32(40_000), "\x00")
 		f.Add(byte(kind), uint32(10_000), "\x01x")
@@ -89,7 +89,7 @@ func hostileRules() map[string]string {
 }
 
 func TestRulesTakeMemoryInProportionToTheirText(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	for name, text := range hostileRules() {
 		t.Run(name, func(t *testing.T) {
 			amplification.Require(t, len(text), amplification.Variable, 0, func() func() {

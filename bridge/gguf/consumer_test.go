@@ -159,7 +159,7 @@ func TestTensorRefusesDescriptionsThatDecodeFileDoesNotMake(t *testing.T) {
 
 // FuzzAmplification: parsing any file takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	f.Add(example(), uint16(0), uint16(0), uint16(0))
 	many := func(n int, parts ...any) []byte { // a file with one thing many times
 		var all []byte

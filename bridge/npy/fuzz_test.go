@@ -91,7 +91,7 @@ func FuzzDecodeFile(f *testing.F) {
 
 // FuzzAmplification: parsing any file takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	seeds(f, func(data []byte) {
 		f.Add(data, uint16(0), uint16(0), uint16(0))
 		f.Add(data, uint16(61), uint16(2), uint16(30000))

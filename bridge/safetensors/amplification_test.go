@@ -54,7 +54,7 @@ func measure(t testing.TB, text []byte) {
 }
 
 func TestHeadersTakeMemoryInProportionToTheirText(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) { measure(t, []byte(text)) })
 	}
@@ -62,7 +62,7 @@ func TestHeadersTakeMemoryInProportionToTheirText(t *testing.T) {
 
 // FuzzAmplification: decoding any header or index takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for _, text := range hostile() {
 		f.Add([]byte(text[:min(len(text), 4000)]), uint16(0), uint16(0), uint16(0))
 	}

@@ -51,7 +51,7 @@ func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 
 // FuzzAmplification: decoding any message takes at most a fixed multiple of its size, and the limit.
 func FuzzAmplification(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for _, m := range manifests(f) {
 		for _, v := range m.Tensors {
 			data := m.File(f, v.File)
@@ -82,7 +82,7 @@ func FuzzAmplification(f *testing.F) {
 // FuzzAmplificationByType is FuzzAmplification for messages that are composed of a type, a number of elements and a repeated record of
 // values, most of which are valid.
 func FuzzAmplificationByType(f *testing.F) {
-	testmode.SkipLong(f)
+	testmode.SkipMemory(f)
 	for dtype := tensorflow.Float; dtype <= tensorflow.Float4E2M1FN; dtype++ {
 		f.Add(byte(dtype), uint32(1000), byte(4), []byte("1"), uint16(1000))
 		if testing.Short() {

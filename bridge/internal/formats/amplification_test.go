@@ -10,7 +10,7 @@ import (
 )
 
 func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
-	testmode.SkipLong(t)
+	testmode.SkipMemory(t)
 	for _, f := range formats.All {
 		for name, data := range f.Hostile() {
 			t.Run(f.Name()+"/"+name, func(t *testing.T) { f.Measure(t, data, !testing.Short()) })
