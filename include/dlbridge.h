@@ -106,6 +106,19 @@
  *     dlb_tensorflow_decode        reads a TensorProto
  *     dlb_tensorflow_encode        writes a TensorProto
  *     dlb_elements_free            ends decoded elements
+ *   Files of tensors: safetensors, npy, npz and GGUF (libdlbridge)
+ *     dlb_file_open                opens a file, or all files of an index of safetensors
+ *     dlb_file_format              the format of a file
+ *     dlb_file_count               the number of tensors
+ *     dlb_file_at                  the name, type, shape and place of a tensor
+ *     dlb_file_find                the index of the tensor with a name
+ *     dlb_file_tensor_at           a tensor in the memory of the file
+ *     dlb_file_copy                a tensor in memory of its own
+ *     dlb_file_metadata            what the file says beside its tensors
+ *     dlb_file_verify              is the file as it was when it was opened?
+ *     dlb_file_sync                writes changes of a writable file to the disk
+ *     dlb_file_close               closes a file
+ *     dlb_file_write               writes a file
  *   The library itself
  *     dlb_version                  the version
  *     dlb_error_name               the name of an error code
@@ -136,10 +149,10 @@
  * Libraries. libdlbridge_tensor is plain C: it needs no Go, works in a forked child, and starts no
  * thread, with two exceptions: dlb_shm_offer starts one that answers, and what another process
  * sends in place of a segment is closed on a thread of its own, because that may take long.
- * libdlbridge adds messages and values, which are decoded and encoded in Go: loading it starts the
- * Go runtime and its threads. The comment at the head of each section says which library has its
- * functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process that loads both
- * has one set of counters, and knows the tensors of both. A program is linked with
+ * libdlbridge adds messages, values and files, which are read and written in Go: loading it starts
+ * the Go runtime and its threads. The comment at the head of each section says which library has
+ * its functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process that loads
+ * both has one set of counters, and knows the tensors of both. A program is linked with
  * -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of its
  * own in each program or plugin that contains it, with its own counters; to others its tensors are
  * foreign ones. Its functions are hidden there, so that a plugin calls its own; a program and its
@@ -242,7 +255,8 @@ enum {
   DLB_ERROR_FORKED = 12,   /* a function that needs Go, in a forked child: use spawn or exec */
   DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic of the program's Go */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
-  DLB_ERROR_FUNCTION = 15, /* an error of a Go function of the program (Serve of package capi) */
+  DLB_ERROR_FUNCTION = 15, /* an error of a function of the program, in Go (Serve of package capi)
+                              or of dlb_file_fields */
   DLB_ERROR_SYSTEM = 16,   /* the operating system has refused something; the text says what */
   DLB_ERROR_CLOSED = 17,   /* the other side has closed, or offers the segment no longer */
   DLB_ERROR_METADATA = 18  /* a tensor of a message is only metadata, and has no elements */
@@ -1268,6 +1282,186 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);
 
+/* ---- files: tensors of safetensors, npy, npz and GGUF ------------------------------------------
+ *
+ * Library: libdlbridge. Linux and macOS.
+ *
+ *   dlb_file *file;
+ *   dlb_file_entry entry;
+ *   DLB_TRY(dlb_file_open(&file, "model.safetensors", NULL, error));
+ *   for (size_t i = 0; i < dlb_file_count(file); i++) {
+ *     if (dlb_file_at(&entry, file, i, error) == DLB_OK)
+ *       printf("%.*s\n", (int)entry.name.size, entry.name.data);
+ *   }
+ *   dlb_file_close(file);
+ *
+ * The file is mapped into memory and not read: its tensors lie in the mapping, which stays until
+ * the file is closed and the last tensor is released, also if the file is renamed, replaced or
+ * deleted. The contents of a file decide its format, whatever its name is. The package bridge/files
+ * of Go does the work and says what it accepts.
+ *
+ * Other programs can change a file that is mapped. What they write into it appears in the tensors.
+ * If they make it shorter, the pages behind its new end are gone, and the process ends when they
+ * are read (SIGBUS). So a file should be replaced, as dlb_file_write does, and not written to. What
+ * this library itself reads of such pages is an error, and so is what dlb_file_copy reads.
+ *
+ * The functions that open, read and write files need Go: in a forked child they return
+ * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and work there too, and so
+ * does dlb_file_close, which leaves the descriptor of the file open there. dlb_file_metadata works
+ * there if it was called before the fork.
+ */
+
+/* An open file with tensors. */
+typedef struct dlb_file dlb_file;
+
+/* Flags of dlb_file_options. */
+#define DLB_FILE_SET UINT64_C(1)      /* the path is an index: *.safetensors.index.json */
+#define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
+
+/* How a file is opened. `as` gives the elements of an npy file, or of those members of an npz file
+ * whose elements have that size and no other type, a data type that NumPy has no name for, such as
+ * {kDLBfloat, 16, 1}. */
+typedef struct dlb_file_options {
+  uint64_t flags;       /* DLB_FILE_* */
+  DLDataType as;        /* all zeros for none */
+  uint64_t reserved[4]; /* 0 */
+} dlb_file_options;
+
+/* The description of a tensor of a file. An array without a name, as in an npy file, is "arr_0". */
+typedef struct dlb_file_entry {
+  dlb_bytes name;
+  dlb_bytes type;   /* the name of the type in the format: "F32", "<f4", "Q4_K" */
+  dlb_bytes copied; /* why dlb_file_tensor_at copies: "big-endian", "deflated" or empty */
+  dlb_bytes path;   /* of the file, which is one of several with DLB_FILE_SET */
+  DLDataType dtype; /* of the tensor: that of bytes for quantised blocks of GGUF */
+  int32_t ndim;
+  const int64_t *shape; /* of the tensor; for quantised blocks that of the numbers in them */
+  uint64_t offset;      /* of the elements, or of their deflated bytes, in the file */
+  uint64_t size;        /* of the tensor, in bytes */
+  int32_t aligned;      /* 1 if the elements are aligned to their type in the mapping */
+  int32_t status;       /* DLB_OK, or why there is no tensor; then only name and path are set */
+  dlb_bytes problem;    /* the text of that error */
+  uint64_t reserved[4]; /* 0 */
+} dlb_file_entry;
+
+/* Opens a file, maps it, and checks all that it says about its tensors, without reading these. With
+ * DLB_FILE_SET it opens all files of an index of safetensors, with the tensors that the index
+ * lists. Only regular files are opened. `options` may be NULL.
+ * Ownership: `path` and `options` are borrowed; the caller owns *out and closes it with
+ * dlb_file_close. Lifetime: until it is closed; tensors made from it stay valid. Threads: any. On
+ * error: *out is NULL and nothing stays open; DLB_ERROR_FORMAT for a malformed file, with the byte
+ * where it is wrong; DLB_ERROR_DTYPE for an npy file of a type that has no tensors, and for a
+ * tensor of an unknown type; DLB_ERROR_ARGUMENT for a file that is not a regular one, is empty or
+ * has none of the formats, and for options that its format lacks; DLB_ERROR_SYSTEM if the system
+ * refuses to open it, or it becomes shorter meanwhile. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_open(dlb_file **out, const char *path, const dlb_file_options *options,
+                              dlb_error *error);
+
+/* Closes a file. NULL, and a file that was closed before, are ignored.
+ * Ownership: the caller's ownership ends. Lifetime: descriptions and metadata of the file must not
+ * be used again; its tensors stay valid. Threads: any. On error: cannot fail. */
+DLB_API void dlb_file_close(dlb_file *file);
+
+/* Sets *out to the format of a file: "safetensors", "npy", "npz" or "gguf".
+ * Ownership: the file owns the bytes. Lifetime: until dlb_file_close. Threads: any. On error: *out
+ * is empty. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_format(dlb_bytes *out, const dlb_file *file, dlb_error *error);
+
+/* Returns the number of tensors.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API size_t dlb_file_count(const dlb_file *file);
+
+/* Sets *out to the description of tensor `index`, in the order of the file.
+ * Ownership: the file owns what *out refers to. Lifetime: until dlb_file_close. Threads: any. On
+ * error: *out is zeroed. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_at(dlb_file_entry *out, const dlb_file *file, size_t index,
+                            dlb_error *error);
+
+/* Sets *out to the index of the tensor with the name `name`. It compares the names one by one.
+ * Ownership: *out is a copy, and `name` is borrowed. Lifetime: none. Threads: any. On error: *out
+ * is 0; DLB_ERROR_ARGUMENT for a name that no tensor has. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *name,
+                              dlb_error *error);
+
+/* Returns tensor `index` in the memory of the file, without reading it. It is READ_ONLY without
+ * DLB_FILE_WRITABLE: writing to it all the same ends the process. It lies at any address unless
+ * `aligned` of its description is set. If `copied` of its description is not empty, the result is a
+ * copy, as of dlb_file_copy. Quantised blocks of GGUF are uint8: the last dimension is the bytes
+ * of a block, and the one before it the blocks of a row.
+ * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called,
+ * also after dlb_file_close and after the file was deleted. Threads: any. On error: *out is NULL;
+ * the `status` of the description if it is not DLB_OK; DLB_ERROR_FORMAT for elements that cannot be
+ * inflated; DLB_ERROR_SYSTEM if a copy is made and the file has become shorter. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_tensor_at(DLManagedTensorVersioned **out, const dlb_file *file,
+                                   size_t index, dlb_error *error);
+
+/* Returns a copy of tensor `index` in new memory, which may be written to and is aligned to 256
+ * bytes, with the flag IS_COPIED. It reads the file and not the mapping, so that a file that has
+ * become shorter is an error.
+ * Ownership: the caller owns *out. Lifetime: until its deleter is called. Threads: any. On error:
+ * as dlb_file_tensor_at; DLB_ERROR_SYSTEM also if the file cannot be read. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_copy(DLManagedTensorVersioned **out, const dlb_file *file, size_t index,
+                              dlb_error *error);
+
+/* Sets *out to the metadata of a file as one JSON object, in UTF-8: that of the index with
+ * DLB_FILE_SET, {} if there is none. Numbers of GGUF keep their exact values: those that are
+ * infinite or no number are written as Infinity, -Infinity and NaN, which not every reader of JSON
+ * knows. A byte of a text that is no UTF-8 is written as \udc80 to \udcff.
+ * Ownership: the file owns the bytes. Lifetime: until dlb_file_close. Threads: any. On error: *out
+ * is empty. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_metadata(dlb_bytes *out, const dlb_file *file, dlb_error *error);
+
+/* Checks that a file has the size and, without DLB_FILE_WRITABLE, the time of the last change that
+ * it had when it was opened. Another file that has taken its name since is no change.
+ * Ownership: `file` is borrowed. Lifetime: none. Threads: any. On error: DLB_ERROR_SYSTEM if the
+ * file has changed, or the system does not say. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_verify(const dlb_file *file, dlb_error *error);
+
+/* Waits until all that was written to the tensors of a file with DLB_FILE_WRITABLE is on the disk.
+ * Ownership: `file` is borrowed. Lifetime: none. Threads: any. On error: DLB_ERROR_SYSTEM. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_sync(const dlb_file *file, dlb_error *error);
+
+/* A tensor to be written, and its name. */
+typedef struct dlb_file_tensor {
+  DLManagedTensorVersioned *tensor;
+  const char *name;     /* UTF-8; NULL stands for "" */
+  uint64_t reserved[2]; /* 0 */
+} dlb_file_tensor;
+
+/* How a file is written. */
+typedef struct dlb_file_fields {
+  const char *format; /* "safetensors", "npy" or "npz"; NULL: the ending of the path says it */
+  uint64_t align;     /* safetensors: align tensors to so many bytes where possible; 0 for no */
+  dlb_bytes metadata; /* safetensors: a JSON object of texts; size 0 for none */
+  /* Called repeatedly with the bytes written so far and the bytes of all tensors, the last time
+   * with equal numbers. If the result is not 0, writing stops. NULL for none. */
+  int32_t (*progress)(void *ctx, uint64_t written, uint64_t total);
+  void *ctx;            /* for progress */
+  uint64_t reserved[4]; /* 0 */
+} dlb_file_fields;
+
+/* Writes a file with tensors in any layout. It writes to a temporary file in the same folder, waits
+ * until that is on the disk, and gives it the name. So there is never an incomplete file of this
+ * name, and tensors of a file that had the name before stay as they are. `fields` may be NULL.
+ * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
+ * writes to the tensors; progress is called on the thread of the call. On error: a file that had
+ * the name before stays as it is; DLB_ERROR_ARGUMENT for an unknown format, for fields that the
+ * format lacks, for a name that it cannot have or that two tensors have, and for a path of
+ * something other than a regular file; DLB_ERROR_DTYPE, _DEVICE or _LAYOUT for a tensor that it
+ * cannot have; DLB_ERROR_FUNCTION if progress has stopped it; DLB_ERROR_SYSTEM. */
+DLB_NODISCARD
+DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors, size_t count,
+                               const dlb_file_fields *fields, dlb_error *error);
+
 /* ---- counters ---------------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
@@ -1285,6 +1479,7 @@ typedef struct dlb_counters {
   uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
   int64_t elements;        /* decoded, not yet freed */
   int64_t pinned_bytes;    /* of Go's memory that exports keep pinned; 0 in a forked child */
+  int64_t files;           /* open */
 } dlb_counters;
 
 /* Reads the counters. `size` must be sizeof(dlb_counters); no more than these bytes are written.
@@ -1296,8 +1491,8 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Library: libdlbridge_tensor.
  *
- * For each tensor, frame, message and elements object that a function of this header returns, the
- * ledger records where the program has made it. It is off unless the environment variable
+ * For each tensor, frame, message, elements object and file that a function of this header returns,
+ * the ledger records where the program has made it. It is off unless the environment variable
  * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. With the variable
  * set, the library prints the objects that are still live to stderr when the process ends by exit
  * or a return from main, after all functions of atexit; if there are none, it prints nothing. For
@@ -1334,7 +1529,7 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *   the tool, which has 16 bytes in valgrind.
  * - Writes outside of a part of a frame, and of other memory that the library has not allocated.
  * - Reading the struct of a tensor after its release, which the library itself does to refuse it.
- * - Lost messages and elements: the ledger has them.
+ * - Lost messages, elements and files: the ledger has them.
  * - Which call has lost a tensor, if its description lies where that of a tensor lay that was
  *   released at least 65536 tensors ago.
  *
@@ -1371,14 +1566,14 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * space of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them,
  * it ends the process.
  *
- * Released objects. The library recognises the messages, elements, tensors and frames that it has
- * made. If an object was released, or a function has taken it over, then passing it to a function
- * returns DLB_ERROR_ARGUMENT, and releasing it again has no effect. An object that was taken over
- * stays valid until its new owner releases it. A frame is recognised by its release and ctx, and so
- * is a copy of the struct. A copy of the struct of a tensor may be read, but must not be taken
- * over. The place of a released object is reused after at least 64 other objects of the same kind;
- * an old address then refers to the new object. A tensor's place may also be reused for a tensor of
- * the other form (legacy or versioned); the old address must not be used then.
+ * Released objects. The library recognises the messages, elements, files, tensors and frames that
+ * it has made. If an object was released, or a function has taken it over, then passing it to a
+ * function returns DLB_ERROR_ARGUMENT, and releasing it again has no effect. An object that was
+ * taken over stays valid until its new owner releases it. A frame is recognised by its release and
+ * ctx, and so is a copy of the struct. A copy of the struct of a tensor may be read, but must not
+ * be taken over. The place of a released object is reused after at least 64 other objects of the
+ * same kind; an old address then refers to the new object. A tensor's place may also be reused for
+ * a tensor of the other form (legacy or versioned); the old address must not be used then.
  *
  * Objects of others are not recognised: tensors with another deleter, and frames with a release
  * function of the caller. Such an object must not be passed after it was released or taken over,
@@ -1388,13 +1583,14 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * library of the same major version. It also works with an earlier library of that major version if
  * it uses nothing newer. Each structure that programs allocate follows one of three rules:
  *
- * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements and dlb_value end with reserved
- *   words. A new field replaces the first reserved word, and its value 0 keeps the behaviour of
- *   this version. The size of the structure, and so the stride of arrays, never changes. A program
- *   must set the reserved words to 0 by initialising the structure with `= {0}` (`= {}` in C++) or
- *   with designated initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the structure
- *   was not initialised, or the program uses a field that this library does not know. The library
- *   sets the reserved words of its outputs to 0.
+ * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements, dlb_value, dlb_file_options,
+ *   dlb_file_entry, dlb_file_tensor and dlb_file_fields end with reserved words. A new field
+ *   replaces the first reserved word, and its value 0 keeps the behaviour of this version. The size
+ *   of the structure, and so the stride of arrays, never changes. A program must set the reserved
+ *   words to 0 by initialising the structure with `= {0}` (`= {}` in C++) or with designated
+ *   initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the structure was not
+ *   initialised, or the program uses a field that this library does not know. The library sets the
+ *   reserved words of its outputs to 0.
  * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled
  *   with.
  * - dlb_error, dlb_bytes, dlb_header, dlb_index, dlb_allocator and dlb_shm_handle never change. A

@@ -59,7 +59,7 @@ ALLOWED = {
     "bridge/files": {"bridge/elements", "bridge/gguf", "bridge/internal/errtext", "bridge/internal/payload", "bridge/npy", "bridge/safetensors", "dlpack"},
     "bridge/internal/segment": {"dlpack", "include/dlpack"},
     "bridge/shm": {"bridge", "bridge/internal/segment", "dlpack", "dlpack/background", "dlpack/layout", "include/dlpack", "tens"},
-    "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/internal/panics", "bridge/internal/segment"},  # and all formats
+    "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/files", "bridge/internal/panics", "bridge/internal/segment"},  # and all formats
     "bridge/libdlbridge": {"bridge/capi"},
 }
 

@@ -26,6 +26,14 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
+// codedError is an error with a code of its own.
+type codedError struct {
+	error
+	code C.int32_t
+}
+
+func (e *codedError) Unwrap() error { return e.error }
+
 // errMemory reports that C memory cannot be allocated.
 var errMemory = errors.New("dlbridge: out of memory")
 
@@ -90,6 +98,9 @@ func of(op *C.dlbcapi_name) func() string {
 func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	if errors.Is(err, errMemory) || errors.Is(err, dlpack.ErrMemory) {
 		return C.DLB_ERROR_MEMORY
+	}
+	if coded, ok := errors.AsType[*codedError](err); ok {
+		return coded.code
 	}
 	if otherwise == C.DLB_ERROR_FORMAT {
 		return otherwise // every other error of a decoder is caused by its input

@@ -38,11 +38,11 @@ CORE_API int32_t dlbcapi_hand_over(DLManagedTensorVersioned **out, const char *o
 /* Returns the number of holds that have not been released. */
 CORE_API int64_t dlbcapi_held(void);
 
-/* ---- registry: messages and elements, which programs refer to by their address ---------------- */
+/* ---- registry: messages, elements and files, which programs refer to by their address ---------------- */
 
-typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_KINDS } dlbcapi_kind;
+typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_FILE, CAPI_KINDS } dlbcapi_kind;
 
-/* Returns a zeroed dlb_message or dlbcapi_elements. It counts as ended until dlbcapi_object_publish, so that a program that
+/* Returns a zeroed dlb_message, dlbcapi_elements or dlb_file. It counts as ended until dlbcapi_object_publish, so that a program that
  * passes its address by mistake cannot use or end it. NULL means that there is no memory. */
 CORE_API void *dlbcapi_object_new(void);
 CORE_API void dlbcapi_object_publish(void *object, dlbcapi_kind kind);
@@ -70,6 +70,8 @@ CORE_API void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind
 /* Turns the ledger record of a managed tensor into the record of a frame of `bytes` bytes. The export of the tensor made the
  * record. */
 CORE_API void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes);
+/* Makes the ledger record of a managed tensor that Go has exported. */
+CORE_API void dlbcapi_ledger_enter_tensor(const void *managed, uint64_t bytes);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -181,5 +183,26 @@ typedef struct dlbcapi_elements {
   void *room;       /* memory of the arrays in seen */
   char *text;       /* in room: the name of the type */
 } dlbcapi_elements;
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The functions of the Go library that has opened a file. `handle` refers to the file there. */
+typedef struct dlbcapi_file_calls {
+  int32_t (*tensor)(const char *op, uintptr_t handle, size_t index, int32_t copy, DLManagedTensorVersioned **out, dlb_error *error);
+  int32_t (*metadata)(const char *op, uintptr_t handle, dlb_bytes **out, dlb_error *error); /* *out in one allocation */
+  int32_t (*check)(const char *op, uintptr_t handle, int32_t sync, dlb_error *error);
+  void (*close)(uintptr_t handle);
+} dlbcapi_file_calls;
+
+/* A file. Go fills it in; afterwards only the metadata change, once. */
+struct dlb_file {
+  uintptr_t handle;
+  const dlbcapi_file_calls *calls;
+  dlb_bytes format, *metadata; /* metadata: NULL until they are asked for */
+  size_t count;
+  dlb_file_entry *entries; /* the arrays below are in the same allocation */
+  int64_t *dims;           /* room for shapes */
+  char *text;              /* room for texts */
+};
 
 #endif

@@ -20,6 +20,7 @@ void dlb_counters_read(dlb_counters *out, size_t size) {
       .messages = dlbcapi_objects_live(CAPI_MESSAGE),
       .double_deletes = dlbcore_double_deletes(),
       .elements = dlbcapi_objects_live(CAPI_ELEMENTS),
+      .files = dlbcapi_objects_live(CAPI_FILE),
   };
   dlbcapi_counting *library = dlbcore_forked() ? NULL : __atomic_load_n(&counting, __ATOMIC_ACQUIRE);
   for (; library != NULL; library = library->next) library->add(&now);

@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* The ledger: where each live tensor, frame, message and elements object was made. It is plain C, and off unless a
+/* The ledger: where each live tensor, frame, message, elements object and file was made. It is plain C, and off unless a
  * program asks for it.
  *
  * The ledger only learns that an object is made. Releases do not touch it: deleters take no lock. Instead each record
@@ -102,6 +102,11 @@ static void enter_export(const dlbcore_block *block, const DLTensor *tensor, int
 
 void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes) {
   static const dlbcapi_ledger_kind kind = {"frame", block_is_live};
+  dlbcapi_ledger_enter(managed, &kind, bytes);
+}
+
+void dlbcapi_ledger_enter_tensor(const void *managed, uint64_t bytes) {
+  static const dlbcapi_ledger_kind kind = {"tensor", block_is_live};
   dlbcapi_ledger_enter(managed, &kind, bytes);
 }
 

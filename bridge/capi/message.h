@@ -1,4 +1,4 @@
-/* message.h: what Go and the C files share that only libdlbridge has: messages and values that Go decodes. */
+/* message.h: what Go and the C files share that only libdlbridge has: messages and values that Go decodes, and files. */
 #ifndef DLB_MESSAGE_H_
 #define DLB_MESSAGE_H_
 
@@ -52,5 +52,14 @@ typedef struct dlbcapi_input {
   int64_t *dims; /* room for shapes */
   size_t room; /* of dims, in entries */
 } dlbcapi_input;
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Returns a zeroed file with arrays of these sizes. Calls refuse it until dlbcapi_object_publish. NULL means that there is no memory. */
+CORE_API dlb_file *dlbcapi_file_new(size_t count, size_t dims, size_t text);
+/* Ends a file that was not published, or was marked as ended, but not what Go has of it. */
+CORE_API void dlbcapi_file_end(dlb_file *file);
+/* Calls fields->progress. */
+CORE_API int32_t dlbcapi_file_progress(const dlb_file_fields *fields, uint64_t written, uint64_t total);
 
 #endif

@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* The registry of messages and elements, which programs refer to by their address.
+/* The registry of messages, elements and files, which programs refer to by their address.
  *
  * The objects are in slabs that are never freed. So the library can look up any address without reading the memory there,
  * and recognises addresses that are not of an object, and objects that have ended, whatever a program passes. The place
@@ -16,6 +16,7 @@ struct registry_entry {
   union {
     dlb_message message;
     dlbcapi_elements elements;
+    dlb_file file;
   } object;
   int64_t kind;
   entry *next;
@@ -25,7 +26,7 @@ struct registry_entry {
 enum { FIRST = 128, SLABS = 24, KEPT_BACK = 64 };
 
 /* The free entries are a queue under the mutex. The entries of ended objects are pushed to `ended` without a lock, and move
- * to the queue when new objects need entries. A forked child needs none, because only Go makes messages and elements. */
+ * to the queue when new objects need entries. A forked child needs none, because only Go makes what is in them. */
 static struct {
   entry *slabs[SLABS];
   uint32_t slab_count;
@@ -75,16 +76,21 @@ static int message_is_live(const void *object) { return dlbcapi_object_kind(obje
 
 static int elements_are_live(const void *object) { return dlbcapi_object_kind(object) == CAPI_ELEMENTS; }
 
-static const dlbcapi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"message", message_is_live},
-                                                          [CAPI_ELEMENTS] = {"elements", elements_are_live}};
+static int file_is_live(const void *object) { return dlbcapi_object_kind(object) == CAPI_FILE; }
 
-/* Returns the bytes of the frames of a message, or of the values of elements. */
+static const dlbcapi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"message", message_is_live},
+                                                          [CAPI_ELEMENTS] = {"elements", elements_are_live},
+                                                          [CAPI_FILE] = {"file", file_is_live}};
+
+/* Returns the bytes of the frames of a message, of the values of elements, or of the tensors of a file. */
 static uint64_t bytes_of(const entry *e, dlbcapi_kind kind) {
   const dlb_message *message = &e->object.message;
   const dlb_elements *elements = &e->object.elements.seen;
+  const dlb_file *file = &e->object.file;
   uint64_t bytes = 0;
   for (size_t i = 0; kind == CAPI_MESSAGE && i < message->frame_count; i++) bytes += message->frames[i].size;
   for (size_t i = 0; kind == CAPI_ELEMENTS && i < elements->count; i++) bytes += elements->values[i].size;
+  for (size_t i = 0; kind == CAPI_FILE && i < file->count; i++) bytes += file->entries[i].size;
   return bytes;
 }
 

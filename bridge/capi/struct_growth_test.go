@@ -41,6 +41,10 @@ var growths = map[string]growth{
 	"dlb_message_fields": reserved,
 	"dlb_elements":       reserved,
 	"dlb_value":          reserved,
+	"dlb_file_options":   reserved,
+	"dlb_file_entry":     reserved,
+	"dlb_file_tensor":    reserved,
+	"dlb_file_fields":    reserved,
 	"dlb_counters":       sized,
 }
 

@@ -18,7 +18,7 @@ type element struct {
 
 // unsupported has the kinds of types that are refused, by their letters.
 var unsupported = map[byte]string{
-	'O': "Python objects, which are pickled; pickles are never read",
+	'O': "pickled objects; pickles are never read",
 	'U': "unicode texts",
 	'S': "byte strings",
 	'a': "byte strings",

@@ -63,10 +63,10 @@ static inline void check_nothing_is_left(const char *test) {
   memset(&now, 0xff, sizeof now);
   dlb_counters_read(&now, sizeof now);
   if (now.exports != 0 || now.imports != 0 || now.messages != 0 || now.elements != 0 || now.double_deletes != 0 ||
-      now.pinned_bytes != 0) {
+      now.pinned_bytes != 0 || now.files != 0) {
     fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRId64
-            " elements, %" PRIu64 " double deletes, %" PRId64 " pinned bytes\n", test, now.exports, now.imports, now.messages,
-            now.elements, now.double_deletes, now.pinned_bytes);
+            " elements, %" PRIu64 " double deletes, %" PRId64 " pinned bytes, %" PRId64 " files\n", test, now.exports, now.imports,
+            now.messages, now.elements, now.double_deletes, now.pinned_bytes, now.files);
     exit(1);
   }
 }

@@ -76,7 +76,7 @@ static void delete_legacy(DLManagedTensor *self) { release_loan(self->manager_ct
 
 /* The live objects of the library that this program owns, by kind, and objects that ended or were taken over a few calls
  * ago, so that their memory is not reused yet. Other threads could reuse it: with them no ended objects are kept. */
-typedef enum { TENSORS, LEGACY, MESSAGES, ELEMENTS, FRAMES, KINDS } kind;
+typedef enum { TENSORS, LEGACY, MESSAGES, ELEMENTS, FILES, FRAMES, KINDS } kind;
 enum { MOST = 24, DEAD = 8, RECENT = 4 };
 typedef struct {
   void *is;
@@ -109,6 +109,7 @@ static void call_end(kind k, thing t) {
   else if (k == LEGACY) ((DLManagedTensor *)t.is)->deleter(t.is);
   else if (k == MESSAGES) dlb_message_free(t.is);
   else if (k == ELEMENTS) dlb_elements_free(t.is);
+  else if (k == FILES) dlb_file_close(t.is);
   else t.frame.release(t.frame.ctx);
 }
 
@@ -141,7 +142,7 @@ static void *pick(kind k) {
 /* The role of an argument in a call: an output; memory that is lent, and taken over on success, or only read; an object
  * that is taken over on success; or an argument with which the call cannot succeed. */
 typedef enum { OUTPUT, LENT, SEEN, TAKEN, WRONG } role;
-typedef enum { IN_TENSOR, IN_LEGACY, IN_MESSAGE, IN_FRAME, IN_VALUES, IN_NUMBERS } output;
+typedef enum { IN_TENSOR, IN_LEGACY, IN_MESSAGE, IN_FILE, IN_FRAME, IN_VALUES, IN_NUMBERS } output;
 static __thread struct {
   role role;
   void *p;
@@ -171,6 +172,7 @@ static void harvest(output what, void *p, size_t size) {
   if (what == IN_TENSOR) keep(TENSORS, t);
   if (what == IN_LEGACY) keep(LEGACY, t);
   if (what == IN_MESSAGE && (t.is != NULL || !is("dlb_message_decode_next"))) keep(MESSAGES, t); /* there is none at the end of the frame */
+  if (what == IN_FILE) keep(FILES, t);
   for (dlb_frame *f = p; what == IN_FRAME && (char *)f < (char *)p + size; f++) {
     t.frame = *f;
     CHECK(t.frame.release != NULL);
@@ -529,7 +531,7 @@ static const dlb_shm_handle *make_const_dlb_shm_handle_p(void) {
 }
 
 /* An object that other programs share by its name. */
-static char folder[] = "/tmp/dlbridge-hostile-XXXXXX", object[64];
+static char folder[] = "/tmp/dlbridge-hostile-XXXXXX", object[64], array[64];
 
 static void make_object(void) {
   CHECK(mkdtemp(folder) != NULL);
@@ -537,9 +539,16 @@ static void make_object(void) {
   int file = open(object, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   CHECK(file >= 0 && ftruncate(file, 4) == 0);
   close(file);
+  snprintf(array, sizeof array, "%s/array.npy", folder);
+  static const int64_t two = 2;
+  dlb_file_tensor named = {.name = "x"};
+  CHECK_OK(dlb_tensor_alloc(&named.tensor, FLOAT32, 1, &two, &error));
+  CHECK_OK(dlb_file_write(array, &named, 1, NULL, &error));
+  dlb_tensor_release(named.tensor);
 }
 
 static void remove_object(void) {
+  unlink(array);
   unlink(object);
   rmdir(folder);
 }
@@ -691,8 +700,10 @@ static const char *make_const_char_p(void) {
   static const char *const device_names[] = {"cpu", "cuda:1", "99:-7", "", ":", "cuda:", "-2147483648:2147483647", "cpu:99999999999"};
   static __thread char text[64];
   if (null()) return NULL;
+  if (named("path")) return good || below(3) ? array : ONE_OF(0, 1) ? folder : "";
   if (named("directory")) return good || below(3) ? folder : ONE_OF(0, 1) ? "/dev" : "";
   if (is("dlb_message_find")) return good || below(2) ? "first" : "";
+  if (is("dlb_file_find")) return good || below(2) ? "arr_0" : "";
   if (named("name")) return good || below(3) ? "object" : ONE_OF(0, 1) ? "zero" : "../object";
   const char *from = of("dlb_device") ? device_names[good ? 0 : below(8)] : dtypes[good ? 0 : below(11)];
   return strcpy(text, from);
@@ -845,6 +856,63 @@ static const dlb_value *make_const_dlb_value_p(void) {
   return &v;
 }
 
+static dlb_file **make_dlb_file_pp(void) { return output_of(sizeof(void *), IN_FILE); }
+static dlb_file_entry *make_dlb_file_entry_p(void) { return output_of(sizeof(dlb_file_entry), IN_NUMBERS); }
+
+static const dlb_file *make_const_dlb_file_p(void) {
+  if (null()) return NULL;
+  dlb_file *f = have(FILES, 0);
+  if (f == NULL && good && live_count[FILES] > 0) f = live[FILES][0].is;
+  if (f != NULL) return f;
+  uintptr_t wild[] = {1, 8, 4096, UINTPTR_MAX, (uintptr_t)wild, (uintptr_t)live[FILES][0].is + 8, (uintptr_t)packed.data};
+  f = (dlb_file *)ONE(wild);
+  play(WRONG, f, 0, 0);
+  return f;
+}
+
+static dlb_file *make_dlb_file_p(void) {
+  const dlb_file *f = make_const_dlb_file_p();
+  if (find(FILES, f) >= 0) play(TAKEN, (void *)f, FILES, 0);
+  return (dlb_file *)f;
+}
+
+static const dlb_file_options *make_const_dlb_file_options_p(void) {
+  static __thread dlb_file_options options;
+  if (null()) return NULL;
+  options = (dlb_file_options){.flags = chance(3) ? any() : chance(3) ? below(4) : 0};
+  if (chance(3)) options.as = ONE(TYPES);
+  SPOIL_RESERVED(options);
+  return &options;
+}
+
+/* The tensors are borrowed. */
+static const dlb_file_tensor *make_const_dlb_file_tensor_p(void) {
+  static __thread dlb_file_tensor tensors[4];
+  length = good ? 1 : below(4);
+  if (null()) return NULL;
+  for (size_t i = 0; i < length; i++) {
+    tensors[i] = (dlb_file_tensor){chance(20) ? NULL : tensor(0), chance(4) ? NULL : &"first"[below(5)]};
+    SPOIL_RESERVED(tensors[i]);
+  }
+  return tensors;
+}
+
+static int32_t stop(void *ctx, uint64_t written, uint64_t total) {
+  CHECK(written <= total);
+  return ctx != NULL;
+}
+
+static const dlb_file_fields *make_const_dlb_file_fields_p(void) {
+  static const char *const formats[] = {"npy", "npz", "safetensors", "gguf", ""};
+  static __thread dlb_file_fields fields;
+  if (null()) return NULL;
+  fields = (dlb_file_fields){.format = good ? "npy" : ONE(formats), .align = chance(3) ? (uint64_t)ONE_OF(1, 64, 65, -1, INT64_MIN) : 0};
+  if (chance(2)) fields.metadata = say("{\"a\":\"b\"}", 9);
+  if (chance(2)) fields.progress = stop, fields.ctx = below(2) ? &nowhere : NULL;
+  SPOIL_RESERVED(fields);
+  return &fields;
+}
+
 #include "calls.h"
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -864,6 +932,12 @@ static void stock(void) {
 
 static void restock(void) {
   if (live_count[MESSAGES] == 0 && !in_child) stock();
+  if (live_count[FILES] > 0 || in_child) return;
+  thing t = {NULL, {NULL, 0, NULL, NULL, 0}, 0};
+  dlb_file *f;
+  CHECK_OK(dlb_file_open(&f, array, NULL, &error));
+  t.is = f;
+  keep(FILES, t);
 }
 
 /* Every function succeeds with valid arguments, and reports a pointer that is NULL unless it may be NULL. */
@@ -875,7 +949,7 @@ static void every_pointer_is_null_once(void) {
     for (null_at = -1; null_at < calls[i].parameters; null_at++) {
       const char *what = null_at < 0 ? "" : calls[i].names[null_at];
       if (null_at >= 0 && !calls[i].pointers[null_at]) continue;
-      int optional = null_at < 0 || strcmp(what, "error") == 0 || strcmp(what, "fields") == 0 || strcmp(what, "release") == 0 ||
+      int optional = null_at < 0 || strcmp(what, "error") == 0 || strcmp(what, "fields") == 0 || strcmp(what, "options") == 0 || strcmp(what, "release") == 0 ||
                      strcmp(what, "ctx") == 0;
       restock();
       int32_t code = calls[i].call();
@@ -918,6 +992,10 @@ static void release_things(void) {
   CHECK_OK(all_formats->decode(&v, &strings, 0, &error));
   ended_things[ELEMENTS].is = v.elements;
   dlb_elements_free(v.elements);
+  dlb_file *f;
+  CHECK_OK(dlb_file_open(&f, array, NULL, &error));
+  ended_things[FILES].is = f;
+  dlb_file_close(f);
 }
 
 static DLManagedTensorVersioned *new_owner;

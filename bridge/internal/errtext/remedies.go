@@ -36,7 +36,6 @@ var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 // goOnly has ways out of errors that neither C nor Python gets.
 var goOnly = []string{
 	"AssumeWritable, or Copy it", "Clone what it was made of", "its method Dense makes", "Lend it to package dlpack", // package gorgonia
-	"OpenSet opens", "InFormat chooses", // package files
 	"set DType", "set Shape", // package nervana
 	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", "Message.Pack and Send send one", "give the option To", "without the option To", // package zeromq
 }
