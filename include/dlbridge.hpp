@@ -26,7 +26,7 @@
 //     auto answer = dlbridge::message::encode(std::move(row)).frames(); // ready to be sent
 //   }
 //
-// Owners. A tensor, frame, message or elements object owns what its raw pointer or struct refers to, and releases it in its
+// Owners. A tensor, frame, message, elements object or file owns what its raw pointer or struct refers to, and releases it in its
 // destructor. Owners can be moved and not copied; tensor::copy copies the elements, and x.slice() is a second owner of the
 // same memory. As with std::unique_ptr, get() lends the raw pointer, release() gives it away and adopt() takes one over. A
 // default or moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while another uses it. The
@@ -1704,6 +1704,166 @@ inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowe
 }
 
 }  // namespace tensorflow
+
+// How a file is opened: as dlb_file_options says.
+struct file_options {
+  std::uint64_t flags = 0;  // DLB_FILE_SET, DLB_FILE_WRITABLE
+  DLDataType as{};
+};
+
+// The description of a tensor of a file, which is valid as long as the owner of the file.
+class file_entry {
+ public:
+  explicit file_entry(const dlb_file_entry &raw) noexcept : raw_(raw) {}
+
+  // Return what dlb_file_entry says. The texts are valid as long as the owner of the file.
+  std::string_view name() const noexcept { return detail::view(raw_.name); }
+  std::string_view type() const noexcept { return detail::view(raw_.type); }
+  std::string_view copied() const noexcept { return detail::view(raw_.copied); }
+  std::string_view path() const noexcept { return detail::view(raw_.path); }
+  std::string_view problem() const noexcept { return detail::view(raw_.problem); }
+  data_type dtype() const noexcept { return raw_.dtype; }
+  sizes shape() const { return {raw_.shape, static_cast<std::size_t>(raw_.ndim)}; }
+  std::uint64_t offset() const noexcept { return raw_.offset; }
+  std::uint64_t nbytes() const noexcept { return raw_.size; }
+  bool aligned() const noexcept { return raw_.aligned != 0; }
+  std::int32_t status() const noexcept { return raw_.status; }
+
+ private:
+  dlb_file_entry raw_;
+};
+
+// The owner of an open file with tensors. Tensors made from it stay valid after it.
+//
+//   dlbridge::file f("model.safetensors");
+//   for (const dlbridge::file_entry &e : f) std::cout << e.name() << ' ' << e.dtype() << '\n';
+//   dlbridge::tensor t = f["weight"];
+class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
+ public:
+  file() noexcept = default;
+
+  // Opens a file: see dlb_file_open. Throws error (DLB_ERROR_FORMAT for a malformed file, DLB_ERROR_SYSTEM if it cannot be opened, and
+  // the others that dlb_file_open names).
+  explicit file(const std::string &path, const file_options &options = {}) {
+    dlb_file_options plain{};
+    plain.flags = options.flags;
+    plain.as = options.as;
+    raw_ = detail::call(dlb_file_open, detail::c_string(path, DLB_ERROR_ARGUMENT, "dlbridge::file"), &plain);
+  }
+
+  // Return the format, and the metadata as a JSON object. They are valid as long as this owner. Throw error (DLB_ERROR_NULL if it is
+  // empty).
+  std::string_view format() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_file_format, raw_)); }
+  std::string_view metadata() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_file_metadata, raw_)); }
+
+  // Returns the number of tensors; 0 if this owner is empty.
+  std::size_t size() const noexcept { return dlb_file_count(raw_); }
+
+  // Returns the description of tensor `index`. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out
+  // of range).
+  file_entry entry(std::size_t index) const DLBRIDGE_LIFETIMEBOUND { return file_entry(detail::call(dlb_file_at, raw_, index)); }
+
+  // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_ARGUMENT for a name that no tensor has).
+  std::size_t find(std::string_view name) const {
+    const std::string text(name);
+    return detail::call(dlb_file_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::file::find"));
+  }
+
+  // Return a tensor in the memory of the file: see dlb_file_tensor_at. Throw error as find() and entry(), and the status of its
+  // description.
+  tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_file_tensor_at, raw_, index)); }
+  tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
+
+  // Return a copy, for which the file is read: see dlb_file_copy. Throw error as for a tensor, and DLB_ERROR_SYSTEM for a file that was
+  // cut.
+  tensor copy(std::size_t index) const { return tensor::adopt(detail::call(dlb_file_copy, raw_, index)); }
+  tensor copy(std::string_view name) const { return copy(find(name)); }
+
+  // Checks that the file has not changed since it was opened, and writes what was changed to the disk. Throw error (DLB_ERROR_SYSTEM).
+  void verify() const {
+    dlb_error e;
+    detail::check(dlb_file_verify(raw_, &e), e);
+  }
+  void sync() const {
+    dlb_error e;
+    detail::check(dlb_file_sync(raw_, &e), e);
+  }
+
+  // Iterates over the descriptions. begin() throws error (DLB_ERROR_NULL) if this owner is empty.
+  class iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = file_entry;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = file_entry;
+    iterator() noexcept = default;
+    file_entry operator*() const { return file_->entry(index_); }
+    iterator &operator++() noexcept { return ++index_, *this; }
+    iterator operator++(int) noexcept { return {file_, index_++}; }
+    friend bool operator==(const iterator &a, const iterator &b) noexcept { return a.index_ == b.index_; }
+    friend bool operator!=(const iterator &a, const iterator &b) noexcept { return a.index_ != b.index_; }
+
+   private:
+    friend class file;
+    iterator(const file *f, std::size_t index) noexcept : file_(f), index_(index) {}
+    const file *file_ = nullptr;
+    std::size_t index_ = 0;
+  };
+  iterator begin() const {
+    if (raw_ == nullptr) detail::fail(DLB_ERROR_NULL, "dlbridge::file: the owner is empty: it was moved from, released or never set");
+    return {this, 0};
+  }
+  iterator end() const noexcept { return {this, size()}; }
+
+ private:
+  friend owner;
+  explicit file(dlb_file *raw) noexcept : owner(raw) {}
+};
+
+// How a file is written, as dlb_file_fields says. An empty format stands for the ending of the path, and metadata are a JSON object of
+// texts, as json() makes it. Writing stops if progress returns false.
+struct file_fields {
+  std::string format{};
+  std::uint64_t align = 0;
+  std::string metadata{};
+  bool (*progress)(void *ctx, std::uint64_t written, std::uint64_t total) = nullptr;
+  void *ctx = nullptr;
+};
+
+// A tensor to be written, which is borrowed, and its name.
+class named_tensor {
+ public:
+  named_tensor(std::string name, const tensor &t) : name_(std::move(name)), tensor_(t.get()) {}
+
+ private:
+  friend void write_file(const std::string &path, const std::vector<named_tensor> &tensors, const file_fields &fields);
+  std::string name_;
+  DLManagedTensorVersioned *tensor_;
+};
+
+// Writes a file: `write_file("model.safetensors", {{"w", x}})`. See dlb_file_write. Throws error.
+inline void write_file(const std::string &path, const std::vector<named_tensor> &tensors, const file_fields &fields = {}) {
+  constexpr const char *function = "dlbridge::write_file";
+  std::vector<dlb_file_tensor> raw(tensors.size());
+  for (std::size_t i = 0; i < raw.size(); i++) {
+    raw[i].tensor = tensors[i].tensor_;
+    raw[i].name = detail::c_string(tensors[i].name_, DLB_ERROR_ARGUMENT, function);
+  }
+  dlb_file_fields plain{};
+  if (!fields.format.empty()) plain.format = detail::c_string(fields.format, DLB_ERROR_ARGUMENT, function);
+  plain.align = fields.align;
+  plain.metadata = detail::bytes(fields.metadata);
+  if (fields.progress != nullptr) {
+    plain.progress = [](void *ctx, std::uint64_t written, std::uint64_t total) -> std::int32_t {
+      const auto *f = static_cast<const file_fields *>(ctx);
+      return f->progress(f->ctx, written, total) ? 0 : 1;
+    };
+    plain.ctx = const_cast<file_fields *>(&fields);
+  }
+  dlb_error e;
+  detail::check(dlb_file_write(detail::c_string(path, DLB_ERROR_ARGUMENT, function), raw.data(), raw.size(), &plain, &e), e);
+}
 
 // Returns the numbers of live objects in this process.
 inline dlb_counters counters() noexcept {

@@ -825,6 +825,51 @@ static void values(const std::string &root) {
   THROWS(DLB_ERROR_FORMAT, "", tensorflow::decode(frame::lend(read(root + "/bridge/tensorflow/testdata/bad-content-short.bin"))));
 }
 
+static void files(const std::string &root) {
+  const std::string path = "dlbridge-cpp-" + std::to_string(getpid()) + ".safetensors";
+  const tensor x = counting(2, 3);
+  dlbridge::file_fields fields;
+  fields.metadata = dlbridge::json({{"made", "here"}});
+  fields.align = 64;
+  std::uint64_t last = 0;
+  fields.ctx = &last;
+  fields.progress = [](void *ctx, std::uint64_t written, std::uint64_t total) {
+    *static_cast<std::uint64_t *>(ctx) = total;
+    return written <= total;
+  };
+  dlbridge::write_file(path, {{"w", x}, {"turned", x.transpose()}}, fields);
+  dlbridge::file f(path);
+  CHECK(last == 48 && f.size() == 2 && f.format() == "safetensors" && f.metadata() == R"({"made":"here"})");
+  std::size_t seen = 0;
+  for (const dlbridge::file_entry &e : f) {
+    CHECK(e.type() == "F32" && e.dtype() == x.dtype() && e.shape().size() == 2 && e.nbytes() == 24 && e.aligned() && e.status() == DLB_OK);
+    CHECK(e.copied().empty() && e.problem().empty() && e.path() == path && e.offset() > 0 && e.name() == f.entry(seen++).name());
+  }
+  CHECK(seen == 2 && std::distance(f.begin(), f.end()) == 2);
+  f.verify();
+  f.sync();
+  const tensor w = f["w"], copied = f.copy("turned");
+  CHECK(equal(w, x) && w.read_only() && equal(copied, x.transpose()) && !copied.read_only() && equal(f.copy(f.find("w")), f[f.find("w")]));
+  THROWS(DLB_ERROR_ARGUMENT, "named", f["none"]);
+  THROWS(DLB_ERROR_ARGUMENT, "index = 2", f.entry(2));
+  fields.progress = [](void *, std::uint64_t, std::uint64_t) { return false; };
+  THROWS(DLB_ERROR_FUNCTION, "progress", (dlbridge::write_file(path, {{"w", x}}, fields), 0));
+  THROWS(DLB_ERROR_ARGUMENT, "format", (dlbridge::write_file(path + ".x", {{"w", x}}), 0));
+  THROWS(DLB_ERROR_ARGUMENT, "NUL", (dlbridge::write_file(path, {{std::string(1, '\0'), x}}), 0));
+  dlbridge::file other = std::move(f);
+  CHECK(!f && f.size() == 0 && other);  // NOLINT
+  THROWS(DLB_ERROR_NULL, "empty", f.begin());  // NOLINT
+  dlb_file *raw = other.release();
+  other = dlbridge::file::adopt(raw);
+  other = dlbridge::file();
+  unlink(path.c_str());
+  CHECK(equal(w, x));
+  const dlbridge::file model(root + "/bridge/gguf/testdata/types.gguf");
+  CHECK(model.format() == "gguf" && model.size() > 5 && model.metadata().front() == '{');
+  THROWS(DLB_ERROR_SYSTEM, "no such file", dlbridge::file(root + "/none"));
+  THROWS(DLB_ERROR_ARGUMENT, "only npy", dlbridge::file(root + "/bridge/gguf/testdata/types.gguf", {DLB_FILE_WRITABLE, {}}));
+}
+
 int main(int argc, char **argv) try {
   if (argc != 2) throw std::invalid_argument("usage: dlbridge ROOT");
   types();
@@ -839,8 +884,9 @@ int main(int argc, char **argv) try {
 #endif
   messages(argv[1]);
   values(argv[1]);
+  files(argv[1]);
   const dlb_counters left = dlbridge::counters();
-  CHECK(left.exports == 0 && left.imports == 0 && left.messages == 0 && left.elements == 0 && left.double_deletes == 0);
+  CHECK(left.exports == 0 && left.imports == 0 && left.messages == 0 && left.elements == 0 && left.files == 0 && left.double_deletes == 0);
   return failures == 0 ? 0 : 1;
 } catch (const std::exception &e) {
   std::cerr << "dlbridge: " << e.what() << '\n';

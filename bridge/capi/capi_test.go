@@ -46,7 +46,7 @@ var (
 	// The programs initialise structures by position, without their reserved words.
 	positional = []string{"-Wno-missing-field-initializers"}
 	// The programs that call functions which need Go, relative to testdata. What only one format does is in testdata/capi_NAME.c of its folder.
-	needGo = []string{"tens.c", "elements.c"}
+	needGo = []string{"tens.c", "elements.c", "files.c"}
 )
 
 var scratch string

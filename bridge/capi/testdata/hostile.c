@@ -531,7 +531,7 @@ static const dlb_shm_handle *make_const_dlb_shm_handle_p(void) {
 }
 
 /* An object that other programs share by its name. */
-static char folder[] = "/tmp/dlbridge-hostile-XXXXXX", object[64], array[64];
+static char folder[] = "/tmp/dlbridge-hostile-XXXXXX", object[64], array[64], written[64];
 
 static void make_object(void) {
   CHECK(mkdtemp(folder) != NULL);
@@ -540,6 +540,7 @@ static void make_object(void) {
   CHECK(file >= 0 && ftruncate(file, 4) == 0);
   close(file);
   snprintf(array, sizeof array, "%s/array.npy", folder);
+  snprintf(written, sizeof written, "%s/written.npy", folder);
   static const int64_t two = 2;
   dlb_file_tensor named = {.name = "x"};
   CHECK_OK(dlb_tensor_alloc(&named.tensor, FLOAT32, 1, &two, &error));
@@ -549,6 +550,7 @@ static void make_object(void) {
 
 static void remove_object(void) {
   unlink(array);
+  unlink(written);
   unlink(object);
   rmdir(folder);
 }
@@ -700,7 +702,7 @@ static const char *make_const_char_p(void) {
   static const char *const device_names[] = {"cpu", "cuda:1", "99:-7", "", ":", "cuda:", "-2147483648:2147483647", "cpu:99999999999"};
   static __thread char text[64];
   if (null()) return NULL;
-  if (named("path")) return good || below(3) ? array : ONE_OF(0, 1) ? folder : "";
+  if (named("path")) return good || below(3) ? is("dlb_file_write") ? written : array : ONE_OF(0, 1) ? folder : "";
   if (named("directory")) return good || below(3) ? folder : ONE_OF(0, 1) ? "/dev" : "";
   if (is("dlb_message_find")) return good || below(2) ? "first" : "";
   if (is("dlb_file_find")) return good || below(2) ? "arr_0" : "";
@@ -930,14 +932,17 @@ static void stock(void) {
   keep(MESSAGES, t);
 }
 
-static void restock(void) {
-  if (live_count[MESSAGES] == 0 && !in_child) stock();
-  if (live_count[FILES] > 0 || in_child) return;
+static void stock_file(void) {
   thing t = {NULL, {NULL, 0, NULL, NULL, 0}, 0};
   dlb_file *f;
   CHECK_OK(dlb_file_open(&f, array, NULL, &error));
   t.is = f;
   keep(FILES, t);
+}
+
+static void restock(void) {
+  if (live_count[MESSAGES] == 0 && !in_child) stock();
+  if (live_count[FILES] == 0 && !in_child) stock_file();
 }
 
 /* Every function succeeds with valid arguments, and reports a pointer that is NULL unless it may be NULL. */
@@ -1137,6 +1142,7 @@ static void memory_that_is_not_there(void) {
   dlb_header header = {0};
   dlb_bytes bytes = {gone, size};
   dlb_message_fields fields = {header, {NULL, 0}, bytes};
+  const dlb_file_fields texts = {.format = "safetensors", .metadata = bytes};
   const dlb_elements e = {{"string", 6}, 0, NULL, 1, &bytes, NULL};
   dlb_value out, value = {NULL, (dlb_elements *)&e, 0, 0};
   dlb_message *m;
@@ -1147,6 +1153,7 @@ static void memory_that_is_not_there(void) {
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode_packed(&m, frames, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&m, &header, bytes, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&m, &fields, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_file_write(object, NULL, 0, &texts, &error));
     EACH_FORMAT(f) {
       CHECK_CODE(DLB_ERROR_ARGUMENT, f->decode(&out, frames, 0, &error));
       if (f->decode_batch != NULL) CHECK_CODE(DLB_ERROR_ARGUMENT, f->decode_batch(&out, 1, &(size_t){0}, frames, 0, 0, &error));
@@ -1160,9 +1167,9 @@ static void memory_that_is_not_there(void) {
 static void check_counters(const char *when) {
   dlb_counters c;
   dlb_counters_read(&c, sizeof c);
-  if (c.exports == 0 && c.imports == 0 && c.messages == 0 && c.elements == 0 && c.double_deletes == double_deletes) return;
-  fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRId64 " elements, %" PRIu64 " double deletes, want %" PRIu64 "\n",
-          when, c.exports, c.imports, c.messages, c.elements, c.double_deletes, double_deletes);
+  if (c.exports == 0 && c.imports == 0 && c.messages == 0 && c.elements == 0 && c.files == 0 && c.double_deletes == double_deletes) return;
+  fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRId64 " elements, %" PRId64 " files, %" PRIu64 " double deletes, want %" PRIu64 "\n",
+          when, c.exports, c.imports, c.messages, c.elements, c.files, c.double_deletes, double_deletes);
   exit(1);
 }
 
@@ -1191,7 +1198,7 @@ int main(int argc, char **argv) {
   pack();
   each_argument_in_turn();
   wind_up();
-  for (int i = 0; i < 8; i++) stock(); /* the child cannot make any */
+  for (int i = 0; i < 8; i++) stock(), stock_file(); /* the child cannot make any */
   in_a_child(each_argument, 0);
   wind_up();
   check_counters("each argument");
