@@ -42,3 +42,10 @@ def test_a_malformed_message_is_an_error(run, program):
     ran = run(f"build/{program} build/none.zio {files}")
     assert ran.returncode == 1
     assert ran.stderr == "message: dlb_message_decode: tens: tensor 0: part 0 has 12 bytes, the tensor takes 32: part and tensor differ in size\n"
+
+
+def test_a_malformed_file_is_an_error(run, tmp_path):
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes((HERE.parent.parent / "bridge/gguf/testdata/shapes.gguf").read_bytes()[:600])
+    ran = run(f"build/gguf {cut}")
+    assert ran.returncode == 1 and ran.stderr.startswith(f"gguf: dlb_file_open: files: open {cut}: gguf: byte ")
