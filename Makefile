@@ -80,7 +80,7 @@ python-long: $(VENV)/dlbridge.done ## the Python tests that take many seconds
 
 test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
-	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
+	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels examples/model-to-torch $(HEAVY_EXAMPLES)
 	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/libdemo.so
 	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
