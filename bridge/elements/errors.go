@@ -22,6 +22,20 @@ var (
 	ErrSize = errors.New("size differs from what the shape says")
 )
 
+// The errors that several formats of files have. The C functions report [ErrName], [ErrDuplicate] and [ErrNoName] of an argument as such.
+var (
+	// ErrHeader reports a header, or an index of files, that is not as the format requires.
+	ErrHeader = errors.New("malformed header")
+	// ErrTruncated reports a file that ends before its header or its elements do.
+	ErrTruncated = errors.New("file cut short")
+	// ErrName reports a name of a tensor, of a file or in the metadata that the format does not allow, and other texts that are not UTF-8.
+	ErrName = errtext.New(errtext.ErrArgument, "invalid name")
+	// ErrDuplicate reports two tensors of one name, or two other items of a header of one name.
+	ErrDuplicate = errtext.New(errtext.ErrArgument, "duplicate name")
+	// ErrNoName reports a name that no tensor of a file has.
+	ErrNoName = errtext.New(errtext.ErrArgument, "no tensor has this name")
+)
+
 // Error is an error in the input of a decoder, and its place. errors.Is finds the cause.
 type Error struct {
 	Format string // the name of the decoder's package

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/files"
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -59,9 +60,9 @@ func TestOpenDescribesTensors(t *testing.T) {
 	assert.Equal(t, f.Entries()[1], must.Do(f.Find("y"))(t))
 	assert.Equal(t, "+\x03\x04\x05", string(must.Do(f.AppendBytes([]byte("+"), "y"))(t)))
 	for _, name := range []string{"", "z", strings.Repeat("z", 10000)} {
-		must.Fail(f.Find(name))(t, files.ErrName)
+		must.Fail(f.Find(name))(t, elements.ErrNoName)
 		dst, err := f.AppendBytes([]byte("+"), name)
-		assert.ErrorIs(t, err, files.ErrName)
+		assert.ErrorIs(t, err, elements.ErrNoName)
 		assert.Less(t, len(err.Error()), 300)
 		assert.Equal(t, "+", string(dst))
 	}
@@ -96,7 +97,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"text", write(t, "text", "hello, world"), files.ErrFormat, `it begins with "hello, w", as no file of [safetensors`, nil},
 		{"one byte", write(t, "short", "\x93"), files.ErrFormat, `it begins with "\x93"`, nil},
 		{"index", write(t, "index", `{"weight_map": {}}`), files.ErrFormat, "OpenSet opens", nil},
-		{"cut", write(t, "cut", whole[:len(whole)-1]), safetensors.ErrTruncated, "safetensors: byte ", nil},
+		{"cut", write(t, "cut", whole[:len(whole)-1]), elements.ErrTruncated, "safetensors: byte ", nil},
 		{"writable", write(t, "whole", whole), files.ErrFormat, "only npy", []files.OpenOption{files.Writable()}},
 	}
 	for _, tt := range tests {

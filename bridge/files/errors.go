@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 )
 
-// The causes of errors of this package. Further causes are those of the formats, of package os, such as [os.ErrNotExist], and of package
+// The causes of errors of this package. Further causes are those of the formats and of package elements, of package os, such as [os.ErrNotExist], and of package
 // dlpack.
 var (
 	// ErrKind reports a file that cannot be mapped or replaced because it is no regular file, an empty one, or one of a system that
@@ -16,8 +16,6 @@ var (
 	ErrKind = errtext.New(errtext.ErrArgument, "not a regular file with contents")
 	// ErrFormat reports a file in no format that this package reads, or an option or a tensor that the format does not have.
 	ErrFormat = errtext.New(errtext.ErrArgument, "unsupported format")
-	// ErrName reports a name that no tensor of a file has, or that two tensors have.
-	ErrName = errtext.New(errtext.ErrArgument, "invalid name")
 	// ErrChanged reports a file that another program has changed while it was open, for example by making it shorter.
 	ErrChanged = errors.New("file changed while it was open")
 )

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -142,7 +144,7 @@ func (f *File) Metadata() []Field {
 
 // Find returns the description of the tensor with the given name.
 //
-// Errors: [ErrName]; [elements.ErrNil] for a nil File.
+// Errors: [elements.ErrNoName]; [elements.ErrNil] for a nil File.
 func (f *File) Find(name string) (Entry, error) {
 	i, err := f.find(name)
 	if err != nil {
@@ -155,15 +157,7 @@ func (f *File) find(name string) (int, error) {
 	if f == nil {
 		return 0, fmt.Errorf("files: the File is %w", elements.ErrNil)
 	}
-	i, ok := f.index[name]
-	if !ok {
-		var names []string
-		for _, e := range f.list[:min(len(f.list), 8)] {
-			names = append(names, fmt.Sprintf("%.64q", e.Name))
-		}
-		return 0, fmt.Errorf("files: no tensor has the name %.64q; there are %d, the first are %v: %w", name, len(f.list), names, ErrName)
-	}
-	return i, nil
+	return payload.Find(name, f.index, func(i int) string { return f.list[i].Name }, "files")
 }
 
 // with calls use with a tensor, which it keeps open meanwhile.
@@ -184,7 +178,7 @@ func (f *File) with(name string, use func(e *Entry, of *entry) error) error {
 		err = use(e, &f.entries[i])
 	}
 	if err != nil {
-		return fmt.Errorf("files: %s: tensor %.64q: %w", e.Path, e.Name, err)
+		return fmt.Errorf("files: %s: tensor %s: %w", e.Path, errtext.Quote(e.Name), err)
 	}
 	return nil
 }
@@ -192,7 +186,7 @@ func (f *File) with(name string, use func(e *Entry, of *entry) error) error {
 // AppendBytes appends the bytes of a tensor to dst, as they are in the file. It reads the file and not the mapping, so that a file that has
 // become shorter is an error.
 //
-// Errors: [ErrName]; [ErrFormat] if the tensor is deflated in the file; [io.ErrUnexpectedEOF] if the file has become shorter;
+// Errors: [elements.ErrNoName]; [ErrFormat] if the tensor is deflated in the file; [io.ErrUnexpectedEOF] if the file has become shorter;
 // [dlpack.ErrMemory]; [dlpack.ErrClosed]; Entry.Err; those of package os. dst is then returned unchanged.
 func (f *File) AppendBytes(dst []byte, name string) ([]byte, error) {
 	out := dst

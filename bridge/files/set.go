@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
 )
 
@@ -17,7 +19,7 @@ import (
 // lists. A tensor that the index does not list, or lists in another file, is left out. The metadata are those of the index; a number
 // among them is a [json.Number].
 //
-// Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [ErrName] for a tensor that is not in the file that the index names; those of
+// Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [elements.ErrNoName] for a tensor that is not in the file that the index names; those of
 // [safetensors.DecodeIndex], which name the byte of the index.
 func OpenSet(path string) (*File, error) {
 	f := &File{index: map[string]int{}}
@@ -41,7 +43,7 @@ func (f *File) openSet(path string) error {
 	if len(f.list) < len(x.Files) {
 		for _, name := range slices.Sorted(maps.Keys(x.Files)) {
 			if _, ok := f.index[name]; !ok {
-				return fmt.Errorf("%s: there is no tensor %.64q, which the index lists there: %w", x.Files[name], name, ErrName)
+				return fmt.Errorf("%s: there is no tensor %s, which the index lists there: %w", x.Files[name], errtext.Quote(name), elements.ErrNoName)
 			}
 		}
 	}

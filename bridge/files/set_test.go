@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/files"
-	"github.com/dlbridge/dlbridge/bridge/safetensors"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
@@ -43,7 +43,7 @@ func TestOpenSet(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{"x": "\x03\x04\x05", "y": "\x06\x07\x08", "z": "\x04\x05\x06\x07"}, got)
 	assert.Equal(t, filepath.Join(filepath.Dir(path), "folder", "2.safetensors"), must.Do(f.Find("z"))(t).Path)
-	must.Fail(f.Find("w"))(t, files.ErrName)
+	must.Fail(f.Find("w"))(t, elements.ErrNoName)
 	require.NoError(t, f.Verify())
 	require.NoError(t, os.Truncate(must.Do(f.Find("z"))(t).Path, 3))
 	assert.ErrorIs(t, f.Verify(), files.ErrChanged)
@@ -59,11 +59,11 @@ func TestOpenSetRefuses(t *testing.T) {
 		cause       error
 		text        string
 	}{
-		{"no index", "[]", part, safetensors.ErrHeader, "safetensors: byte 0: "},
-		{"folder above", `{"weight_map": {"x": "../1.safetensors"}}`, part, safetensors.ErrName, "byte 21: "},
+		{"no index", "[]", part, elements.ErrHeader, "safetensors: byte 0: "},
+		{"folder above", `{"weight_map": {"x": "../1.safetensors"}}`, part, elements.ErrName, "byte 21: "},
 		{"missing file", `{"weight_map": {"x": "2.safetensors"}}`, part, os.ErrNotExist, ": 2.safetensors: no such file"},
-		{"missing tensor", `{"weight_map": {"x": "1.safetensors", "y": "1.safetensors"}}`, part, files.ErrName, `: 1.safetensors: there is no tensor "y", which the index lists there`},
-		{"cut file", `{"weight_map": {"x": "1.safetensors"}}`, map[string]string{"1.safetensors": part["1.safetensors"][:9]}, safetensors.ErrTruncated, ": 1.safetensors: safetensors: byte 9: "},
+		{"missing tensor", `{"weight_map": {"x": "1.safetensors", "y": "1.safetensors"}}`, part, elements.ErrNoName, `: 1.safetensors: there is no tensor "y", which the index lists there`},
+		{"cut file", `{"weight_map": {"x": "1.safetensors"}}`, map[string]string{"1.safetensors": part["1.safetensors"][:9]}, elements.ErrTruncated, ": 1.safetensors: safetensors: byte 9: "},
 		{"the index itself", `{"weight_map": {"x": "model.safetensors.index.json"}}`, part, files.ErrFormat, "the file is JSON"},
 	}
 	for _, tt := range tests {

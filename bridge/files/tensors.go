@@ -64,7 +64,7 @@ func writeNPZ(w io.Writer, tensors []Named, o writing) error {
 // that maps files. [File.Copy] returns an error instead.
 //
 // Ownership: the caller closes the tensor. Lifetime: the tensor and its exports keep the mapping, also after Close of the File and after
-// the file was deleted. Threads: any. On error: [ErrName]; [ErrChanged] if a copy is made and the file has become shorter;
+// the file was deleted. Threads: any. On error: [elements.ErrNoName]; [ErrChanged] if a copy is made and the file has become shorter;
 // [dlpack.ErrClosed], [dlpack.ErrMemory], and those of the package of the format.
 func (f *File) Tensor(name string) (t *dlpack.Tensor, err error) {
 	err = f.with(name, func(_ *Entry, of *entry) error {
@@ -79,7 +79,7 @@ func (f *File) Tensor(name string) (t *dlpack.Tensor, err error) {
 // Copy returns a copy of a tensor in memory of its own, which may be written to and is aligned to [dlpack.AllocAlignment] bytes. It reads the
 // file and not the mapping, unless Entry.Copied is set. A file that has become shorter is an error.
 //
-// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any. On error: [ErrName]; [io.ErrUnexpectedEOF] or
+// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any. On error: [elements.ErrNoName]; [io.ErrUnexpectedEOF] or
 // [ErrChanged] if the file has become shorter; [dlpack.ErrMemory], [dlpack.ErrClosed], those of package os, and those of the package of
 // the format.
 func (f *File) Copy(name string) (c *dlpack.Tensor, err error) {

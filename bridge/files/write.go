@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -56,7 +58,7 @@ func Progress(f func(written, total int64) error) WriteOption {
 // Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error: the old file stays
 // as it is, and no temporary file is left. Only if the last step fails, which writes the folder to the disk, is the new file in place. The
 // errors are [ErrKind] for a path that names a directory, device or FIFO; [ErrChanged] if the memory of a tensor cannot be read any more;
-// [ErrFormat], [ErrName], that of [Progress], those of package os, and those of the package of the format.
+// [ErrFormat], [elements.ErrDuplicate], that of [Progress], those of package os, and those of the package of the format.
 func Write(path string, tensors []Named, options ...WriteOption) error {
 	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
 	var err error
@@ -64,7 +66,7 @@ func Write(path string, tensors []Named, options ...WriteOption) error {
 	for _, t := range tensors {
 		total += t.Tensor.NumBytes()
 		if names[t.Name] {
-			err = fmt.Errorf("two tensors have the name %.64q: %w", t.Name, ErrName)
+			err = fmt.Errorf("two tensors have the name %s: %w", errtext.Quote(t.Name), elements.ErrDuplicate)
 		}
 		names[t.Name] = true
 	}

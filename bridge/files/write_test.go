@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/files"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
@@ -85,7 +86,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"closed tensor", file, []files.Named{{"x", closed}}, nil, dlpack.ErrClosed, `tensor "x"`},
 		{"nil tensor", file, []files.Named{{"x", nil}}, nil, dlpack.ErrClosed, `tensor "x"`},
 		{"bad bool", file, []files.Named{{"x", x}, {"y", bools}}, nil, dlpack.ErrValue, `tensor "y"`},
-		{"two of a name", file, []files.Named{{"x", x}, {"x", x}}, nil, files.ErrName, `two tensors have the name "x"`},
+		{"two of a name", file, []files.Named{{"x", x}, {"x", x}}, nil, elements.ErrDuplicate, `two tensors have the name "x"`},
 		{"stopped", file, named, files.Progress(func(int64, int64) error { return stopped }), stopped, "stopped"},
 	}
 	before := list(t, folder)

@@ -15,7 +15,6 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // MaxHeader is the most bytes that a header may have: the part of a file before the data section. The headers of models with the largest
@@ -70,14 +69,14 @@ type View struct {
 
 // Find returns the tensor with the given name.
 //
-// Errors: [ErrNoName]; [elements.ErrNil] for a nil File.
+// Errors: [elements.ErrNoName]; [elements.ErrNil] for a nil File.
 func (f *File) Find(name string) (*View, error) {
 	if f == nil {
 		return nil, fmt.Errorf("gguf: the File is %w", elements.ErrNil)
 	}
-	i, ok := f.names[name]
-	if !ok {
-		return nil, fmt.Errorf("gguf: %s, the file has %d tensors: %w", quote(name), len(f.Tensors), ErrNoName)
+	i, err := payload.Find(name, f.names, func(i int) string { return f.Tensors[i].Name }, "gguf")
+	if err != nil {
+		return nil, err
 	}
 	return &f.Tensors[i], nil
 }
@@ -100,8 +99,8 @@ func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
 // DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is read.
 //
-// Errors: an [*elements.Error] with the byte of the file and [ErrHeader], [ErrTruncated], [ErrLimit], [ErrOffsets], [ErrDuplicate],
-// [ErrName], [elements.ErrDType], [elements.ErrSize], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than 4 dimensions.
+// Errors: an [*elements.Error] with the byte of the file and [elements.ErrHeader], [elements.ErrTruncated], [ErrLimit], [ErrOffsets], [elements.ErrDuplicate],
+// [elements.ErrName], [elements.ErrDType], [elements.ErrSize], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than 4 dimensions.
 func DecodeFile(data []byte) (*File, error) {
 	// The first pass finds the end of the header and makes nothing, so that what the second pass allocates is in proportion to a header
 	// that exists. The second pass reads a copy, which nobody else can change, and of which all texts are parts.
@@ -142,7 +141,7 @@ func (r *reader) short(at int, format string, args ...any) {
 	if r.limited {
 		r.fail(at, ErrLimit, "%s, and %d bytes are left of %d", what, left, MaxHeader)
 	} else {
-		r.fail(at, ErrTruncated, "%s, and %d bytes are left", what, left)
+		r.fail(at, elements.ErrTruncated, "%s, and %d bytes are left", what, left)
 	}
 }
 
@@ -203,14 +202,14 @@ func (r *reader) name(what string, most int, index map[string]int, i int) string
 	}
 	switch {
 	case name == "":
-		r.fail(at, ErrName, "0 %s", what)
+		r.fail(at, elements.ErrName, "0 %s", what)
 	case len(name) > most:
-		r.fail(at, ErrName, "%d %s, which are more than %d", len(name), what, most)
+		r.fail(at, elements.ErrName, "%d %s, which are more than %d", len(name), what, most)
 	case !utf8.ValidString(name):
-		r.fail(at, ErrName, "%s is not UTF-8", quote(name))
+		r.fail(at, elements.ErrName, "%s is not UTF-8", errtext.Quote(name))
 	}
 	if _, ok := index[name]; ok {
-		r.fail(at, ErrDuplicate, "%s", quote(name))
+		r.fail(at, elements.ErrDuplicate, "%s", errtext.Quote(name))
 	}
 	index[name] = i
 	return name
@@ -219,15 +218,15 @@ func (r *reader) name(what string, most int, index map[string]int, i int) string
 // file reads the header. offsets has the place of each tensor in the data section, which [reader.place] checks.
 func (r *reader) file() (f *File, offsets []placed) {
 	if b := r.take(len(magic), "the word "+magic); b != nil && string(b) != magic {
-		r.fail(0, ErrHeader, "%s instead of %q", strictjson.Quote(b), magic)
+		r.fail(0, elements.ErrHeader, "%s instead of %q", errtext.Quote(b), magic)
 	}
 	version := r.uint32("the version")
 	switch {
 	case r.err != nil:
 	case version&0xffff == 0:
-		r.fail(4, ErrHeader, "the file is big-endian, and only little-endian files can be read")
+		r.fail(4, elements.ErrHeader, "the file is big-endian, and only little-endian files can be read")
 	case version != 2 && version != 3:
-		r.fail(4, ErrHeader, "version %d, and only versions 2 and 3 can be read", version)
+		r.fail(4, elements.ErrHeader, "version %d, and only versions 2 and 3 can be read", version)
 	}
 	tensors := r.count(leastView, "tensors")
 	entries := r.count(leastEntry, "metadata")
@@ -247,7 +246,7 @@ func (r *reader) file() (f *File, offsets []placed) {
 		if key == alignmentKey && r.err == nil {
 			n, ok := value.(uint32)
 			if !ok || n == 0 || n > maxAlignment || n&(n-1) != 0 {
-				r.fail(at, ErrHeader, "%s is not a power of two up to %d of type uint32", alignmentKey, maxAlignment)
+				r.fail(at, elements.ErrHeader, "%s is not a power of two up to %d of type uint32", alignmentKey, maxAlignment)
 			}
 			f.Alignment = int64(n)
 		}
@@ -313,7 +312,7 @@ func (r *reader) valueType() valueType {
 	at := r.at
 	t := valueType(r.uint32("the type of a value"))
 	if t >= valueType(len(valueTypes)) {
-		r.fail(at, ErrHeader, "unknown type %d of a value", t)
+		r.fail(at, elements.ErrHeader, "unknown type %d of a value", t)
 		return 0
 	}
 	return t
@@ -340,7 +339,7 @@ func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
 	}
 	if t == typeBool {
 		if i := slices.IndexFunc(b, func(c byte) bool { return c > 1 }); i >= 0 {
-			r.fail(at+i, ErrHeader, "a bool is %d", b[i])
+			r.fail(at+i, elements.ErrHeader, "a bool is %d", b[i])
 		}
 	}
 	return value(b)
@@ -349,7 +348,7 @@ func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
 // array reads an array, which is the given number of arrays deep.
 func (r *reader) array(depth int) any {
 	if depth > mostDepth {
-		r.fail(r.at, ErrHeader, "more than %d arrays in each other", mostDepth)
+		r.fail(r.at, elements.ErrHeader, "more than %d arrays in each other", mostDepth)
 	}
 	t := r.valueType()
 	n := r.count(valueTypes[t].size, valueTypes[t].name)
@@ -407,12 +406,12 @@ func (r *reader) describe(v *View) (p placed) {
 		return p
 	}
 	if !v.DType.known() {
-		r.fail(dtypeAt, elements.ErrDType, "type %d of tensor %s", uint32(v.DType), quote(v.Name))
+		r.fail(dtypeAt, elements.ErrDType, "type %d of tensor %s", uint32(v.DType), errtext.Quote(v.Name))
 		return p
 	}
 	var err error
 	if p.size, err = v.numBytes(); err != nil {
-		r.fail(at, err, "tensor %s of %v%s", quote(v.Name), v.DType, errtext.Shape(v.Shape))
+		r.fail(at, err, "tensor %s of %v%s", errtext.Quote(v.Name), v.DType, errtext.Shape(v.Shape))
 	}
 	return p
 }
@@ -462,10 +461,10 @@ func (r *reader) place(f *File, offsets []placed, data []byte) {
 		v := &f.Tensors[p.tensor]
 		switch {
 		case p.offset%uint64(f.Alignment) != 0:
-			r.fail(p.at, ErrOffsets, "offset %d of tensor %s is not a multiple of %d", p.offset, quote(v.Name), f.Alignment)
+			r.fail(p.at, ErrOffsets, "offset %d of tensor %s is not a multiple of %d", p.offset, errtext.Quote(v.Name), f.Alignment)
 			return
 		case left < 0 || p.offset > uint64(left) || p.size > left-int64(p.offset):
-			r.fail(p.at, ErrTruncated, "offset %d of tensor %s with %d bytes, and the data section has %d", p.offset, quote(v.Name), p.size, max(left, 0))
+			r.fail(p.at, elements.ErrTruncated, "offset %d of tensor %s with %d bytes, and the data section has %d", p.offset, errtext.Quote(v.Name), p.size, max(left, 0))
 			return
 		}
 		v.Offset = start + int64(p.offset)
@@ -478,11 +477,9 @@ func (r *reader) place(f *File, offsets []placed, data []byte) {
 			continue
 		}
 		if last.size > 0 && int64(p.offset)-int64(last.offset) < last.size {
-			r.fail(p.at, ErrOffsets, "tensor %s begins inside of tensor %s", quote(f.Tensors[p.tensor].Name), quote(f.Tensors[last.tensor].Name))
+			r.fail(p.at, ErrOffsets, "tensor %s begins inside of tensor %s", errtext.Quote(f.Tensors[p.tensor].Name), errtext.Quote(f.Tensors[last.tensor].Name))
 			return
 		}
 		last = p
 	}
 }
-
-func quote(name string) string { return strictjson.Quote([]byte(name)) }

@@ -172,8 +172,8 @@ func TestDecodeFileReturnsMetadataAndDescriptions(t *testing.T) {
 	assert.Equal(t, gguf.View{Name: "q", DType: gguf.Q4_0, Shape: []int64{2, 64}, Offset: start + 128, Data: data[start+128:]}, *v)
 	assert.Empty(t, must.Do(f.Find("empty"))(t).Data)
 	_, err := f.Find("x")
-	assert.ErrorIs(t, err, gguf.ErrNoName)
-	assert.EqualError(t, err, `gguf: "x", the file has 3 tensors: no tensor has this name`)
+	assert.ErrorIs(t, err, elements.ErrNoName)
+	assert.EqualError(t, err, `gguf: "x", the file has 3 tensors, the first are ["w" "q" "empty"]: no tensor has this name`)
 	var none *gguf.File
 	_, err = none.Find("x")
 	assert.ErrorIs(t, err, elements.ErrNil)
@@ -217,7 +217,7 @@ func TestEveryTypeOfTensorsHasItsSize(t *testing.T) {
 		v := must.Do(must.Do(gguf.DecodeFile(data))(t).Find("x"))(t)
 		assert.Equal(t, []int64{5, 3, 2 * block}, v.Shape)
 		assert.Len(t, v.Data, int(30*size), "%v", dtype)
-		must.Fail(gguf.DecodeFile(data[:len(data)-1]))(t, gguf.ErrTruncated)
+		must.Fail(gguf.DecodeFile(data[:len(data)-1]))(t, elements.ErrTruncated)
 		if dt := dtype.DataType(); dt != 0 {
 			assert.Equal(t, int64(dt.ItemSize()), size, "%v", dtype)
 		} else {
@@ -250,45 +250,45 @@ func refusals() []refusal {
 	name := text("x")
 	offset := int64(counts + 8 + 1 + 4 + 8 + 4) // of a tensor with a name of one byte and one dimension
 	all := []refusal{
-		{"no file", nil, 0, gguf.ErrTruncated},
-		{"another format", raw("PK\x03\x04", make([]byte, 64)), 0, gguf.ErrHeader},
-		{"version 1, whose lengths have 32 bits", raw("GGUF", uint32(1), make([]byte, 64)), 4, gguf.ErrHeader},
-		{"a version of the future", raw("GGUF", uint32(4), make([]byte, 64)), 4, gguf.ErrHeader},
-		{"a big-endian file", raw("GGUF\x00\x00\x00\x03", make([]byte, 64)), 4, gguf.ErrHeader},
-		{"2^64-1 tensors", head(math.MaxUint64, 0, make([]byte, 64)), 8, gguf.ErrTruncated},
-		{"2^64-1 metadata", head(0, math.MaxUint64, make([]byte, 64)), 16, gguf.ErrTruncated},
-		{"more tensors than the file has room for", head(3, 0, make([]byte, 74-24)), 8, gguf.ErrTruncated},
-		{"a key of 2^63 bytes", entry(uint64(1<<63), "key"), counts, gguf.ErrTruncated},
-		{"a key whose end wraps around", entry(uint64(math.MaxUint64-7), "key"), counts, gguf.ErrTruncated},
-		{"an empty key", entry(text(""), ofUint8, "\x01"), counts, gguf.ErrName},
-		{"a key of 64 KiB", entry(text(strings.Repeat("k", 1<<16)), ofUint8, "\x01"), counts, gguf.ErrName},
-		{"a key that is not UTF-8", entry(text("k\xff"), ofUint8, "\x01"), counts, gguf.ErrName},
-		{"two values of one key", head(0, 2, text("k"), ofUint8, "\x01", text("k"), ofUint8, "\x02", make([]byte, 64)), counts + 14, gguf.ErrDuplicate},
-		{"an unknown type of a value", entry(name, uint32(13)), counts + 9, gguf.ErrHeader},
-		{"a bool of 2", entry(name, ofBool, "\x02"), counts + 13, gguf.ErrHeader},
-		{"a bool of 255 in an array", entry(name, ofArray, array{ofBool, 3}, "\x01\x00\xff"), counts + 9 + 4 + 12 + 2, gguf.ErrHeader},
-		{"a string of 2^62 bytes", entry(name, ofString, uint64(1<<62), "abc"), counts + 13, gguf.ErrTruncated},
-		{"an array of 2^30 bytes", entry(name, ofArray, array{ofUint8, 1 << 30}), counts + 17, gguf.ErrTruncated},
-		{"an array whose size in bytes wraps to 4", entry(name, ofArray, array{ofUint32, 1<<62 + 1}), counts + 17, gguf.ErrTruncated},
-		{"an array of 2^61 strings", entry(name, ofArray, array{ofString, 1 << 61}), counts + 17, gguf.ErrTruncated},
-		{"an array of an unknown type without elements", entry(name, ofArray, array{99, 0}), counts + 13, gguf.ErrHeader},
+		{"no file", nil, 0, elements.ErrTruncated},
+		{"another format", raw("PK\x03\x04", make([]byte, 64)), 0, elements.ErrHeader},
+		{"version 1, whose lengths have 32 bits", raw("GGUF", uint32(1), make([]byte, 64)), 4, elements.ErrHeader},
+		{"a version of the future", raw("GGUF", uint32(4), make([]byte, 64)), 4, elements.ErrHeader},
+		{"a big-endian file", raw("GGUF\x00\x00\x00\x03", make([]byte, 64)), 4, elements.ErrHeader},
+		{"2^64-1 tensors", head(math.MaxUint64, 0, make([]byte, 64)), 8, elements.ErrTruncated},
+		{"2^64-1 metadata", head(0, math.MaxUint64, make([]byte, 64)), 16, elements.ErrTruncated},
+		{"more tensors than the file has room for", head(3, 0, make([]byte, 74-24)), 8, elements.ErrTruncated},
+		{"a key of 2^63 bytes", entry(uint64(1<<63), "key"), counts, elements.ErrTruncated},
+		{"a key whose end wraps around", entry(uint64(math.MaxUint64-7), "key"), counts, elements.ErrTruncated},
+		{"an empty key", entry(text(""), ofUint8, "\x01"), counts, elements.ErrName},
+		{"a key of 64 KiB", entry(text(strings.Repeat("k", 1<<16)), ofUint8, "\x01"), counts, elements.ErrName},
+		{"a key that is not UTF-8", entry(text("k\xff"), ofUint8, "\x01"), counts, elements.ErrName},
+		{"two values of one key", head(0, 2, text("k"), ofUint8, "\x01", text("k"), ofUint8, "\x02", make([]byte, 64)), counts + 14, elements.ErrDuplicate},
+		{"an unknown type of a value", entry(name, uint32(13)), counts + 9, elements.ErrHeader},
+		{"a bool of 2", entry(name, ofBool, "\x02"), counts + 13, elements.ErrHeader},
+		{"a bool of 255 in an array", entry(name, ofArray, array{ofBool, 3}, "\x01\x00\xff"), counts + 9 + 4 + 12 + 2, elements.ErrHeader},
+		{"a string of 2^62 bytes", entry(name, ofString, uint64(1<<62), "abc"), counts + 13, elements.ErrTruncated},
+		{"an array of 2^30 bytes", entry(name, ofArray, array{ofUint8, 1 << 30}), counts + 17, elements.ErrTruncated},
+		{"an array whose size in bytes wraps to 4", entry(name, ofArray, array{ofUint32, 1<<62 + 1}), counts + 17, elements.ErrTruncated},
+		{"an array of 2^61 strings", entry(name, ofArray, array{ofString, 1 << 61}), counts + 17, elements.ErrTruncated},
+		{"an array of an unknown type without elements", entry(name, ofArray, array{99, 0}), counts + 13, elements.ErrHeader},
 		{"an array whose second string claims more than the file", entry(name, ofArray, array{ofString, 2}, text("ok"), uint64(1<<40)),
-			counts + 25 + 10, gguf.ErrTruncated},
+			counts + 25 + 10, elements.ErrTruncated},
 		{"an array of arrays that claim more than the file", entry(name, ofArray, array{ofArray, 2}, array{ofUint8, 0}, array{ofUint8, 1 << 40}),
-			counts + 25 + 12 + 4, gguf.ErrTruncated},
+			counts + 25 + 12 + 4, elements.ErrTruncated},
 		{"arrays in each other, nine deep", entry(name, ofArray, slices.Repeat(raw(array{ofArray, 1}), 8), array{ofUint8, 1}, "\x01"),
-			counts + 13 + 8*12, gguf.ErrHeader},
-		{"an alignment of another type", entry(text("general.alignment"), uint32(10), uint64(32)), counts + 25, gguf.ErrHeader},
-		{"an alignment of 0", entry(text("general.alignment"), ofUint32, uint32(0)), counts + 25, gguf.ErrHeader},
-		{"an alignment of 48", entry(text("general.alignment"), ofUint32, uint32(48)), counts + 25, gguf.ErrHeader},
-		{"an alignment of 2^31", entry(text("general.alignment"), ofUint32, uint32(1<<31)), counts + 25, gguf.ErrHeader},
-		{"an alignment that is an array", entry(text("general.alignment"), ofArray, array{ofUint32, 1}, uint32(32)), counts + 25, gguf.ErrHeader},
-		{"a tensor with an empty name", tensor(1, text(""), uint32(0), uint32(gguf.I8), uint64(0)), counts, gguf.ErrName},
-		{"a name of 65 bytes", tensor(1, text(strings.Repeat("n", 65)), uint32(0), uint32(gguf.I8), uint64(0)), counts, gguf.ErrName},
-		{"a name that is not UTF-8", tensor(1, text("\xc0\x80"), uint32(0), uint32(gguf.I8), uint64(0)), counts, gguf.ErrName},
-		{"a name of 2^64-1 bytes", tensor(1, uint64(math.MaxUint64), uint32(0), uint32(gguf.I8), uint64(0)), counts, gguf.ErrTruncated},
+			counts + 13 + 8*12, elements.ErrHeader},
+		{"an alignment of another type", entry(text("general.alignment"), uint32(10), uint64(32)), counts + 25, elements.ErrHeader},
+		{"an alignment of 0", entry(text("general.alignment"), ofUint32, uint32(0)), counts + 25, elements.ErrHeader},
+		{"an alignment of 48", entry(text("general.alignment"), ofUint32, uint32(48)), counts + 25, elements.ErrHeader},
+		{"an alignment of 2^31", entry(text("general.alignment"), ofUint32, uint32(1<<31)), counts + 25, elements.ErrHeader},
+		{"an alignment that is an array", entry(text("general.alignment"), ofArray, array{ofUint32, 1}, uint32(32)), counts + 25, elements.ErrHeader},
+		{"a tensor with an empty name", tensor(1, text(""), uint32(0), uint32(gguf.I8), uint64(0)), counts, elements.ErrName},
+		{"a name of 65 bytes", tensor(1, text(strings.Repeat("n", 65)), uint32(0), uint32(gguf.I8), uint64(0)), counts, elements.ErrName},
+		{"a name that is not UTF-8", tensor(1, text("\xc0\x80"), uint32(0), uint32(gguf.I8), uint64(0)), counts, elements.ErrName},
+		{"a name of 2^64-1 bytes", tensor(1, uint64(math.MaxUint64), uint32(0), uint32(gguf.I8), uint64(0)), counts, elements.ErrTruncated},
 		{"two tensors of one name", tensor(2, name, uint32(0), uint32(gguf.I8), uint64(0), name, uint32(0), uint32(gguf.I8), uint64(32)),
-			counts + 25, gguf.ErrDuplicate},
+			counts + 25, elements.ErrDuplicate},
 		{"5 dimensions", tensor(1, name, uint32(5), make([]uint64, 5), uint32(gguf.I8), uint64(0)), counts + 9, dlpack.ErrLayout},
 		{"2^32-1 dimensions", tensor(1, name, uint32(math.MaxUint32), uint64(1), uint32(gguf.I8), uint64(0)), counts + 9, dlpack.ErrLayout},
 		{"a dimension of -1", tensor(1, name, uint32(1), int64(-1), uint32(gguf.I8), uint64(0)), counts + 13, layout.ErrOverflow},
@@ -305,15 +305,15 @@ func refusals() []refusal {
 		{"rows of half a block each", tensor(1, name, uint32(2), uint64(16), uint64(2), uint32(gguf.Q8_0), uint64(0)), counts + 9, elements.ErrSize},
 		{"a quantised scalar", tensor(1, name, uint32(0), uint32(gguf.Q8_0), uint64(0)), counts + 9, elements.ErrSize},
 		{"an offset that is not aligned", tensor(1, name, uint32(1), uint64(4), uint32(gguf.I8), uint64(16)), offset, gguf.ErrOffsets},
-		{"an offset beyond the file", tensor(1, name, uint32(1), uint64(4), uint32(gguf.I8), uint64(96)), offset, gguf.ErrTruncated},
+		{"an offset beyond the file", tensor(1, name, uint32(1), uint64(4), uint32(gguf.I8), uint64(96)), offset, elements.ErrTruncated},
 		{"an offset of 2^64-32, whose end wraps into the header", tensor(1, name, uint32(1), uint64(64), uint32(gguf.I8), uint64(1<<64-32)),
-			offset, gguf.ErrTruncated},
+			offset, elements.ErrTruncated},
 		{"an offset that is negative beside the beginning of the data", tensor(1, name, uint32(1), uint64(4), uint32(gguf.I8), uint64(1<<63)),
-			offset, gguf.ErrTruncated},
-		{"a tensor of 2^60 bytes", tensor(1, name, uint32(1), uint64(1<<60), uint32(gguf.I8), uint64(0)), offset, gguf.ErrTruncated},
-		{"a tensor that ends one byte beyond the file", tensor(1, name, uint32(1), uint64(33), uint32(gguf.I8), uint64(32)), offset, gguf.ErrTruncated},
-		{"an empty tensor beyond the file", tensor(1, name, uint32(1), uint64(0), uint32(gguf.I8), uint64(96)), offset, gguf.ErrTruncated},
-		{"a data section beyond the file", head(1, 0, name, uint32(1), uint64(0), uint32(gguf.I8), uint64(0)), offset, gguf.ErrTruncated},
+			offset, elements.ErrTruncated},
+		{"a tensor of 2^60 bytes", tensor(1, name, uint32(1), uint64(1<<60), uint32(gguf.I8), uint64(0)), offset, elements.ErrTruncated},
+		{"a tensor that ends one byte beyond the file", tensor(1, name, uint32(1), uint64(33), uint32(gguf.I8), uint64(32)), offset, elements.ErrTruncated},
+		{"an empty tensor beyond the file", tensor(1, name, uint32(1), uint64(0), uint32(gguf.I8), uint64(96)), offset, elements.ErrTruncated},
+		{"a data section beyond the file", head(1, 0, name, uint32(1), uint64(0), uint32(gguf.I8), uint64(0)), offset, elements.ErrTruncated},
 		{"two tensors in one place", tensor(2, name, uint32(1), uint64(8), uint32(gguf.I8), uint64(0), text("y"), uint32(1), uint64(8), uint32(gguf.I8), uint64(0)),
 			offset + 33, gguf.ErrOffsets},
 		{"a tensor in the last byte of another, which comes later",
@@ -344,7 +344,7 @@ func TestDecodeFileRefusesAFileThatIsCutAtAnyByte(t *testing.T) {
 	data := example()
 	for n := range data {
 		_, err := gguf.DecodeFile(data[:n:n])
-		require.ErrorIs(t, err, gguf.ErrTruncated, "%d bytes", n)
+		require.ErrorIs(t, err, elements.ErrTruncated, "%d bytes", n)
 		var fault *elements.Error
 		require.ErrorAs(t, err, &fault)
 		assert.LessOrEqual(t, fault.Offset, int64(n))

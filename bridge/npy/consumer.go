@@ -80,7 +80,7 @@ func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
 // the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it, and read-only if it is, or a copy.
 //
 // Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
-// error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, [ErrTruncated] for
+// error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, [elements.ErrTruncated] for
 // one that is shorter than the file of the View, [dlpack.ErrDevice], [dlpack.ErrClosed].
 func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
 	data, err := payload.Source("npy", file)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/npy"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
@@ -71,8 +72,8 @@ func TestTensorsAreReadOnlyUnlessTheyMayBeWrittenTo(t *testing.T) {
 	must.Fail(npy.DecodeFrom(x))(t, dlpack.ErrLayout)
 	must.Fail(npy.DecodeFrom(nil))(t, dlpack.ErrClosed)
 	must.Fail(npy.DecodeFrom(source, npy.As(dlpack.BFloat16)))(t, dlpack.ErrDType)
-	must.Fail(npy.Decode(data[:100]))(t, npy.ErrTruncated)
-	must.Fail(npy.DecodeFrom(must.Own(source.Narrow(0, 0, 100))(t)))(t, npy.ErrTruncated)
+	must.Fail(npy.Decode(data[:100]))(t, elements.ErrTruncated)
+	must.Fail(npy.DecodeFrom(must.Own(source.Narrow(0, 0, 100))(t)))(t, elements.ErrTruncated)
 }
 
 // The memory of a mapping is given back when the last tensor of it is closed.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -32,7 +33,7 @@ var unsupported = map[byte]string{
 // Errors, without a prefix: [elements.ErrDType].
 func elementOf(text string) (e element, err error) {
 	refuse := func(why string) (element, error) {
-		return element{}, fmt.Errorf("the type %.40q: %s: %w", text, why, elements.ErrDType)
+		return element{}, fmt.Errorf("the type %s: %s: %w", errtext.Quote(text), why, elements.ErrDType)
 	}
 	if len(text) < 2 || strings.IndexByte("<>|", text[0]) < 0 {
 		return refuse("it is not one that NumPy writes, such as '<f4'")

@@ -14,10 +14,6 @@ import (
 var (
 	// ErrMagic reports bytes that are not an npy file: they do not begin with "\x93NUMPY", or have a version other than 1.0, 2.0 and 3.0.
 	ErrMagic = errors.New("not an npy file")
-	// ErrHeader reports a header that is not a dictionary as NumPy writes it, or that has more than 64 KiB.
-	ErrHeader = errors.New("malformed header")
-	// ErrTruncated reports a file that ends before its last element.
-	ErrTruncated = errors.New("truncated")
 	// ErrTrailing reports bytes after the last element.
 	ErrTrailing = errors.New("trailing bytes")
 	// ErrZip reports an npz file with a malformed directory, member header or deflated member, or whose headers differ from its directory.
@@ -26,12 +22,6 @@ var (
 	ErrMethod = errors.New("unsupported compression")
 	// ErrChecksum reports a member of an npz file whose bytes have another checksum than its directory says.
 	ErrChecksum = errors.New("wrong checksum")
-	// ErrDuplicate reports two arrays of one name.
-	ErrDuplicate = errors.New("duplicate name")
-	// ErrName reports a name that a member of an npz file cannot have.
-	ErrName = errors.New("invalid name")
-	// ErrNoName reports a name that no array of a file has.
-	ErrNoName = errors.New("no array has this name")
 	// ErrRank reports more than 64 dimensions, which is the most that NumPy has. It is also [dlpack.ErrLayout].
 	ErrRank = errtext.New(dlpack.ErrLayout, "unsupported rank")
 )

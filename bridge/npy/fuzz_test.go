@@ -148,7 +148,7 @@ func TestTheHeadersOfDeflatedMembersAreBounded(t *testing.T) {
 	two.name = "y.npy"
 	data, _, _ = archive(one, two)
 	_, err := npy.DecodeZip(data)
-	require.ErrorIs(t, err, npy.ErrHeader)
+	require.ErrorIs(t, err, elements.ErrHeader)
 	var fail *elements.Error
 	require.ErrorAs(t, err, &fail)
 	require.Equal(t, int64(70+len(one.content)), fail.Offset)

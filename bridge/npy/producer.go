@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -96,26 +97,26 @@ type Named struct {
 // [WriteTensor] writes them, after they have been read once for the checksum that stands before them.
 //
 // Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensors. On
-// error: those of [AppendTensor] for each tensor, [ErrName] for a name that is not a relative path in UTF-8 and for one of more than 64 KiB,
-// [ErrDuplicate], all of these before anything is written; those of w; [elements.ErrNil] if w is nil.
+// error: those of [AppendTensor] for each tensor, [elements.ErrName] for a name that is not a relative path in UTF-8 and for one of more than 64 KiB,
+// [elements.ErrDuplicate], all of these before anything is written; those of w; [elements.ErrNil] if w is nil.
 func WriteZip(w io.Writer, tensors []Named) error {
 	members := make([]written, len(tensors))
 	first := make(map[string]int, len(tensors))
 	for i, t := range tensors {
-		if name := t.Name + ".npy"; !validName(name) || len(name) > math.MaxUint16 {
-			return fmt.Errorf("npy: tensor %d: %.64q: a name is a relative path in UTF-8, without \"..\", NUL and backslashes: %w", i, t.Name, ErrName)
+		if name := t.Name + ".npy"; !payload.IsRelativePath(name) || len(name) > math.MaxUint16 {
+			return fmt.Errorf("npy: tensor %d: %s: a name is a relative path in UTF-8, without \"..\", NUL and backslashes: %w", i, errtext.Quote(t.Name), elements.ErrName)
 		}
 		if k, ok := first[t.Name]; ok {
-			return fmt.Errorf("npy: tensors %d and %d have the name %.64q: %w", k, i, t.Name, ErrDuplicate)
+			return fmt.Errorf("npy: tensors %d and %d have the name %s: %w", k, i, errtext.Quote(t.Name), elements.ErrDuplicate)
 		}
 		first[t.Name] = i
 		size, err := SizeTensor(t.Tensor)
 		if err != nil {
-			return fmt.Errorf("npy: tensor %.64q: %w", t.Name, err)
+			return fmt.Errorf("npy: tensor %s: %w", errtext.Quote(t.Name), err)
 		}
 		crc := crc32.NewIEEE()
 		if err := WriteTensor(crc, t.Tensor); err != nil {
-			return fmt.Errorf("npy: tensor %.64q: %w", t.Name, err)
+			return fmt.Errorf("npy: tensor %s: %w", errtext.Quote(t.Name), err)
 		}
 		members[i] = written{name: t.Name + ".npy", size: uint64(size), crc: crc.Sum32()}
 	}

@@ -65,26 +65,21 @@ type View struct {
 
 // Find returns the array with the given name, which is empty for that of an npy file.
 //
-// Errors: [ErrNoName]; [elements.ErrNil] for a nil File.
+// Errors: [elements.ErrNoName]; [elements.ErrNil] for a nil File.
 func (f *File) Find(name string) (*View, error) {
 	if f == nil {
 		return nil, fmt.Errorf("npy: the File is %w", elements.ErrNil)
 	}
-	i, ok := f.index[name]
-	if !ok {
-		const most = 8
-		names := make([]string, 0, most)
-		for _, v := range f.Tensors[:min(len(f.Tensors), most)] {
-			names = append(names, fmt.Sprintf("%.64q", v.Name))
-		}
-		return nil, fmt.Errorf("npy: %.64q, the file has %d arrays, the first are %v: %w", name, len(f.Tensors), names, ErrNoName)
+	i, err := payload.Find(name, f.index, func(i int) string { return f.Tensors[i].Name }, "npy")
+	if err != nil {
+		return nil, err
 	}
 	return &f.Tensors[i], nil
 }
 
 // DecodeFile checks an npy file and describes its array. It reads the header only, so that data can be the mapping of a large file.
 //
-// Errors: an [*elements.Error] with [ErrMagic], [ErrHeader], [ErrTruncated], [ErrTrailing], [ErrRank], [elements.ErrDType] for an array of
+// Errors: an [*elements.Error] with [ErrMagic], [elements.ErrHeader], [elements.ErrTruncated], [ErrTrailing], [ErrRank], [elements.ErrDType] for an array of
 // objects, texts, dates, records or other types that DLPack lacks, [layout.ErrNegative] or [layout.ErrOverflow].
 func DecodeFile(data []byte) (*File, error) {
 	v, fail := parse(data, int64(len(data)))
@@ -102,7 +97,7 @@ func parse(head []byte, size int64) (v View, fail *elements.Error) {
 		return v, fail
 	}
 	if n > size-int64(start) {
-		return v, newError(8, ErrTruncated, "a header of %d bytes, %d bytes are left", n, size-int64(start))
+		return v, newError(8, elements.ErrTruncated, "a header of %d bytes, %d bytes are left", n, size-int64(start))
 	}
 	at := start + int(n)
 	h := header{text: head[:at], at: start}
@@ -111,7 +106,7 @@ func parse(head []byte, size int64) (v View, fail *elements.Error) {
 	}
 	v.Offset = int64(at)
 	if left := size - v.Offset; v.Size > left {
-		return v, newError(int(min(size, math.MaxInt)), ErrTruncated, "%s%s takes %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), v.Size, left)
+		return v, newError(int(min(size, math.MaxInt)), elements.ErrTruncated, "%s%s takes %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), v.Size, left)
 	} else if v.Size < left {
 		return v, newError(at+int(v.Size), ErrTrailing, "%d bytes after the last element of %s%s", left-v.Size, v.Type, errtext.Shape(v.Shape))
 	}
@@ -134,7 +129,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 		}
 	}
 	if len(head) < start {
-		return 0, 0, newError(len(head), ErrTruncated, "%d bytes have no size of a header", len(head))
+		return 0, 0, newError(len(head), elements.ErrTruncated, "%d bytes have no size of a header", len(head))
 	}
 	if start == 10 {
 		size = int64(binary.LittleEndian.Uint16(head[8:]))
@@ -142,7 +137,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 		size = int64(binary.LittleEndian.Uint32(head[8:]))
 	}
 	if size > maxHeader {
-		return 0, 0, newError(8, ErrHeader, "a header of %d bytes, of which there may be %d", size, maxHeader)
+		return 0, 0, newError(8, elements.ErrHeader, "a header of %d bytes, of which there may be %d", size, maxHeader)
 	}
 	return start, size, nil
 }
@@ -178,7 +173,7 @@ func (h *header) parse(v *View) *elements.Error {
 			return fail
 		}
 		if seen[key] {
-			return newError(where, ErrHeader, "the key %.40q stands there twice", key)
+			return newError(where, elements.ErrHeader, "the key %s stands there twice", errtext.Quote(key))
 		}
 		if h.skip(); !h.take(':') {
 			return h.expected(":")
@@ -193,7 +188,7 @@ func (h *header) parse(v *View) *elements.Error {
 			h.shape = h.at
 			fail = h.sizes(v)
 		default:
-			fail = newError(where, ErrHeader, "the key %.40q is not descr, fortran_order or shape", key)
+			fail = newError(where, elements.ErrHeader, "the key %s is not descr, fortran_order or shape", errtext.Quote(key))
 		}
 		if fail != nil {
 			return fail
@@ -205,10 +200,10 @@ func (h *header) parse(v *View) *elements.Error {
 		h.at++
 	}
 	if h.at < len(h.text) {
-		return newError(h.at, ErrHeader, "%q after the dictionary, where spaces and a newline may be", h.text[h.at])
+		return newError(h.at, elements.ErrHeader, "%q after the dictionary, where spaces and a newline may be", h.text[h.at])
 	}
 	if len(seen) < 3 {
-		return newError(end, ErrHeader, "the dictionary lacks a key: it needs descr, fortran_order and shape")
+		return newError(end, elements.ErrHeader, "the dictionary lacks a key: it needs descr, fortran_order and shape")
 	}
 	return v.measure(h.shape)
 }
@@ -259,9 +254,9 @@ func (h *header) take(c byte) bool {
 
 func (h *header) expected(what string) *elements.Error {
 	if h.at == len(h.text) {
-		return newError(h.at, ErrHeader, "the header ends, where %s is expected", what)
+		return newError(h.at, elements.ErrHeader, "the header ends, where %s is expected", what)
 	}
-	return newError(h.at, ErrHeader, "%q, where %s is expected", h.text[h.at], what)
+	return newError(h.at, elements.ErrHeader, "%q, where %s is expected", h.text[h.at], what)
 }
 
 // string parses a string without escapes.
@@ -273,10 +268,10 @@ func (h *header) string() (string, *elements.Error) {
 	rest := h.text[h.at+1:]
 	n := bytes.IndexByte(rest, quote)
 	if n < 0 {
-		return "", newError(h.at, ErrHeader, "a string without an end")
+		return "", newError(h.at, elements.ErrHeader, "a string without an end")
 	}
 	if i := bytes.IndexAny(rest[:n], "\\\n"); i >= 0 {
-		return "", newError(h.at+1+i, ErrHeader, "%q in a string, which NumPy does not write", rest[i])
+		return "", newError(h.at+1+i, elements.ErrHeader, "%q in a string, which NumPy does not write", rest[i])
 	}
 	h.at += n + 2
 	return string(rest[:n]), nil
@@ -319,7 +314,7 @@ func (h *header) sizes(v *View) *elements.Error {
 		h.skip()
 		if h.take(')') {
 			if len(v.Shape) == 1 && !comma {
-				return newError(h.shape, ErrHeader, "a number in parentheses, which is no tuple without a comma")
+				return newError(h.shape, elements.ErrHeader, "a number in parentheses, which is no tuple without a comma")
 			}
 			return nil
 		}
@@ -354,7 +349,7 @@ func (h *header) size(dim int) (int64, *elements.Error) {
 	case negative:
 		return 0, newError(start, layout.ErrNegative, "shape[%d] = -%.40s", dim, text)
 	case len(text) > 1 && text[0] == '0':
-		return 0, newError(start, ErrHeader, "shape[%d] = %.40s, a number with a zero before it", dim, text)
+		return 0, newError(start, elements.ErrHeader, "shape[%d] = %.40s, a number with a zero before it", dim, text)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -453,14 +448,14 @@ func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) (
 
 // move makes v refer to another memory of its file.
 //
-// Errors: [ErrTruncated].
+// Errors: [elements.ErrTruncated].
 func (v *View) move(data []byte) error {
 	begin, end := v.Offset, v.Offset+v.Size
 	if m := v.member; m != nil {
 		begin, end = int64(m.at), int64(m.at+len(m.bytes))
 	}
 	if end > int64(len(data)) {
-		return newError(len(data), ErrTruncated, "a file that had at least %d bytes when it was parsed", end)
+		return newError(len(data), elements.ErrTruncated, "a file that had at least %d bytes when it was parsed", end)
 	}
 	if v.member == nil {
 		v.Data = data[begin:end:end]

@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 )
 
 // The records of a zip file begin with these bytes, and have these sizes without names, extra fields and comments.
@@ -69,7 +70,7 @@ type member struct {
 // A member of a type that is refused has a View with Err set, and so has a member that does not begin as an npy file, such as a text, unless its
 // name ends in ".npy". The other members can be read.
 //
-// Errors: an [*elements.Error] with [ErrZip], [ErrTruncated], [ErrName], [ErrDuplicate] or [ErrMethod], and for each member those of
+// Errors: an [*elements.Error] with [ErrZip], [elements.ErrTruncated], [elements.ErrName], [elements.ErrDuplicate] or [ErrMethod], and for each member those of
 // [DecodeFile] except [elements.ErrDType]. Its Offset counts from the beginning of the zip file. For an error inside a deflated member it is
 // the first byte of that member.
 func DecodeZip(data []byte) (*File, error) {
@@ -90,7 +91,7 @@ func DecodeZip(data []byte) (*File, error) {
 		}
 		name := strings.TrimSuffix(m.name, ".npy")
 		if _, ok := f.index[name]; ok {
-			return nil, newError(at, ErrDuplicate, "a second array %.64q; NumPy would read the last", name)
+			return nil, newError(at, elements.ErrDuplicate, "a second array %s; NumPy would read the last", errtext.Quote(name))
 		}
 		f.index[name] = len(members)
 		members = append(members, m)
@@ -183,19 +184,19 @@ func (z *archive) entry(at, start, end int) (m *member, next int, fail *elements
 	m = &member{name: string(raw), size: size, crc: crc, method: method}
 	switch {
 	case flags&^flagsUnderstood != 0:
-		return nil, 0, newError(at+8, ErrMethod, "%.64q has the flags %#x: it is encrypted or patched", m.name, flags)
+		return nil, 0, newError(at+8, ErrMethod, "%s has the flags %#x: it is encrypted or patched", errtext.Quote(m.name), flags)
 	case method != stored && method != deflated:
-		return nil, 0, newError(at+10, ErrMethod, "%.64q is compressed by method %d", m.name, method)
+		return nil, 0, newError(at+10, ErrMethod, "%s is compressed by method %d", errtext.Quote(m.name), method)
 	case le16(b[34:]) != 0:
-		return nil, 0, newError(at+34, ErrZip, "%.64q is in another part of the archive", m.name)
+		return nil, 0, newError(at+34, ErrZip, "%s is in another part of the archive", errtext.Quote(m.name))
 	case method == stored && size != packed:
-		return nil, 0, newError(at+20, ErrZip, "%.64q is stored, and has %d bytes in the file and %d outside of it", m.name, packed, size)
+		return nil, 0, newError(at+20, ErrZip, "%s is stored, and has %d bytes in the file and %d outside of it", errtext.Quote(m.name), packed, size)
 	case offset > uint64(start) || uint64(start)-offset < sizeLocal:
-		return nil, 0, newError(at+42, ErrTruncated, "%.64q begins at byte %d, the directory at byte %d", m.name, offset, start)
+		return nil, 0, newError(at+42, elements.ErrTruncated, "%s begins at byte %d, the directory at byte %d", errtext.Quote(m.name), offset, start)
 	case packed > uint64(start)-offset-sizeLocal:
-		return nil, 0, newError(at+20, ErrTruncated, "%.64q has %d bytes, %d are left before the directory", m.name, packed, uint64(start)-offset-sizeLocal)
+		return nil, 0, newError(at+20, elements.ErrTruncated, "%s has %d bytes, %d are left before the directory", errtext.Quote(m.name), packed, uint64(start)-offset-sizeLocal)
 	case size > packed*maxDeflate: // packed is less than the file
-		return nil, 0, newError(at+24, ErrZip, "%.64q has %d bytes, and %d deflated bytes become %d at most", m.name, size, packed, packed*maxDeflate)
+		return nil, 0, newError(at+24, ErrZip, "%s has %d bytes, and %d deflated bytes become %d at most", errtext.Quote(m.name), size, packed, packed*maxDeflate)
 	}
 	return m, next, z.local(m, int(offset), start, raw, flags, packed)
 }
@@ -204,12 +205,12 @@ func (z *archive) entry(at, start, end int) (m *member, next int, fail *elements
 func (z *archive) local(m *member, at, start int, raw []byte, flags uint16, packed uint64) *elements.Error {
 	b := z.data[at:start]
 	if string(b[:4]) != localMagic {
-		return newError(at, ErrZip, "no header of %.64q", m.name)
+		return newError(at, ErrZip, "no header of %s", errtext.Quote(m.name))
 	}
 	n, extra := int(le16(b[26:])), int(le16(b[28:]))
 	begin := sizeLocal + n + extra
 	if len(b) < begin || uint64(len(b)-begin) < packed {
-		return newError(at+26, ErrTruncated, "a header of %d bytes and %d bytes of %.64q, %d bytes are left", begin, packed, m.name, len(b))
+		return newError(at+26, elements.ErrTruncated, "a header of %d bytes and %d bytes of %s, %d bytes are left", begin, packed, errtext.Quote(m.name), len(b))
 	}
 	crc, packedHere, size := uint64(le32(b[14:])), uint64(le32(b[18:])), uint64(le32(b[22:]))
 	if fail := numbers(b[sizeLocal+n:begin], at+sizeLocal+n, &size, &packedHere); fail != nil {
@@ -228,18 +229,18 @@ func (z *archive) local(m *member, at, start int, raw []byte, flags uint16, pack
 		{"number of bytes", 22, size, m.size, true},
 	} {
 		if field.here != field.said && !(field.later && flags&flagDescriptor != 0 && field.here == 0) {
-			return newError(at+field.at, ErrZip, "the %s of %.64q is %d, and %d in the directory", field.name, m.name, field.here, field.said)
+			return newError(at+field.at, ErrZip, "the %s of %s is %d, and %d in the directory", field.name, errtext.Quote(m.name), field.here, field.said)
 		}
 	}
 	if here := b[sizeLocal : sizeLocal+n]; !bytes.Equal(here, raw) {
-		return newError(at+sizeLocal, ErrZip, "the name %.64q, which is %.64q in the directory", here, raw)
+		return newError(at+sizeLocal, ErrZip, "the name %s, which is %s in the directory", errtext.Quote(here), errtext.Quote(raw))
 	}
 	end := begin + int(packed)
 	m.at, m.bytes = at+begin, b[begin:end:end]
 	if flags&flagDescriptor != 0 {
 		size := sizeDescriptor(b[end:], m, packed)
 		if size == 0 {
-			return newError(at+end, ErrZip, "no sizes and checksum of %.64q after its bytes", m.name)
+			return newError(at+end, ErrZip, "no sizes and checksum of %s after its bytes", errtext.Quote(m.name))
 		}
 		end += size
 	}
@@ -282,7 +283,7 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 		rest = rest[4+len(field):]
 		switch id {
 		case idUnicodePath:
-			return newError(here, ErrName, "a second name of a member")
+			return newError(here, elements.ErrName, "a second name of a member")
 		case idZip64:
 			if seen || len(field) != 8*len(missing) && len(field) != 8*len(fields) {
 				return newError(here, ErrZip, "a zip64 field of %d bytes for %d numbers", len(field), len(missing))
@@ -307,14 +308,10 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 // checkName returns an error at byte at unless name can be that of a member: a relative path without "..", in UTF-8.
 func checkName(name []byte, at int, flags uint16) *elements.Error {
 	ascii := bytes.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
-	if !validName(string(name)) || !ascii && flags&flagUTF8 == 0 {
-		return newError(at, ErrName, "the member %.64q: a name is a relative path in UTF-8, without \"..\", NUL and backslashes", name)
+	if !payload.IsRelativePath(string(name)) || !ascii && flags&flagUTF8 == 0 {
+		return newError(at, elements.ErrName, "the member %s: a name is a relative path in UTF-8, without \"..\", NUL and backslashes", errtext.Quote(name))
 	}
 	return nil
-}
-
-func validName(name string) bool {
-	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\x00\\")
 }
 
 // overlap returns an error if two members have bytes in common.
@@ -338,17 +335,17 @@ func (m *member) view(in *inflater) (v View, fail *elements.Error) {
 	}
 	name, isArray := strings.CutSuffix(m.name, ".npy")
 	if !isArray && !bytes.HasPrefix(head, []byte(magic)) {
-		return View{Name: name, Err: newError(m.at, ErrMagic, "the member %.64q", m.name)}, nil
+		return View{Name: name, Err: newError(m.at, ErrMagic, "the member %s", errtext.Quote(m.name))}, nil
 	}
 	if m.size > math.MaxInt64 {
-		return v, newError(m.at, ErrTruncated, "%.64q has %d bytes", m.name, m.size)
+		return v, newError(m.at, elements.ErrTruncated, "%s has %d bytes", errtext.Quote(m.name), m.size)
 	}
 	if v, fail = parse(head, int64(m.size)); fail != nil {
 		if m.method == deflated {
-			fail.Where = fmt.Sprintf("in %.64q, byte %d when it is inflated: %s", m.name, fail.Offset, fail.Where)
+			fail.Where = fmt.Sprintf("in %s, byte %d when it is inflated: %s", errtext.Quote(m.name), fail.Offset, fail.Where)
 			fail.Offset = int64(m.at)
 		} else {
-			fail.Where = fmt.Sprintf("in %.64q: %s", m.name, fail.Where)
+			fail.Where = fmt.Sprintf("in %s: %s", errtext.Quote(m.name), fail.Where)
 			fail.After(int64(m.at))
 		}
 		if errors.Is(fail, elements.ErrDType) {
@@ -391,7 +388,7 @@ func (in *inflater) head(m *member) ([]byte, *elements.Error) {
 		return in.memory, nil // parse says why
 	}
 	if in.left -= start + int(size); in.left < 0 {
-		return nil, newError(m.at, ErrHeader, "the headers of the members to %.64q, inflated, have more than four times the bytes of the file", m.name)
+		return nil, newError(m.at, elements.ErrHeader, "the headers of the members to %s, inflated, have more than four times the bytes of the file", errtext.Quote(m.name))
 	}
 	in.memory = in.memory[:max(n, start+int(size))]
 	if _, err := io.ReadFull(in.reader, in.memory[n:]); err != nil {
@@ -401,7 +398,7 @@ func (in *inflater) head(m *member) ([]byte, *elements.Error) {
 }
 
 func errDeflate(m *member, err error) *elements.Error {
-	return newError(m.at, ErrZip, "the deflated bytes of %.64q: %v", m.name, err)
+	return newError(m.at, ErrZip, "the deflated bytes of %s: %v", errtext.Quote(m.name), err)
 }
 
 // read copies the elements to memory of v.Size bytes, and inflates them if they are deflated. It compares the checksum of a member.
@@ -422,7 +419,7 @@ func (v *View) read(to []byte) error {
 	}
 	crc.Write(to)
 	if sum := crc.Sum32(); sum != m.crc {
-		return newError(m.at, ErrChecksum, "%.64q has the checksum %08x, and %08x in the directory", m.name, sum, m.crc)
+		return newError(m.at, ErrChecksum, "%s has the checksum %08x, and %08x in the directory", errtext.Quote(m.name), sum, m.crc)
 	}
 	return nil
 }

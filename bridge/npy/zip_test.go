@@ -61,7 +61,7 @@ func TestArchivesOfNumPyAreRead(t *testing.T) {
 						}
 					}
 				}
-				must.Fail(f.Find("no such name"))(t, npy.ErrNoName)
+				must.Fail(f.Find("no such name"))(t, elements.ErrNoName)
 			})
 		}
 	}
@@ -124,13 +124,13 @@ func TestArchivesThatCannotBeWritten(t *testing.T) {
 		tensors []npy.Named
 		want    error
 	}{
-		{"a path to elsewhere", []npy.Named{{"../x", x}}, npy.ErrName},
-		{"an absolute path", []npy.Named{{"/x", x}}, npy.ErrName},
-		{"NUL", []npy.Named{{"x\x00", x}}, npy.ErrName},
-		{"a backslash", []npy.Named{{`..\x`, x}}, npy.ErrName},
-		{"not UTF-8", []npy.Named{{"\xff", x}}, npy.ErrName},
-		{"64 KiB", []npy.Named{{strings.Repeat("x", 65532), x}}, npy.ErrName},
-		{"a name twice", []npy.Named{{"x", x}, {"y", x}, {"x", x}}, npy.ErrDuplicate},
+		{"a path to elsewhere", []npy.Named{{"../x", x}}, elements.ErrName},
+		{"an absolute path", []npy.Named{{"/x", x}}, elements.ErrName},
+		{"NUL", []npy.Named{{"x\x00", x}}, elements.ErrName},
+		{"a backslash", []npy.Named{{`..\x`, x}}, elements.ErrName},
+		{"not UTF-8", []npy.Named{{"\xff", x}}, elements.ErrName},
+		{"64 KiB", []npy.Named{{strings.Repeat("x", 65532), x}}, elements.ErrName},
+		{"a name twice", []npy.Named{{"x", x}, {"y", x}, {"x", x}}, elements.ErrDuplicate},
 		{"a closed tensor", []npy.Named{{"x", x}, {"y", nil}}, dlpack.ErrClosed},
 	}
 	for _, test := range tests {
@@ -277,12 +277,12 @@ func TestMalformedArchivesAreRefusedAtTheirByte(t *testing.T) {
 		{"bzip2", plain, entry16(10, 12), npy.ErrMethod},
 		{"another part", plain, entry16(34, 1), npy.ErrZip},
 		{"sizes of a stored member that differ", plain, then(entry32(24, 7), func(_ []byte, d, _ int) int { return d + 20 }), npy.ErrZip},
-		{"a member that begins behind the directory", plain, entry32(42, 1<<31), npy.ErrTruncated},
-		{"a member that begins in the directory", plain, func(b []byte, d, e int) int { return entry32(42, uint32(d-29))(b, d, e) }, npy.ErrTruncated},
-		{"a member that ends behind the directory", plain, then(entry32(24, 1<<30), entry32(20, 1<<30)), npy.ErrTruncated},
+		{"a member that begins behind the directory", plain, entry32(42, 1<<31), elements.ErrTruncated},
+		{"a member that begins in the directory", plain, func(b []byte, d, e int) int { return entry32(42, uint32(d-29))(b, d, e) }, elements.ErrTruncated},
+		{"a member that ends behind the directory", plain, then(entry32(24, 1<<30), entry32(20, 1<<30)), elements.ErrTruncated},
 		{"a member of one byte more", plain, then(entry32(24, uint32(len(content)+1)), entry32(20, uint32(len(content)+1)), local32(22, uint32(len(content)+1)),
-			local32(18, uint32(len(content)+1)), at(26)), npy.ErrTruncated},
-		{"a member of 4 GiB less a byte, without zip64", plain, then(entry32(24, math.MaxUint32), entry32(20, math.MaxUint32)), npy.ErrTruncated},
+			local32(18, uint32(len(content)+1)), at(26)), elements.ErrTruncated},
+		{"a member of 4 GiB less a byte, without zip64", plain, then(entry32(24, math.MaxUint32), entry32(20, math.MaxUint32)), elements.ErrTruncated},
 
 		{"no header", plain, local32(0, 0), npy.ErrZip},
 		{"other flags", plain, local16(6, 8), npy.ErrZip},
@@ -292,43 +292,43 @@ func TestMalformedArchivesAreRefusedAtTheirByte(t *testing.T) {
 		{"another size", plain, local32(22, 7), npy.ErrZip},
 		{"another name", plain, then(local16(30, 'X'), at(30)), npy.ErrZip},
 		{"a shorter name", plain, then(local16(26, 4), at(30)), npy.ErrZip},
-		{"a name that is longer than the archive", plain, local16(26, math.MaxUint16), npy.ErrTruncated},
+		{"a name that is longer than the archive", plain, local16(26, math.MaxUint16), elements.ErrTruncated},
 		{"sizes to come, and none comes", plain, then(local16(6, 8), entry16(8, 8), at(first)), npy.ErrZip},
 
-		{"one name for two members", two, then(bytesOf(46+51, "x"), func(b []byte, d, _ int) int { b[first+30] = 'x'; return d + 51 }), npy.ErrDuplicate},
+		{"one name for two members", two, then(bytesOf(46+51, "x"), func(b []byte, d, _ int) int { b[first+30] = 'x'; return d + 51 }), elements.ErrDuplicate},
 		{"a member in another", nested, at(35), npy.ErrZip},
 
-		{"a path to elsewhere", one(part{name: "../x.npy", content: content}), bytesOf(46, ""), npy.ErrName},
-		{"a path back", one(part{name: "a/../x.npy", content: content}), bytesOf(46, ""), npy.ErrName},
-		{"an absolute path", one(part{name: "/x.npy", content: content}), bytesOf(46, ""), npy.ErrName},
-		{"a path of Windows", one(part{name: `..\x.npy`, content: content}), bytesOf(46, ""), npy.ErrName},
-		{"a folder", one(part{name: "x/", content: ""}), bytesOf(46, ""), npy.ErrName},
-		{"no name", one(part{content: content}), bytesOf(46, ""), npy.ErrName},
-		{"NUL in a name", one(part{name: "x.npy\x00.txt", content: content}), bytesOf(46, ""), npy.ErrName},
-		{"a name that is not said to be UTF-8", one(part{name: "ä.npy", content: content}), bytesOf(46, ""), npy.ErrName},
-		{"a name that is not UTF-8", one(part{name: "\xff.npy", content: content}), then(entry16(8, 1<<11), bytesOf(46, "")), npy.ErrName},
-		{"a second name", one(part{name: "x.npy", content: content, extra: "up\x05\x00\x01abcd"}), bytesOf(51, ""), npy.ErrName},
+		{"a path to elsewhere", one(part{name: "../x.npy", content: content}), bytesOf(46, ""), elements.ErrName},
+		{"a path back", one(part{name: "a/../x.npy", content: content}), bytesOf(46, ""), elements.ErrName},
+		{"an absolute path", one(part{name: "/x.npy", content: content}), bytesOf(46, ""), elements.ErrName},
+		{"a path of Windows", one(part{name: `..\x.npy`, content: content}), bytesOf(46, ""), elements.ErrName},
+		{"a folder", one(part{name: "x/", content: ""}), bytesOf(46, ""), elements.ErrName},
+		{"no name", one(part{content: content}), bytesOf(46, ""), elements.ErrName},
+		{"NUL in a name", one(part{name: "x.npy\x00.txt", content: content}), bytesOf(46, ""), elements.ErrName},
+		{"a name that is not said to be UTF-8", one(part{name: "ä.npy", content: content}), bytesOf(46, ""), elements.ErrName},
+		{"a name that is not UTF-8", one(part{name: "\xff.npy", content: content}), then(entry16(8, 1<<11), bytesOf(46, "")), elements.ErrName},
+		{"a second name", one(part{name: "x.npy", content: content, extra: "up\x05\x00\x01abcd"}), bytesOf(51, ""), elements.ErrName},
 
 		{"an extra field that is cut", one(part{name: "x.npy", content: content, extra: "abc"}), bytesOf(51, ""), npy.ErrZip},
 		{"an extra field that is too long", one(part{name: "x.npy", content: content, extra: "ab\x01\x00"}), bytesOf(51, ""), npy.ErrZip},
 		{"zip64 of two bytes", one(part{name: "x.npy", content: content, extra: "\x01\x00\x02\x00ab"}), bytesOf(51, ""), npy.ErrZip},
 		{"zip64 twice", one(part{name: "x.npy", content: content, extra: zip64() + zip64()}), bytesOf(55, ""), npy.ErrZip},
 		{"zip64 that differs", one(part{name: "x.npy", content: content, extra: zip64(7, 8, 9)}), bytesOf(51, ""), npy.ErrZip},
-		{"2^63 bytes", one(part{name: "x.npy", content: content, extra: zip64(1<<63, 1<<63)}), then(entry32(24, math.MaxUint32), entry32(20, math.MaxUint32)), npy.ErrTruncated},
-		{"2^64 less 30 bytes", one(part{name: "x.npy", content: content, extra: zip64(1<<64-30, 1<<64-30)}), then(entry32(24, math.MaxUint32), entry32(20, math.MaxUint32)), npy.ErrTruncated},
-		{"at byte 2^64 less 1", one(part{name: "x.npy", content: content, extra: zip64(math.MaxUint64)}), entry32(42, math.MaxUint32), npy.ErrTruncated},
+		{"2^63 bytes", one(part{name: "x.npy", content: content, extra: zip64(1<<63, 1<<63)}), then(entry32(24, math.MaxUint32), entry32(20, math.MaxUint32)), elements.ErrTruncated},
+		{"2^64 less 30 bytes", one(part{name: "x.npy", content: content, extra: zip64(1<<64-30, 1<<64-30)}), then(entry32(24, math.MaxUint32), entry32(20, math.MaxUint32)), elements.ErrTruncated},
+		{"at byte 2^64 less 1", one(part{name: "x.npy", content: content, extra: zip64(math.MaxUint64)}), entry32(42, math.MaxUint32), elements.ErrTruncated},
 
-		{"an array that is cut", one(part{name: "x.npy", content: content[:len(content)-1]}), func(_ []byte, d, _ int) int { return d }, npy.ErrTruncated},
+		{"an array that is cut", one(part{name: "x.npy", content: content[:len(content)-1]}), func(_ []byte, d, _ int) int { return d }, elements.ErrTruncated},
 		{"bytes after an array", one(part{name: "x.npy", content: content + "x"}), func(_ []byte, d, _ int) int { return d - 1 }, npy.ErrTrailing},
 		{"a negative size", one(part{name: "x.npy", content: string(file(dict("'<f4'", "(-3,)"), 12))}), at(35 + 61), layout.ErrNegative},
 		{"no array under the name of one", one(part{name: "x.npy", content: "text"}), at(35), npy.ErrMagic},
-		{"an empty member", one(part{name: "x.npy"}), at(35), npy.ErrTruncated},
+		{"an empty member", one(part{name: "x.npy"}), at(35), elements.ErrTruncated},
 		{"nothing that is deflated", one(part{name: "x.npy", content: "\xff\xff", inflated: 140}), at(35), npy.ErrZip},
 		{"deflated bytes that end in the header", one(part{name: "x.npy", content: string(deflate(t, content[:50])), inflated: len(content)}), at(35), npy.ErrZip},
-		{"a deflated member that is too small for its shape", one(part{name: "x.npy", content: shapes, inflated: len(content)}), at(35), npy.ErrTruncated},
+		{"a deflated member that is too small for its shape", one(part{name: "x.npy", content: shapes, inflated: len(content)}), at(35), elements.ErrTruncated},
 		{"a deflated member that says more than it can become", one(part{name: "x.npy", content: shapes, inflated: 1032*len(shapes) + 1}),
 			func(_ []byte, d, _ int) int { return d + 24 }, npy.ErrZip},
-		{"a deflated member that says less", one(part{name: "x.npy", content: shapes, inflated: 11}), at(35), npy.ErrTruncated},
+		{"a deflated member that says less", one(part{name: "x.npy", content: shapes, inflated: 11}), at(35), elements.ErrTruncated},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -422,12 +422,12 @@ func TestAFileThatHasBecomeShorterIsAnError(t *testing.T) {
 			for i := range f.Tensors {
 				short := must.Own(dlpack.FromSlice(data[:f.Tensors[i].Offset]))(t)
 				if f.Tensors[i].Size > 0 {
-					must.Fail(f.Tensors[i].TensorFrom(short))(t, npy.ErrTruncated)
+					must.Fail(f.Tensors[i].TensorFrom(short))(t, elements.ErrTruncated)
 				}
 			}
 		}
 		data := m.File(t, "row.npy")
 		v := must.Do(must.Do(npy.DecodeFile(data))(t).Find(""))(t)
-		must.Fail(v.TensorFrom(must.Own(dlpack.FromSlice(data[:len(data)-1]))(t)))(t, npy.ErrTruncated)
+		must.Fail(v.TensorFrom(must.Own(dlpack.FromSlice(data[:len(data)-1]))(t)))(t, elements.ErrTruncated)
 	}
 }

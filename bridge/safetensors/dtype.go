@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -85,7 +86,7 @@ func ParseDType(name string) (DType, error) {
 	if d := parseDType([]byte(name)); d != 0 {
 		return d, nil
 	}
-	return 0, fmt.Errorf("safetensors: %.40q is not a type of safetensors: %w", name, elements.ErrDType)
+	return 0, fmt.Errorf("safetensors: %s is not a type of safetensors: %w", errtext.Quote(name), elements.ErrDType)
 }
 
 // parseDType returns 0 if there is no type of that name.

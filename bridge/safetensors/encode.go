@@ -52,7 +52,7 @@ func optionsOf(list []Option) (o options) {
 // returns the tensors in the order in which the elements follow the header, without gaps, and with their offsets in the file. Without
 // options the header is the one that the reference writes; names of the metadata are in order, which the reference leaves to chance.
 //
-// Errors: [ErrName], [ErrDuplicate], [elements.ErrDType] for an invalid type, [elements.ErrSize] for elements that do not fill whole bytes,
+// Errors: [elements.ErrName], [elements.ErrDuplicate], [elements.ErrDType] for an invalid type, [elements.ErrSize] for elements that do not fill whole bytes,
 // [layout.ErrNegative], [layout.ErrOverflow], [dlpack.ErrLayout] for more than 256 dimensions, [dlpack.ErrOverflow] for a
 // header of more than [MaxHeader] bytes, [dlpack.ErrUnaligned] for an invalid alignment; dst is then returned unchanged.
 func AppendHeader(dst []byte, tensors []View, metadata map[string]string, options ...Option) ([]byte, []View, error) {
@@ -65,10 +65,10 @@ func AppendHeader(dst []byte, tensors []View, metadata map[string]string, option
 	for _, v := range sorted {
 		size, err := v.check()
 		if _, ok := sizes[v.Name]; ok {
-			err = ErrDuplicate
+			err = elements.ErrDuplicate
 		}
 		if err != nil {
-			return dst, nil, fmt.Errorf("safetensors: tensor %s of %v%s: %w", strictjson.Quote([]byte(v.Name)), v.DType, errtext.Shape(v.Shape), err)
+			return dst, nil, fmt.Errorf("safetensors: tensor %s of %v%s: %w", errtext.Quote(v.Name), v.DType, errtext.Shape(v.Shape), err)
 		}
 		sizes[v.Name] = size
 	}
@@ -88,7 +88,7 @@ func AppendHeader(dst []byte, tensors []View, metadata map[string]string, option
 		out = append(out, `"__metadata__":{`...)
 		for i, name := range slices.Sorted(maps.Keys(metadata)) {
 			if !utf8.ValidString(name) || !utf8.ValidString(metadata[name]) {
-				return dst, nil, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w", strictjson.Quote([]byte(name)), ErrName)
+				return dst, nil, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w", errtext.Quote(name), elements.ErrName)
 			}
 			if i > 0 {
 				out = append(out, ',')
@@ -140,9 +140,9 @@ func AppendHeader(dst []byte, tensors []View, metadata map[string]string, option
 func (v *View) check() (int64, error) {
 	switch {
 	case v.Name == metadataName:
-		return 0, fmt.Errorf("this is the name of the metadata: %w", ErrName)
+		return 0, fmt.Errorf("this is the name of the metadata: %w", elements.ErrName)
 	case !utf8.ValidString(v.Name):
-		return 0, fmt.Errorf("a name must be UTF-8: %w", ErrName)
+		return 0, fmt.Errorf("a name must be UTF-8: %w", elements.ErrName)
 	case !v.DType.valid():
 		return 0, elements.ErrDType
 	case len(v.Shape) > maxRank:

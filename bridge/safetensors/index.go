@@ -2,9 +2,9 @@ package safetensors
 
 import (
 	"bytes"
-	"io/fs"
-	"strings"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
@@ -19,7 +19,7 @@ type Index struct {
 
 // DecodeIndex decodes an index, such as model.safetensors.index.json.
 //
-// Errors: an [*elements.Error] with the byte of the text and [ErrHeader], [ErrDuplicate], or [ErrName] for the name of a file that does not lie
+// Errors: an [*elements.Error] with the byte of the text and [elements.ErrHeader], [elements.ErrDuplicate], or [elements.ErrName] for the name of a file that does not lie
 // beside the index.
 func DecodeIndex(text []byte) (*Index, error) {
 	r := &reader{Scanner: strictjson.Scanner{Data: text}}
@@ -34,7 +34,7 @@ func DecodeIndex(text []byte) (*Index, error) {
 		case "weight_map":
 			x.Files = map[string]string{}
 			r.texts(x.Files, func(name string) string {
-				if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00") {
+				if !payload.IsRelativePath(name) {
 					return "is not the name of a file beside the index"
 				}
 				return ""
@@ -44,7 +44,7 @@ func DecodeIndex(text []byte) (*Index, error) {
 		}
 	})
 	if r.Err == nil && x.Files == nil {
-		r.fail(0, ErrHeader, "the index has no weight_map")
+		r.fail(0, elements.ErrHeader, "the index has no weight_map")
 	}
 	if r.Err != nil {
 		return nil, r.err()

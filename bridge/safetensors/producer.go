@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // AppendTensors appends a file with tensors in any layout, under the given names, and returns the descriptions of the tensors in the order
@@ -67,7 +67,7 @@ func WriteTensors(w io.Writer, tensors map[string]*dlpack.Tensor, metadata map[s
 }
 
 // title returns the beginning of an error text about a tensor.
-func title(name string) string { return "safetensors: tensor " + strictjson.Quote([]byte(name)) }
+func title(name string) string { return "safetensors: tensor " + errtext.Quote(name) }
 
 // headerOf returns the header of a file, and its tensors in their order. The host can read their memory.
 func headerOf(tensors map[string]*dlpack.Tensor, metadata map[string]string, options []Option) ([]byte, []View, error) {

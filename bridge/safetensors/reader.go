@@ -1,6 +1,10 @@
 package safetensors
 
-import "github.com/dlbridge/dlbridge/tens/strictjson"
+import (
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
+)
 
 // A reader reads JSON text that begins at byte start of a file.
 type reader struct {
@@ -20,9 +24,9 @@ func (r *reader) err() error {
 	case !ok:
 		return r.Err
 	case e.Kind == strictjson.ErrDuplicateName:
-		return newError(at+int64(e.Offset), ErrDuplicate, "%s", e.Detail)
+		return newError(at+int64(e.Offset), elements.ErrDuplicate, "%s", e.Detail)
 	default:
-		return newError(at+int64(e.Offset), ErrHeader, "%s: %v", e.Detail, e.Kind)
+		return newError(at+int64(e.Offset), elements.ErrHeader, "%s: %v", e.Detail, e.Kind)
 	}
 }
 
@@ -40,7 +44,7 @@ func (r *reader) wrong(wanted string) {
 	r.Peek()
 	at := r.Pos
 	if value := r.Raw(); r.Err == nil {
-		r.fail(at, ErrHeader, "%s instead of %s", strictjson.Quote(value), wanted)
+		r.fail(at, elements.ErrHeader, "%s instead of %s", errtext.Quote(value), wanted)
 	}
 }
 
@@ -65,7 +69,7 @@ func (r *reader) texts(all map[string]string, check func(text string) string) {
 		}
 		if check != nil && r.Err == nil {
 			if wrong := check(last); wrong != "" {
-				r.fail(at, ErrName, "%s %s", strictjson.Quote([]byte(last)), wrong)
+				r.fail(at, elements.ErrName, "%s %s", errtext.Quote(last), wrong)
 			}
 		}
 		all[name] = last

@@ -71,8 +71,8 @@ func TestFilesOfTheReferenceAreReadAndWrittenByteForByte(t *testing.T) {
 
 // causes are the errors that malformed.json names.
 var causes = map[string]error{
-	"header": safetensors.ErrHeader, "truncated": safetensors.ErrTruncated, "offsets": safetensors.ErrOffsets,
-	"duplicate": safetensors.ErrDuplicate, "dtype": elements.ErrDType, "size": elements.ErrSize, "negative": layout.ErrNegative,
+	"header": elements.ErrHeader, "truncated": elements.ErrTruncated, "offsets": safetensors.ErrOffsets,
+	"duplicate": elements.ErrDuplicate, "dtype": elements.ErrDType, "size": elements.ErrSize, "negative": layout.ErrNegative,
 	"overflow": layout.ErrOverflow, "rank": dlpack.ErrLayout,
 }
 

@@ -49,19 +49,14 @@ type View struct {
 
 // Find returns the tensor with the given name.
 //
-// Errors: [ErrNoName]; [elements.ErrNil] for a nil File.
+// Errors: [elements.ErrNoName]; [elements.ErrNil] for a nil File.
 func (f *File) Find(name string) (*View, error) {
 	if f == nil {
 		return nil, fmt.Errorf("safetensors: the File is %w", elements.ErrNil)
 	}
-	i, ok := f.index[name]
-	if !ok {
-		const most = 8
-		names := make([]string, 0, most)
-		for _, v := range f.Tensors[:min(len(f.Tensors), most)] {
-			names = append(names, strictjson.Quote([]byte(v.Name)))
-		}
-		return nil, fmt.Errorf("safetensors: %s, the file has %d tensors, the first are %v: %w", strictjson.Quote([]byte(name)), len(f.Tensors), names, ErrNoName)
+	i, err := payload.Find(name, f.index, func(i int) string { return f.Tensors[i].Name }, "safetensors")
+	if err != nil {
+		return nil, err
 	}
 	return &f.Tensors[i], nil
 }
@@ -73,7 +68,7 @@ func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 // DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is
 // read.
 //
-// Errors: an [*elements.Error] with the byte of the file and [ErrHeader], [ErrTruncated], [ErrOffsets], [ErrDuplicate], [elements.ErrDType],
+// Errors: an [*elements.Error] with the byte of the file and [elements.ErrHeader], [elements.ErrTruncated], [ErrOffsets], [elements.ErrDuplicate], [elements.ErrDType],
 // [elements.ErrSize], [layout.ErrNegative], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions.
 func DecodeFile(data []byte) (*File, error) {
 	text, err := header(data)
@@ -91,7 +86,7 @@ func DecodeFile(data []byte) (*File, error) {
 		}
 	}
 	if rest := bytes.TrimLeft(text[d.Pos:], " "); d.Err == nil && len(rest) > 0 {
-		d.fail(len(text)-len(rest), ErrHeader, "%s after the header, where only spaces may be", strictjson.Quote(rest[:1]))
+		d.fail(len(text)-len(rest), elements.ErrHeader, "%s after the header, where only spaces may be", errtext.Quote(rest[:1]))
 	}
 	if d.Err != nil {
 		return nil, d.err()
@@ -105,16 +100,16 @@ func DecodeFile(data []byte) (*File, error) {
 // header returns the text of the header of a file.
 func header(data []byte) ([]byte, error) {
 	if len(data) < lengthSize {
-		return nil, newError(int64(len(data)), ErrTruncated, "%d bytes, of which the length of the header needs %d", len(data), lengthSize)
+		return nil, newError(int64(len(data)), elements.ErrTruncated, "%d bytes, of which the length of the header needs %d", len(data), lengthSize)
 	}
 	n := binary.LittleEndian.Uint64(data)
 	switch {
 	case n > MaxHeader:
-		return nil, newError(0, ErrHeader, "%d bytes of header are more than %d", n, MaxHeader)
+		return nil, newError(0, elements.ErrHeader, "%d bytes of header are more than %d", n, MaxHeader)
 	case n > uint64(len(data)-lengthSize):
-		return nil, newError(int64(len(data)), ErrTruncated, "the header has %d bytes, of which there are %d", n, len(data)-lengthSize)
+		return nil, newError(int64(len(data)), elements.ErrTruncated, "the header has %d bytes, of which there are %d", n, len(data)-lengthSize)
 	case n == 0 || data[lengthSize] != '{':
-		return nil, newError(lengthSize, ErrHeader, "%s instead of a header that begins with '{'", strictjson.Quote(data[lengthSize:lengthSize+min(n, 1)]))
+		return nil, newError(lengthSize, elements.ErrHeader, "%s instead of a header that begins with '{'", errtext.Quote(data[lengthSize:lengthSize+min(n, 1)]))
 	}
 	return data[lengthSize : lengthSize+n : lengthSize+n], nil
 }
@@ -171,23 +166,23 @@ func (d *decoder) tensor() {
 	case d.Err != nil:
 		return
 	case v.DType == 0 || v.Shape == nil || offsetsAt == 0:
-		d.fail(at, ErrHeader, "tensor %s needs dtype, shape and data_offsets", strictjson.Quote([]byte(v.Name)))
+		d.fail(at, elements.ErrHeader, "tensor %s needs dtype, shape and data_offsets", errtext.Quote(v.Name))
 		return
 	}
 	size, err := v.numBytes()
 	begin, end, all := offsets[0], offsets[1], int64(len(d.elements))
 	switch {
 	case err != nil:
-		d.fail(at, err, "the size of tensor %s, %v%s", strictjson.Quote([]byte(v.Name)), v.DType, errtext.Shape(v.Shape))
+		d.fail(at, err, "the size of tensor %s, %v%s", errtext.Quote(v.Name), v.DType, errtext.Shape(v.Shape))
 		return
 	case begin > end:
-		d.fail(offsetsAt, ErrOffsets, "data_offsets [%d, %d] of tensor %s end before they begin", begin, end, strictjson.Quote([]byte(v.Name)))
+		d.fail(offsetsAt, ErrOffsets, "data_offsets [%d, %d] of tensor %s end before they begin", begin, end, errtext.Quote(v.Name))
 		return
 	case size != end-begin:
-		d.fail(offsetsAt, elements.ErrSize, "data_offsets [%d, %d] of tensor %s, and %v%s takes %d bytes", begin, end, strictjson.Quote([]byte(v.Name)), v.DType, errtext.Shape(v.Shape), size)
+		d.fail(offsetsAt, elements.ErrSize, "data_offsets [%d, %d] of tensor %s, and %v%s takes %d bytes", begin, end, errtext.Quote(v.Name), v.DType, errtext.Shape(v.Shape), size)
 		return
 	case end > all:
-		d.fail(offsetsAt, ErrTruncated, "data_offsets [%d, %d] of tensor %s, and the file has %d bytes after its header", begin, end, strictjson.Quote([]byte(v.Name)), all)
+		d.fail(offsetsAt, elements.ErrTruncated, "data_offsets [%d, %d] of tensor %s, and the file has %d bytes after its header", begin, end, errtext.Quote(v.Name), all)
 		return
 	}
 	v.Offset, v.Data = int64(lengthSize+len(d.Data))+begin, d.elements[begin:end:end]
@@ -229,7 +224,7 @@ func (d *decoder) dtype() DType {
 	name := d.Text()
 	t := parseDType(name)
 	if t == 0 && d.Err == nil {
-		d.fail(at, elements.ErrDType, "%s is not a type of safetensors 0.8", strictjson.Quote(name))
+		d.fail(at, elements.ErrDType, "%s is not a type of safetensors 0.8", errtext.Quote(name))
 	}
 	return t
 }
@@ -268,7 +263,7 @@ func (d *decoder) offsets() (offsets [2]int64) {
 		}
 	}
 	if n != len(offsets) && d.Err == nil {
-		d.fail(at, ErrHeader, "%d offsets instead of 2", n)
+		d.fail(at, elements.ErrHeader, "%d offsets instead of 2", n)
 	}
 	return offsets
 }
@@ -290,7 +285,7 @@ func (d *decoder) number(negative error) int64 {
 		d.fail(at, negative, "%s is negative", text[:min(len(text), 32)])
 	case plain:
 	case bytes.ContainsAny(text, ".eE"):
-		d.fail(at, ErrHeader, "%s instead of an integer", text[:min(len(text), 32)])
+		d.fail(at, elements.ErrHeader, "%s instead of an integer", text[:min(len(text), 32)])
 	default:
 		d.fail(at, layout.ErrOverflow, "%s does not fit in 63 bits", text[:min(len(text), 32)])
 	}
@@ -310,10 +305,10 @@ func (f *File) order(begin, end int64) error {
 	}
 	for i, v := range f.Tensors {
 		if v.Offset > begin {
-			return newError(begin, ErrOffsets, "no tensor has the %d bytes before tensor %s", v.Offset-begin, strictjson.Quote([]byte(v.Name)))
+			return newError(begin, ErrOffsets, "no tensor has the %d bytes before tensor %s", v.Offset-begin, errtext.Quote(v.Name))
 		}
 		if v.Offset < begin {
-			return newError(v.Offset, ErrOffsets, "tensor %s begins inside of tensor %s", strictjson.Quote([]byte(v.Name)), strictjson.Quote([]byte(f.Tensors[i-1].Name)))
+			return newError(v.Offset, ErrOffsets, "tensor %s begins inside of tensor %s", errtext.Quote(v.Name), errtext.Quote(f.Tensors[i-1].Name))
 		}
 		begin += int64(len(v.Data))
 	}

@@ -24,7 +24,7 @@ func TestAFileCutAtAnyByteIsRefused(t *testing.T) {
 		data := m.File(t, file.File)
 		for n := range data {
 			_, err := safetensors.DecodeFile(data[:n:n])
-			require.ErrorIs(t, err, safetensors.ErrTruncated, "%s: %d bytes", file.ID, n)
+			require.ErrorIs(t, err, elements.ErrTruncated, "%s: %d bytes", file.ID, n)
 			var e *elements.Error
 			require.True(t, errors.As(err, &e))
 			require.LessOrEqual(t, e.Offset, int64(n))
@@ -40,7 +40,7 @@ func TestTensorsAreFoundByName(t *testing.T) {
 		assert.Same(t, &f.Tensors[i], must.Do(f.Find(name))(t))
 	}
 	_, err := f.Find("c")
-	require.ErrorIs(t, err, safetensors.ErrNoName)
+	require.ErrorIs(t, err, elements.ErrNoName)
 	assert.EqualError(t, err, `safetensors: "c", the file has 2 tensors, the first are ["a" "b"]: no tensor has this name`)
 	must.Fail((*safetensors.File)(nil).Find("a"))(t, elements.ErrNil)
 }
@@ -76,9 +76,9 @@ func TestHeadersThatCannotBeReadAreNotWritten(t *testing.T) {
 		align    int
 		want     error
 	}{
-		"two of a name":           {tensors: []safetensors.View{u8, u8}, want: safetensors.ErrDuplicate},
-		"name of the metadata":    {tensors: change(func(v *safetensors.View) { v.Name = "__metadata__" }), want: safetensors.ErrName},
-		"name that is not UTF-8":  {tensors: change(func(v *safetensors.View) { v.Name = "\xff" }), want: safetensors.ErrName},
+		"two of a name":           {tensors: []safetensors.View{u8, u8}, want: elements.ErrDuplicate},
+		"name of the metadata":    {tensors: change(func(v *safetensors.View) { v.Name = "__metadata__" }), want: elements.ErrName},
+		"name that is not UTF-8":  {tensors: change(func(v *safetensors.View) { v.Name = "\xff" }), want: elements.ErrName},
 		"no type":                 {tensors: shaped(0), want: elements.ErrDType},
 		"unknown type":            {tensors: shaped(safetensors.U64 + 1), want: elements.ErrDType},
 		"negative size":           {tensors: shaped(safetensors.U8, -1), want: layout.ErrNegative},
@@ -88,8 +88,8 @@ func TestHeadersThatCannotBeReadAreNotWritten(t *testing.T) {
 		"sum of 2^63":             {tensors: append(shaped(safetensors.U8, 1<<62), safetensors.View{DType: safetensors.U8, Shape: []int64{1 << 62}}), want: layout.ErrOverflow},
 		"half a byte":             {tensors: shaped(safetensors.F4, 3), want: elements.ErrSize},
 		"257 dimensions":          {tensors: shaped(safetensors.U8, slices.Repeat([]int64{1}, 257)...), want: dlpack.ErrLayout},
-		"metadata not UTF-8":      {metadata: map[string]string{"a": "\xff"}, want: safetensors.ErrName},
-		"metadata name not UTF-8": {metadata: map[string]string{"\xff": "a"}, want: safetensors.ErrName},
+		"metadata not UTF-8":      {metadata: map[string]string{"a": "\xff"}, want: elements.ErrName},
+		"metadata name not UTF-8": {metadata: map[string]string{"\xff": "a"}, want: elements.ErrName},
 		"header of 100 MB":        {metadata: map[string]string{"a": strings.Repeat("x", safetensors.MaxHeader)}, want: dlpack.ErrOverflow},
 		"alignment of 3":          {align: 3, want: dlpack.ErrUnaligned},
 		"alignment of -8":         {align: -8, want: dlpack.ErrUnaligned},
@@ -143,22 +143,22 @@ func TestIndexFilesNameTheFileOfEachTensor(t *testing.T) {
 		cause error
 		at    int64
 	}{
-		``:                                 {safetensors.ErrHeader, 0},
-		`[]`:                               {safetensors.ErrHeader, 0},
-		`{}`:                               {safetensors.ErrHeader, 0},
-		`{"weight_map":[]}`:                {safetensors.ErrHeader, 14},
-		`{"weight_map":{"a":1}}`:           {safetensors.ErrHeader, 19},
-		`{"weight_map":{"a":"b"}}}`:        {safetensors.ErrHeader, 24},
-		`{"metadata":1,"weight_map":{}}`:   {safetensors.ErrHeader, 12},
-		`{"weight_map":{},"weight_map":{}`: {safetensors.ErrDuplicate, 17},
-		`{"weight_map":{"a":"b","a":"b"}}`: {safetensors.ErrDuplicate, 23},
-		`{"weight_map":{"a":""}}`:          {safetensors.ErrName, 19},
-		`{"weight_map":{"a":"."}}`:         {safetensors.ErrName, 19},
-		`{"weight_map":{"a":"/b"}}`:        {safetensors.ErrName, 19},
-		`{"weight_map":{"a":"../b"}}`:      {safetensors.ErrName, 19},
-		`{"weight_map":{"a":"b/../../c"}}`: {safetensors.ErrName, 19},
-		`{"weight_map":{"a":"b\\c"}}`:      {safetensors.ErrName, 19},
-		`{"weight_map":{"a":"b\u0000"}}`:   {safetensors.ErrName, 19},
+		``:                                 {elements.ErrHeader, 0},
+		`[]`:                               {elements.ErrHeader, 0},
+		`{}`:                               {elements.ErrHeader, 0},
+		`{"weight_map":[]}`:                {elements.ErrHeader, 14},
+		`{"weight_map":{"a":1}}`:           {elements.ErrHeader, 19},
+		`{"weight_map":{"a":"b"}}}`:        {elements.ErrHeader, 24},
+		`{"metadata":1,"weight_map":{}}`:   {elements.ErrHeader, 12},
+		`{"weight_map":{},"weight_map":{}`: {elements.ErrDuplicate, 17},
+		`{"weight_map":{"a":"b","a":"b"}}`: {elements.ErrDuplicate, 23},
+		`{"weight_map":{"a":""}}`:          {elements.ErrName, 19},
+		`{"weight_map":{"a":"."}}`:         {elements.ErrName, 19},
+		`{"weight_map":{"a":"/b"}}`:        {elements.ErrName, 19},
+		`{"weight_map":{"a":"../b"}}`:      {elements.ErrName, 19},
+		`{"weight_map":{"a":"b/../../c"}}`: {elements.ErrName, 19},
+		`{"weight_map":{"a":"b\\c"}}`:      {elements.ErrName, 19},
+		`{"weight_map":{"a":"b\u0000"}}`:   {elements.ErrName, 19},
 	} {
 		_, err := safetensors.DecodeIndex([]byte(text))
 		require.ErrorIs(t, err, want.cause, text)

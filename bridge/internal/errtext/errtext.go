@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,6 +24,15 @@ func (e *causedError) Unwrap() error { return e.cause }
 // New returns a new error for errors.Is, by which it is also its cause: an error of package dlpack, or [ErrArgument]. The C functions have
 // the code of the cause.
 func New(cause error, text string) error { return &causedError{cause, text} }
+
+// Quote returns untrusted text quoted, with non-printing characters escaped, and cut after 64 bytes.
+func Quote[T ~string | ~[]byte](text T) string {
+	const most = 64
+	if len(text) > most {
+		return strconv.Quote(string(text[:most])) + "…"
+	}
+	return strconv.Quote(string(text))
+}
 
 // Shape formats the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a
 // copy, so that the shape of a caller can stay on the stack.

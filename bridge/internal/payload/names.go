@@ -1,0 +1,30 @@
+package payload
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+)
+
+// Find returns the index of the tensor with the given name among the tensors of a file. nameAt returns the name of one of them.
+//
+// Errors: [elements.ErrNoName] after the name of the package.
+func Find(name string, index map[string]int, nameAt func(i int) string, format string) (int, error) {
+	i, ok := index[name]
+	if ok {
+		return i, nil
+	}
+	first := make([]string, min(len(index), 8))
+	for i := range first {
+		first[i] = errtext.Quote(nameAt(i))
+	}
+	return 0, fmt.Errorf("%s: %s, the file has %d tensors, the first are %v: %w", format, errtext.Quote(name), len(index), first, elements.ErrNoName)
+}
+
+// IsRelativePath reports whether name is that of a file in a folder or below it, on every system: in UTF-8 and with forward slashes.
+func IsRelativePath(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\\x00")
+}
