@@ -67,6 +67,7 @@ def files() -> dict[str, tuple[bytes, int | None]]:
         "names": (reference(names), 0),
         "none": (reference({}), 0),
         "numpy": (safetensors.numpy.save(arrays, {"format": "np"}), 0),
+        "pytorch": ((HERE / "pytorch.safetensors").read_bytes(), 0),
         "metadata-empty": (reference({"a": ("uint8", [1], b"1")}, {}), 0),
         "metadata-escapes": (reference({"a": ("uint8", [1], b"1")}, {"k\n": 'é"'}), 0),
         "metadata-two": (pack([("a", "U8", [1], b"1")], 8, {"__metadata__": {"a": "1", "b": "2"}}), 0),
