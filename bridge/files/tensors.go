@@ -48,13 +48,7 @@ func writeNPY(w io.Writer, tensors []Named, o writing) error {
 	return npy.WriteTensor(w, tensors[0].Tensor)
 }
 
-func writeNPZ(w io.Writer, tensors []Named, o writing) error {
-	members := make([]npy.Named, len(tensors))
-	for i, t := range tensors {
-		members[i] = npy.Named(t)
-	}
-	return npy.WriteZip(w, members)
-}
+func writeNPZ(w io.Writer, tensors []Named, _ writing) error { return npy.WriteZip(w, tensors) }
 
 // Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened with [Writable]. It is
 // aligned to its type only if Entry.Aligned is set; [File.Copy] makes one that always is. If Entry.Copied is not empty, the result is a copy

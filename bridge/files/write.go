@@ -16,14 +16,11 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
-	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/bridge/npy"
 )
 
-// Named is a tensor and its name in a file.
-type Named struct {
-	Name   string
-	Tensor *dlpack.Tensor
-}
+// Named is a tensor and its name in a file. It is the type that package npy has for the members of an npz file.
+type Named = npy.Named
 
 // A WriteOption changes how a file is written.
 type WriteOption func(*writing)

@@ -34,7 +34,7 @@ func TestWriteReplacesAFile(t *testing.T) {
 	folder := t.TempDir()
 	path, link := filepath.Join(folder, "model.safetensors"), filepath.Join(folder, "link.safetensors")
 	x := fromSlice(t, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
-	require.NoError(t, files.Write(path, []files.Named{{"x", x}}))
+	require.NoError(t, files.Write(path, []files.Named{{Name: "x", Tensor: x}}))
 	assert.Equal(t, os.FileMode(0o640), must.Do(os.Stat(path))(t).Mode())
 
 	f := must.Own(files.Open(path))(t)
@@ -42,7 +42,7 @@ func TestWriteReplacesAFile(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o604))
 	require.NoError(t, os.Symlink("model.safetensors", link))
 	columns := must.Own(before.Transpose())(t)
-	require.NoError(t, files.Write(link, []files.Named{{"x", columns}}, files.Metadata(map[string]string{"a": "b"})))
+	require.NoError(t, files.Write(link, []files.Named{{Name: "x", Tensor: columns}}, files.Metadata(map[string]string{"a": "b"})))
 	assert.Equal(t, os.FileMode(0o604), must.Do(os.Stat(path))(t).Mode())
 	assert.Equal(t, os.ModeSymlink, must.Do(os.Lstat(link))(t).Mode().Type())
 	assert.Equal(t, []string{"link.safetensors", "model.safetensors"}, list(t, folder))
@@ -67,7 +67,7 @@ func TestWriteRefuses(t *testing.T) {
 	closed.Close()
 	bools := must.Own(must.Own(dlpack.FromSlice([]uint8{1, 2}))(t).View(dlpack.Spec{DType: dlpack.Bool, Shape: []int64{2}}))(t)
 	stopped := errors.New("stopped")
-	named := []files.Named{{"x", x}}
+	named := []files.Named{{Name: "x", Tensor: x}}
 	tests := []struct {
 		name, path string
 		tensors    []files.Named
@@ -81,12 +81,12 @@ func TestWriteRefuses(t *testing.T) {
 		{"device", "/dev/null", named, files.InFormat(files.Safetensors), files.ErrKind, "it is a device"},
 		{"unknown format", filepath.Join(folder, "x.bin"), named, nil, files.ErrFormat, `"bin" is not one of the formats [`},
 		{"no format", filepath.Join(folder, "x"), named, nil, files.ErrFormat, `"" is not one of the formats [`},
-		{"two tensors in npy", filepath.Join(folder, "x.npy"), []files.Named{{"x", x}, {"y", x}}, nil, files.ErrFormat, "2 tensors, and an npy file has one"},
+		{"two tensors in npy", filepath.Join(folder, "x.npy"), []files.Named{{Name: "x", Tensor: x}, {Name: "y", Tensor: x}}, nil, files.ErrFormat, "2 tensors, and an npy file has one"},
 		{"metadata in npy", filepath.Join(folder, "x.npy"), named, files.Metadata(map[string]string{}), files.ErrFormat, "are for safetensors"},
-		{"closed tensor", file, []files.Named{{"x", closed}}, nil, dlpack.ErrClosed, `tensor "x"`},
-		{"nil tensor", file, []files.Named{{"x", nil}}, nil, dlpack.ErrClosed, `tensor "x"`},
-		{"bad bool", file, []files.Named{{"x", x}, {"y", bools}}, nil, dlpack.ErrValue, `tensor "y"`},
-		{"two of a name", file, []files.Named{{"x", x}, {"x", x}}, nil, elements.ErrDuplicate, `two tensors have the name "x"`},
+		{"closed tensor", file, []files.Named{{Name: "x", Tensor: closed}}, nil, dlpack.ErrClosed, `tensor "x"`},
+		{"nil tensor", file, []files.Named{{Name: "x", Tensor: nil}}, nil, dlpack.ErrClosed, `tensor "x"`},
+		{"bad bool", file, []files.Named{{Name: "x", Tensor: x}, {Name: "y", Tensor: bools}}, nil, dlpack.ErrValue, `tensor "y"`},
+		{"two of a name", file, []files.Named{{Name: "x", Tensor: x}, {Name: "x", Tensor: x}}, nil, elements.ErrDuplicate, `two tensors have the name "x"`},
 		{"stopped", file, named, files.Progress(func(int64, int64) error { return stopped }), stopped, "stopped"},
 	}
 	before := list(t, folder)
@@ -109,7 +109,7 @@ func TestWriteReportsAFullDisk(t *testing.T) {
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 64 << 20, Max: limit.Max})) // the log of `go test` is smaller
 	folder := t.TempDir()
 	x := must.Own(dlpack.New(dlpack.Uint8, 65<<20))(t)
-	assert.ErrorIs(t, files.Write(filepath.Join(folder, "x.safetensors"), []files.Named{{"x", x}}), syscall.EFBIG)
+	assert.ErrorIs(t, files.Write(filepath.Join(folder, "x.safetensors"), []files.Named{{Name: "x", Tensor: x}}), syscall.EFBIG)
 	assert.Empty(t, list(t, folder))
 }
 
@@ -118,7 +118,7 @@ func TestWriteTellsItsProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	x := must.Own(dlpack.New(dlpack.Uint8, size))(t)
 	var told []int64
-	require.NoError(t, files.Write(path, []files.Named{{"x", x}}, files.Progress(func(written, total int64) error {
+	require.NoError(t, files.Write(path, []files.Named{{Name: "x", Tensor: x}}, files.Progress(func(written, total int64) error {
 		assert.Equal(t, int64(size), total)
 		told = append(told, written)
 		return nil
@@ -138,16 +138,16 @@ func TestWriteOfMemoryThatIsGoneIsAnError(t *testing.T) {
 	bools := must.Own(x.View(dlpack.Spec{DType: dlpack.Bool, Shape: x.Shape()}))(t)
 	require.NoError(t, os.Truncate(path, 0))
 	folder := t.TempDir()
-	assert.ErrorIs(t, files.Write(filepath.Join(folder, "x.safetensors"), []files.Named{{"x", x}}), syscall.EFAULT)
-	assert.ErrorIs(t, files.Write(filepath.Join(folder, "x.safetensors"), []files.Named{{"x", bools}}), files.ErrChanged)
+	assert.ErrorIs(t, files.Write(filepath.Join(folder, "x.safetensors"), []files.Named{{Name: "x", Tensor: x}}), syscall.EFAULT)
+	assert.ErrorIs(t, files.Write(filepath.Join(folder, "x.safetensors"), []files.Named{{Name: "x", Tensor: bools}}), files.ErrChanged)
 	assert.Empty(t, list(t, folder))
 }
 
 func TestAlignedTensors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	odd, even := fromSlice(t, []byte{1, 2, 3}), fromSlice(t, make([]float32, 16))
-	require.NoError(t, files.Write(path, []files.Named{{"a", odd}, {"b", even}}, files.Align(64)))
+	require.NoError(t, files.Write(path, []files.Named{{Name: "a", Tensor: odd}, {Name: "b", Tensor: even}}, files.Align(64)))
 	f := must.Own(files.Open(path))(t)
 	assert.Zero(t, must.Do(f.Find("b"))(t).Offset%64)
-	assert.ErrorIs(t, files.Write(path, []files.Named{{"a", odd}}, files.Align(3)), dlpack.ErrUnaligned)
+	assert.ErrorIs(t, files.Write(path, []files.Named{{Name: "a", Tensor: odd}}, files.Align(3)), dlpack.ErrUnaligned)
 }

@@ -100,7 +100,12 @@ type Named struct {
 // error: those of [AppendTensor] for each tensor, [elements.ErrName] for a name that is not a relative path in UTF-8 and for one of more than 64 KiB,
 // [elements.ErrDuplicate], all of these before anything is written; those of w; [elements.ErrNil] if w is nil.
 func WriteZip(w io.Writer, tensors []Named) error {
-	members := make([]written, len(tensors))
+	type member struct {
+		written
+		head []byte
+		rows *dlpack.Tensor
+	}
+	members := make([]member, len(tensors))
 	first := make(map[string]int, len(tensors))
 	for i, t := range tensors {
 		if name := t.Name + ".npy"; !payload.IsRelativePath(name) || len(name) > math.MaxUint16 {
@@ -110,30 +115,28 @@ func WriteZip(w io.Writer, tensors []Named) error {
 			return fmt.Errorf("npy: tensors %d and %d have the name %s: %w", k, i, errtext.Quote(t.Name), elements.ErrDuplicate)
 		}
 		first[t.Name] = i
-		size, err := SizeTensor(t.Tensor)
+		head, rows, err := encode(t.Tensor)
 		if err != nil {
 			return fmt.Errorf("npy: tensor %s: %w", errtext.Quote(t.Name), err)
 		}
+		defer rows.Close()
 		crc := crc32.NewIEEE()
-		if err := WriteTensor(crc, t.Tensor); err != nil {
+		if err := payload.WriteTensor("npy", crc, rows, head); err != nil {
 			return fmt.Errorf("npy: tensor %s: %w", errtext.Quote(t.Name), err)
 		}
-		members[i] = written{name: t.Name + ".npy", size: uint64(size), crc: crc.Sum32()}
+		members[i] = member{written{name: t.Name + ".npy", size: uint64(len(head)) + uint64(rows.NumBytes()), crc: crc.Sum32()}, head, rows}
 	}
 	at := uint64(0)
 	var directory []byte
 	for i := range members {
 		m := &members[i]
 		m.offset = at
-		head := m.appendLocal(nil)
-		if err := payload.Write("npy", w, head); err != nil {
-			return err
-		}
-		if err := WriteTensor(w, tensors[i].Tensor); err != nil {
+		head := append(m.appendLocal(nil), m.head...)
+		if err := payload.WriteTensor("npy", w, m.rows, head); err != nil {
 			return err
 		}
 		directory = m.appendEntry(directory)
-		at += uint64(len(head)) + m.size
+		at += uint64(len(head)) + uint64(m.rows.NumBytes())
 	}
 	return payload.Write("npy", w, appendEnd(directory, uint64(len(members)), uint64(len(directory)), at))
 }

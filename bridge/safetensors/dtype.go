@@ -79,6 +79,9 @@ func (d DType) String() string {
 // LogValue implements [slog.LogValuer]: in a log line the type is what [DType.String] returns.
 func (d DType) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
+// MarshalText implements [encoding.TextMarshaler]: in JSON the type is its name.
+func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
 // ParseDType returns the type with a name that [DType.String] returns.
 //
 // Errors: [elements.ErrDType].

@@ -51,6 +51,7 @@ func TestDTypesHaveTheirNames(t *testing.T) {
 		assert.Equal(t, d, must.Do(safetensors.DTypeOf(d.DataType()))(t))
 		assert.NoError(t, d.DataType().Validate())
 		assert.Equal(t, d.String(), d.LogValue().String())
+		assert.Equal(t, d.String(), string(must.Do(d.MarshalText())(t)))
 	}
 	for _, d := range []safetensors.DType{0, safetensors.U64 + 1} {
 		assert.Contains(t, d.String(), "dtype ")
