@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 func ExampleDecode() {
@@ -39,21 +40,6 @@ func ExampleDecode() {
 	// 140 int16[2 3] on cpu, read-only
 	// [[1 2 3]
 	//  [4 5 6]]
-}
-
-// failing is an io.Writer that takes n bytes.
-type failing struct {
-	n   int
-	err error
-}
-
-func (w *failing) Write(data []byte) (int, error) {
-	n := min(len(data), w.n)
-	w.n -= n
-	if n < len(data) {
-		return n, w.err
-	}
-	return n, nil
 }
 
 // strided returns a tensor of 16 MiB whose elements lie in no order.
@@ -106,13 +92,13 @@ func TestWriteTensorPassesOnErrors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x, broken := strided(t), errors.New("broken")
 	for _, n := range []int{0, 1, 127, 128, 1000, 5 << 20, 1<<24 + 127} {
-		require.ErrorIs(t, npy.WriteTensor(&failing{n, broken}, x), broken)
-		require.ErrorIs(t, npy.WriteTensor(&failing{n, nil}, x), io.ErrShortWrite)
+		require.ErrorIs(t, npy.WriteTensor(&repotest.FailingWriter{N: n, Err: broken}, x), broken)
+		require.ErrorIs(t, npy.WriteTensor(&repotest.FailingWriter{N: n, Err: nil}, x), io.ErrShortWrite)
 	}
 	require.ErrorIs(t, npy.WriteTensor(nil, x), elements.ErrNil)
 	require.ErrorIs(t, npy.WriteTensor(io.Discard, nil), dlpack.ErrClosed)
 	neither := must.Own(dlpack.FromBytes([]byte{1, 0, 2, 0}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{2}, Strides: []int64{2}}))(t)
-	require.ErrorIs(t, npy.WriteTensor(&failing{0, broken}, neither), dlpack.ErrValue, "before anything is written")
+	require.ErrorIs(t, npy.WriteTensor(&repotest.FailingWriter{N: 0, Err: broken}, neither), dlpack.ErrValue, "before anything is written")
 }
 
 func TestTensorsThatNumPyLacksAreNotWritten(t *testing.T) {

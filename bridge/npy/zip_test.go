@@ -24,6 +24,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -110,7 +111,7 @@ func TestArchivesAreWrittenAsNumPyWritesThem(t *testing.T) {
 			require.NoError(t, npy.WriteZip(&out, named(t, want)))
 			assert.Equal(t, want, out.Bytes())
 			for n := range want {
-				require.ErrorIs(t, npy.WriteZip(&failing{n, io.ErrClosedPipe}, named(t, want)), io.ErrClosedPipe)
+				require.ErrorIs(t, npy.WriteZip(&repotest.FailingWriter{N: n, Err: io.ErrClosedPipe}, named(t, want)), io.ErrClosedPipe)
 			}
 		}
 	}

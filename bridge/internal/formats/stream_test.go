@@ -22,6 +22,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
 // eachStream runs a test with each format that reads and writes streams.
@@ -108,21 +109,6 @@ func TestReadTensorTakesNoMoreMemoryThanHasCome(t *testing.T) {
 	})
 }
 
-// failing is an io.Writer that takes n bytes.
-type failing struct {
-	n   int
-	err error
-}
-
-func (w *failing) Write(data []byte) (int, error) {
-	n := min(len(data), w.n)
-	w.n -= n
-	if n < len(data) {
-		return n, w.err
-	}
-	return n, nil
-}
-
 func TestWriteTensorWritesWhatAppendTensorAppends(t *testing.T) {
 	eachStream(t, func(t *testing.T, f *formats.Format) {
 		dlpacktest.CheckLeaks(t)
@@ -160,14 +146,14 @@ func TestWriteTensorPassesOnErrors(t *testing.T) {
 		x := must.Own(dlpack.FromSlice([]float32{1, 2, 3}))(t)
 		size, broken := must.Do(f.Writers[0].Size(x))(t), errors.New("broken")
 		for n := range size {
-			require.ErrorIs(t, f.WriteTensor(&failing{n, broken}, x), broken)
-			require.ErrorIs(t, f.WriteTensor(&failing{n, nil}, x), io.ErrShortWrite)
+			require.ErrorIs(t, f.WriteTensor(&repotest.FailingWriter{N: n, Err: broken}, x), broken)
+			require.ErrorIs(t, f.WriteTensor(&repotest.FailingWriter{N: n, Err: nil}, x), io.ErrShortWrite)
 		}
-		require.NoError(t, f.WriteTensor(&failing{size, broken}, x))
+		require.NoError(t, f.WriteTensor(&repotest.FailingWriter{N: size, Err: broken}, x))
 		require.ErrorIs(t, f.WriteTensor(nil, x), elements.ErrNil)
 		require.ErrorIs(t, f.WriteTensor(io.Discard, nil), dlpack.ErrClosed)
 		neither := must.Own(dlpack.FromBytes([]byte{0, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{2}}))(t)
-		none := &failing{0, broken}
+		none := &repotest.FailingWriter{N: 0, Err: broken}
 		require.ErrorIs(t, f.WriteTensor(none, neither), dlpack.ErrValue, "before anything is written")
 	})
 }
