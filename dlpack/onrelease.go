@@ -4,14 +4,16 @@ package dlpack
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
 // OnRelease has f called once, when nobody holds the memory of the tensor any more: all tensors of the memory are closed, all
 // of its exports, in Go, C or Python, are released, and the slice is no longer pinned. A pool of buffers can then use the
-// slice again. The memory must be Go's own, as for [FromSlice], [FromBytes] or [NewFrom]. Other memory goes back to its
-// producer by itself.
+// slice again. Memory that this package has allocated, as for [New] and [Tensor.Copy], has been freed when f is called. Memory
+// that was imported, or passed to [Lend], is refused, because its producer is told already. [Own] is for memory that f itself
+// has to give back.
 //
 // f belongs to the memory, which may have several such functions. They are called one after the other, the last first, on a
 // goroutine of this library. That goroutine has no profiler labels, is in no testing/synctest bubble, and holds no lock, so f may
@@ -28,7 +30,7 @@ import (
 //
 // Ownership: unchanged. Lifetime: from now on the slice stays pinned until nobody holds it. Threads: any goroutine. On error:
 // f is not called; [ErrClosed], [ErrNull] if f is nil, [ErrMemory], [ErrOverflow], or [errors.ErrUnsupported] for memory that
-// is not Go's.
+// was imported, borrowed or lent.
 func (t *Tensor) OnRelease(f func()) error {
 	const op = "on release"
 	if err := t.acquire(op); err != nil {
@@ -38,11 +40,36 @@ func (t *Tensor) OnRelease(f func()) error {
 	if f == nil {
 		return newError(op, ErrNull, "the function is nil")
 	}
-	if !t.Collected() {
-		return newError(op, errors.ErrUnsupported, "the memory is not Go's; FromSlice, FromBytes and NewFrom make tensors of memory that is")
+	if kind := t.mem.Kind(); kind != core.Collected && kind != core.Allocated {
+		return newError(op, errors.ErrUnsupported, "the memory belongs to another library; the release passed to Lend, or the deleter of the import, tells its owner")
 	}
 	if t.mem.OnRelease(f) != core.OK {
 		return newError(op, ErrMemory, "no memory to pin the slice")
 	}
 	return nil
+}
+
+// Own makes a tensor in memory that need not be Go's, such as a mapping of a file, memory of malloc, or a buffer of another
+// runtime. The tensor is as that of [FromBytes]. When nobody holds the memory any more, release is called once, to give it
+// back. Everything that [Tensor.OnRelease] says about its function holds for release: it runs on a goroutine of this library,
+// whichever thread has given up the last share; it may block and may use this package; a panic in it ends the program; it is
+// not called in a forked child. A process that ends does not wait for it. [Lend] takes a C function instead, which needs
+// no goroutine and is called in a forked child, too.
+//
+// Ownership: memory moves to the tensor and its exports, until release is called. Lifetime: memory must stay valid until then.
+// A slice of it, such as that of [Values], must not be used after the last Close. Threads: any. On error: memory stays the
+// caller's, and release is not called; [ErrNull] if release is nil, [ErrMemory], and those of [FromBytes].
+func Own(memory []byte, s Spec, release func()) (*Tensor, error) {
+	const op = "own"
+	if release == nil {
+		return nil, newError(op, ErrNull, "the function is nil")
+	}
+	t, err := fromMemory(op, unsafe.Pointer(unsafe.SliceData(memory)), int64(len(memory)), &s)
+	if err != nil {
+		return nil, err
+	}
+	if t.mem.Own(release) != core.OK {
+		return nil, newError(op, ErrMemory, "no memory for a share")
+	}
+	return t, nil
 }

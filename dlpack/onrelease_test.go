@@ -12,6 +12,7 @@ import (
 	"runtime/pprof"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,13 +29,62 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// notified makes a tensor whose OnRelease counts its calls.
-func notified(t testing.TB) (*dlpack.Tensor, *atomic.Int32) {
+// A watchedMemory makes tensors of 16 float32 elements, and has a function called when nobody holds their memory any more.
+type watchedMemory struct {
+	name   string
+	pinned int64 // bytes that count as pinned
+	make   func(t testing.TB, released func()) *dlpack.Tensor
+}
+
+// Each function of the package that tells Go about the end of memory, with each kind of memory that it takes.
+var watchedMemories = []watchedMemory{
+	{"a slice", 64, func(t testing.TB, released func()) *dlpack.Tensor {
+		tensor := fromSlice(t, make([]float32, 16))
+		require.NoError(t, tensor.OnRelease(released))
+		return tensor
+	}},
+	{"memory of New", 0, func(t testing.TB, released func()) *dlpack.Tensor {
+		tensor := must.Do(dlpack.New(dlpack.Float32, 16))(t)
+		require.NoError(t, tensor.OnRelease(released))
+		return tensor
+	}},
+	{"a mapping", 4096, func(t testing.TB, released func()) *dlpack.Tensor {
+		memory := must.Do(syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
+		return owned(t, memory, func() {
+			assert.NoError(t, syscall.Munmap(memory)) // which refuses a second time
+			released()
+		})
+	}},
+	{"memory of malloc, from another library", 64, func(t testing.TB, released func()) *dlpack.Tensor {
+		other := must.Do(dlpack.Import(dlpacktest.Allocate(16)))(t)
+		memory, _, err := other.UnsafeBytes()
+		require.NoError(t, err)
+		return owned(t, memory, func() {
+			other.Close() // which frees it
+			released()
+		})
+	}},
+	{"Go's memory, as if it were not", 64, func(t testing.TB, released func()) *dlpack.Tensor {
+		return owned(t, make([]byte, 64), released)
+	}},
+}
+
+func owned(t testing.TB, memory []byte, release func()) *dlpack.Tensor {
+	return must.Do(dlpack.Own(memory, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}}, release))(t)
+}
+
+// forEachMemory runs a test with each of watchedMemories.
+func forEachMemory(t *testing.T, test func(t *testing.T, o watchedMemory)) {
+	for _, o := range watchedMemories {
+		t.Run(o.name, func(t *testing.T) { test(t, o) })
+	}
+}
+
+// notified makes a tensor and a counter of the calls that tell about the end of its memory.
+func (o *watchedMemory) notified(t testing.TB) (*dlpack.Tensor, *atomic.Int32) {
 	t.Helper()
-	tensor := fromSlice(t, make([]float32, 16))
 	calls := new(atomic.Int32)
-	require.NoError(t, tensor.OnRelease(func() { calls.Add(1) }))
-	return tensor, calls
+	return o.make(t, func() { calls.Add(1) }), calls
 }
 
 // waitFor waits until f was called, without a collection, an export or a Reap.
@@ -95,18 +145,20 @@ func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dlpacktest.CheckLeaks(t)
-			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing but the last holder helps
-			pinned := dlpack.ReadStats().PinnedBytes
-			tensor, calls := notified(t)
-			assert.Equal(t, pinned+64, dlpack.ReadStats().PinnedBytes)
-			giveUp := c.hold(t, tensor)
-			assert.Equal(t, pinned+64, dlpack.ReadStats().PinnedBytes)
-			background.Wait()
-			require.Zero(t, calls.Load())
-			giveUp()
-			waitFor(t, calls)
-			assert.Equal(t, pinned, dlpack.ReadStats().PinnedBytes)
+			forEachMemory(t, func(t *testing.T, o watchedMemory) {
+				dlpacktest.CheckLeaks(t)
+				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing but the last holder helps
+				pinned := dlpack.ReadStats().PinnedBytes
+				tensor, calls := o.notified(t)
+				assert.Equal(t, pinned+o.pinned, dlpack.ReadStats().PinnedBytes)
+				giveUp := c.hold(t, tensor)
+				assert.Equal(t, pinned+o.pinned, dlpack.ReadStats().PinnedBytes)
+				background.Wait()
+				require.Zero(t, calls.Load())
+				giveUp()
+				waitFor(t, calls)
+				assert.Equal(t, pinned, dlpack.ReadStats().PinnedBytes)
+			})
 		})
 	}
 }
@@ -133,37 +185,97 @@ func TestOnReleaseAfterExports(t *testing.T) {
 
 // A memory may have several functions, of several tensors. The last is called first.
 func TestOnReleaseCallsTheLastFunctionFirst(t *testing.T) {
-	tensor := fromSlice(t, make([]float32, 16))
-	view := must.Do(tensor.Narrow(0, 0, 4))(t)
-	var order []int
-	require.NoError(t, tensor.OnRelease(func() { order = append(order, 1) }))
-	require.NoError(t, view.OnRelease(func() { order = append(order, 2); runtime.Goexit() }))
-	require.NoError(t, tensor.OnRelease(func() { order = append(order, 3) }))
-	tensor.Close()
-	background.Wait()
-	require.Empty(t, order)
-	view.Close()
-	background.Wait()
-	assert.Equal(t, []int{3, 2, 1}, order)
+	forEachMemory(t, func(t *testing.T, o watchedMemory) {
+		var order []int
+		tensor := o.make(t, func() { order = append(order, 1) })
+		view := must.Do(tensor.Narrow(0, 0, 4))(t)
+		require.NoError(t, view.OnRelease(func() { order = append(order, 2); runtime.Goexit() }))
+		require.NoError(t, tensor.OnRelease(func() { order = append(order, 3) }))
+		tensor.Close()
+		background.Wait()
+		require.Empty(t, order)
+		view.Close()
+		dlpack.Reap()
+		background.Wait()
+		assert.Equal(t, []int{3, 2, 1}, order)
+	})
 }
 
 func TestOnReleaseRefuses(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	never := func() { t.Error("called") }
-	made := must.Do(dlpack.New(dlpack.Float32, 4))(t)
 	loan := dlpacktest.Lend(t, 16)
 	lent := must.Do(dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context()))(t)
-	imported := must.Do(dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}}).Managed()))(t)
-	for _, tensor := range []*dlpack.Tensor{made, lent, imported} {
+	producer := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	borrowed := must.Do(dlpack.Borrow(producer.DLTensor(false)))(t)
+	imported := must.Do(dlpack.Import(producer.Managed()))(t)
+	for _, tensor := range []*dlpack.Tensor{lent, borrowed, imported} {
 		assert.ErrorIs(t, tensor.OnRelease(never), errors.ErrUnsupported)
 		tensor.Close()
 		assert.ErrorIs(t, tensor.OnRelease(never), dlpack.ErrClosed)
 	}
-	tensor := fromSlice(t, make([]float32, 4))
-	assert.ErrorIs(t, tensor.OnRelease(nil), dlpack.ErrNull)
-	tensor.Close()
-	assert.ErrorIs(t, tensor.OnRelease(never), dlpack.ErrClosed)
+	forEachMemory(t, func(t *testing.T, o watchedMemory) {
+		tensor, calls := o.notified(t)
+		assert.ErrorIs(t, tensor.OnRelease(nil), dlpack.ErrNull)
+		tensor.Close()
+		assert.ErrorIs(t, tensor.OnRelease(never), dlpack.ErrClosed)
+		waitFor(t, calls)
+	})
 	background.Wait()
+}
+
+// Own takes nothing over if it returns an error.
+func TestOwnRefuses(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	never := func() { t.Error("called") }
+	memory := make([]byte, 64)
+	for _, c := range []struct {
+		name    string
+		memory  []byte
+		spec    dlpack.Spec
+		release func()
+		want    error
+	}{
+		{"no release", memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{64}}, nil, dlpack.ErrNull},
+		{"no memory", nil, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{64}}, never, dlpack.ErrLayout},
+		{"more elements than memory", memory, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{17}}, never, dlpack.ErrLayout},
+		{"a type that is none", memory, dlpack.Spec{Shape: []int64{64}}, never, dlpack.ErrDType},
+		{"a negative size", memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{-1}}, never, dlpack.ErrLayout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			must.Fail(dlpack.Own(c.memory, c.spec, c.release))(t, c.want)
+			background.Wait()
+		})
+	}
+}
+
+// The collector does not keep memory of Own for whoever has a slice of it, so Collected must not say so.
+func TestOwnedMemoryIsNotCollected(t *testing.T) {
+	for i, want := range []bool{true, false, false, false, false} {
+		tensor, calls := watchedMemories[i].notified(t)
+		view := must.Do(tensor.Narrow(0, 0, 4))(t)
+		assert.Equal(t, want, tensor.Collected(), watchedMemories[i].name)
+		assert.Equal(t, want, view.Collected(), watchedMemories[i].name)
+		tensor.Close()
+		view.Close()
+		waitFor(t, calls)
+	}
+}
+
+// A forked child, which has no Go, gives up its own share and calls nothing; the parent's is not touched.
+func TestOnReleaseIsNotCalledInAForkedChild(t *testing.T) {
+	forEachMemory(t, func(t *testing.T, o watchedMemory) {
+		dlpacktest.CheckLeaks(t)
+		tensor, calls := o.notified(t)
+		m := export(t, tensor)
+		tensor.Close()
+		require.Zero(t, dlpacktest.DeleteInChild(m), "the status of the child")
+		dlpack.Reap()
+		background.Wait()
+		require.Zero(t, calls.Load())
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		waitFor(t, calls)
+	})
 }
 
 func TestOnReleaseOfMemoryWithoutElements(t *testing.T) {
@@ -179,39 +291,41 @@ func TestOnReleaseOfMemoryWithoutElements(t *testing.T) {
 }
 
 // forgets drops a tensor with OnRelease, after an optional use of it.
-func forgets(t *testing.T, use func(tensor *dlpack.Tensor)) *atomic.Int32 {
-	tensor, calls := notified(t)
+func forgets(t *testing.T, o watchedMemory, use func(tensor *dlpack.Tensor)) *atomic.Int32 {
+	tensor, calls := o.notified(t)
 	use(tensor)
 	return calls
 }
 
 func TestOnReleaseOfForgottenTensors(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	repotest.Forgets(t)
-	forgotten := dlpack.ReadStats().Forgotten
-	for i, use := range []func(tensor *dlpack.Tensor){
-		func(*dlpack.Tensor) {},
-		func(tensor *dlpack.Tensor) { dlpack.Release(export(t, tensor)) },
-		func(tensor *dlpack.Tensor) {
-			must.Do(tensor.Share())(t)
-		},
-	} {
-		calls := forgets(t, use)
-		collectUntil(t, func() bool { return calls.Load() == 1 })
-		assert.Equal(t, forgotten+int64(i)+1, dlpack.ReadStats().Forgotten)
-	}
-	var m unsafe.Pointer
-	calls := forgets(t, func(tensor *dlpack.Tensor) { m = export(t, tensor) })
-	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == forgotten+4 })
-	background.Wait()
-	assert.Zero(t, calls.Load(), "the export holds the memory")
-	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
-	waitFor(t, calls)
-	for range 3 {
-		runtime.GC()
-	}
-	background.Wait()
-	assert.EqualValues(t, 1, calls.Load())
+	forEachMemory(t, func(t *testing.T, o watchedMemory) {
+		dlpacktest.CheckLeaks(t)
+		repotest.Forgets(t)
+		forgotten := dlpack.ReadStats().Forgotten
+		for i, use := range []func(tensor *dlpack.Tensor){
+			func(*dlpack.Tensor) {},
+			func(tensor *dlpack.Tensor) { dlpack.Release(export(t, tensor)) },
+			func(tensor *dlpack.Tensor) {
+				must.Do(tensor.Share())(t)
+			},
+		} {
+			calls := forgets(t, o, use)
+			collectUntil(t, func() bool { return calls.Load() == 1 })
+			collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == forgotten+int64(i)+1 })
+		}
+		var m unsafe.Pointer
+		calls := forgets(t, o, func(tensor *dlpack.Tensor) { m = export(t, tensor) })
+		collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == forgotten+4 })
+		background.Wait()
+		assert.Zero(t, calls.Load(), "the export holds the memory")
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		waitFor(t, calls)
+		for range 3 {
+			runtime.GC()
+		}
+		background.Wait()
+		assert.EqualValues(t, 1, calls.Load())
+	})
 }
 
 // A slice that Values has returned may be in use after the tensor was forgotten.
@@ -221,28 +335,34 @@ func TestOnReleaseNeverComesWhileASliceMayBeInUse(t *testing.T) {
 }
 
 func neverComesWhileASliceMayBeInUse(t *testing.T) {
-	before := dlpack.ReadStats()
-	for i, use := range []func(tensor *dlpack.Tensor){
-		func(tensor *dlpack.Tensor) {
-			must.Do(dlpack.Values[float32](tensor))(t)
-		},
-		func(tensor *dlpack.Tensor) {
-			_, _, err := tensor.UnsafeBytes()
-			require.NoError(t, err)
-		},
-	} {
-		calls := forgets(t, use)
-		collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == before.Forgotten+int64(i)+1 })
-		background.Wait()
-		assert.Zero(t, calls.Load())
-	}
-	assert.Equal(t, before.PinnedBytes+2*64, dlpack.ReadStats().PinnedBytes)
-	repotest.Forgive(0, 2*64)
+	for _, o := range watchedMemories {
+		if o.pinned == 0 {
+			continue // allocated memory has a guard, which has tests of its own
+		}
+		before := dlpack.ReadStats()
+		for i, use := range []func(tensor *dlpack.Tensor){
+			func(tensor *dlpack.Tensor) {
+				must.Do(dlpack.Values[float32](tensor))(t)
+			},
+			func(tensor *dlpack.Tensor) {
+				_, _, err := tensor.UnsafeBytes()
+				require.NoError(t, err)
+			},
+		} {
+			calls := forgets(t, o, use)
+			collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == before.Forgotten+int64(i)+1 })
+			background.Wait()
+			assert.Zero(t, calls.Load(), o.name)
+		}
+		after := dlpack.ReadStats()
+		assert.Equal(t, before.PinnedBytes+2*o.pinned, after.PinnedBytes)
+		repotest.Forgive(after.Imports-before.Imports, 2*o.pinned)
 
-	tensor, calls := notified(t)
-	must.Do(dlpack.Values[float32](tensor))(t)
-	tensor.Close()
-	waitFor(t, calls)
+		tensor, calls := o.notified(t)
+		must.Do(dlpack.Values[float32](tensor))(t)
+		tensor.Close()
+		waitFor(t, calls)
+	}
 }
 
 // Close, OnRelease, exports and deleters of C meet; a slice is in a pool only while nobody holds it.

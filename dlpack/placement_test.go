@@ -401,7 +401,7 @@ var viewOperations = []operation{
 }
 
 // withoutOutcome are functions whose results depend on the placement; [dlpacktest.Placement.Check] checks them.
-// [dlpack.Tensor.OnRelease] takes Go's memory only, and its tests are beside it.
+// [dlpack.Tensor.OnRelease] refuses the memory of other libraries, and its tests are beside it.
 var withoutOutcome = []string{"Tensor.Collected", "Tensor.OnRelease"}
 
 var convertible = []dlpack.DataType{

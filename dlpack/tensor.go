@@ -281,7 +281,7 @@ func (t *Tensor) Device() Device { return t.orZero().device }
 
 // Collected is for packages that hand memory on, such as those of bridge: it reports whether the memory is Go's own, as for
 // [FromSlice]. The garbage collector keeps such memory as long as a pointer refers to it, even after the last Close.
-func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.Kind() == core.Collected }
+func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.IsGos() }
 
 // Flags returns the flags with which the tensor was made or imported, including unknown ones.
 func (t *Tensor) Flags() Flags { return t.orZero().flags }

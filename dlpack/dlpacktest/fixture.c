@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 fixture *fixture_new(int32_t room, size_t bytes) {
@@ -124,6 +125,18 @@ static void *delete_batch(void *arg) {
     }
   }
   return NULL;
+}
+
+int fixture_delete_in_child(void *managed) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20); /* ends a child whose deleter waits */
+    DLManagedTensorVersioned *m = managed;
+    m->deleter(m);
+    _exit(0);
+  }
+  int status;
+  return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
 }
 
 void fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy) {

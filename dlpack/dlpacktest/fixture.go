@@ -215,6 +215,12 @@ func DeleteOnThreads(managed []unsafe.Pointer, threads int) {
 	deleteOnThreads(managed, threads, 0)
 }
 
+// DeleteInChild calls the deleter of a `DLManagedTensorVersioned *` in a forked child, which has no Go, and returns the status with which
+// the child has ended: 0 if the deleter has returned. The managed tensor is still valid in this process.
+func DeleteInChild(managed unsafe.Pointer) (status int) {
+	return int(C.fixture_delete_in_child(managed))
+}
+
 // DeleteLegacyOnThreads is DeleteOnThreads for `DLManagedTensor *`s.
 func DeleteLegacyOnThreads(managed []unsafe.Pointer, threads int) {
 	deleteOnThreads(managed, threads, 1)

@@ -46,6 +46,8 @@ DLManagedTensorVersioned *fixture_allocate(int64_t count);
 
 /* Calls the deleters of `count` managed tensors from `threads` new threads, all at once. */
 void fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy);
+/* Calls a deleter in a forked child. Returns the child's status, 0 if the deleter has returned there, or -1 without a child. */
+int fixture_delete_in_child(void *managed);
 /* The sum of float32 elements, and setting all of them, by shape and strides, as a C consumer does. */
 double fixture_sum(const DLTensor *t);
 void fixture_fill(const DLTensor *t, float value);

@@ -48,6 +48,9 @@ var Placements = []Placement{
 	{Name: "the end of a read-only mapping", Collected: true, Guarded: true, ReadOnly: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, true, true) }},
 	{Name: "the beginning of a read-only mapping", Collected: true, Guarded: true, ReadOnly: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, false, true) }},
 	{Name: "memory of C", Collected: true, bytes: inC},
+	{Name: "memory of C, by Own", bytes: inC, own: func(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
+		return dlpack.Own(memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(memory))}}, func() {})
+	}},
 	{Name: "lent memory of C", bytes: inC, own: func(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
 		return dlpack.Lend(unsafe.Pointer(unsafe.SliceData(memory)), int64(len(memory)), false, nil, nil)
 	}},

@@ -89,8 +89,8 @@ typedef struct dlbcore_share dlbcore_share;
 struct dlbcore_share {
   int64_t count;                      /* lower 32 bits: the shares; upper 32: the turn of a slot, or 0 */
   void (*release)(dlbcore_share *share); /* called once, when no share is left: ends the memory; frees or recycles the struct */
-  void (*lender)(void *ctx);          /* gives back lent memory; may be NULL */
-  void *ctx;                          /* what release works on. Pinned memory: not NULL if its end wakes Go at once */
+  void (*lender)(void *ctx);          /* gives back lent memory; may be NULL. Pinned or allocated slots: not NULL if Go is woken at once */
+  void *ctx;                          /* what release works on */
   void *data;                         /* first byte of memory that the core allocated. Without shares: a link */
 };
 

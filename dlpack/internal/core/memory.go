@@ -13,7 +13,7 @@ type Kind uint8
 
 const (
 	nothing           Kind = iota // of a guard without a memory
-	Collected                     // Go's own memory, which the garbage collector frees
+	Collected                     // Go's own memory, which the garbage collector frees, or memory for Memory.Own
 	Allocated                     // C memory that this package has allocated
 	Lent                          // somebody else's memory, which a C function gives back, if there is one
 	ImportedVersioned             // memory of a managed tensor, whose deleter gives it back
@@ -47,13 +47,17 @@ type Memory struct {
 
 // The bits of Memory.marks. A bit that is set is never cleared.
 const (
-	escaped  uint32 = 1 << iota // the guard or the notice knows that a Go slice of the memory was handed out
-	watched                     // the memory has a notice
-	detached                    // detach has taken a handle out, whose slot may still be shared by exports
+	escaped      uint32 = 1 << iota // the guard or the notice knows that a Go slice of the memory was handed out
+	watched                         // the memory has a notice
+	detached                        // detach has taken a handle out, whose slot may still be shared by exports
+	foreignOwner                    // the memory is not Go's, and the notice gives it back
 )
 
 // Kind returns the origin of the memory.
 func (m *Memory) Kind() Kind { return m.kind }
+
+// IsGos reports whether the memory is Go's own, so that the garbage collector keeps it for each pointer to it.
+func (m *Memory) IsGos() bool { return m.kind == Collected && m.marks.Load()&foreignOwner == 0 }
 
 // ID returns the number under which the ledger records an allocation.
 func (m *Memory) ID() uintptr { return uintptr(m.loadHandle()) }
@@ -64,7 +68,7 @@ func (m *Memory) swapHandle(from, to handle) bool {
 	return atomic.CompareAndSwapUint64(&m.handle, uint64(from), uint64(to))
 }
 
-// Collect initializes m as size bytes of Go's own memory.
+// Collect initializes m as size bytes of Go's own memory, or of memory for [Memory.Own].
 func (m *Memory) Collect(start unsafe.Pointer, size int64) {
 	m.kind, m.keep = Collected, start
 	m.Low, m.High = uintptr(start), uintptr(start)+uintptr(size)

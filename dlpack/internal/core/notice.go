@@ -10,21 +10,27 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A notice has the functions to call when nobody holds a memory of Go's any more. From the first [Memory.OnRelease]
-// until then, the memory keeps its slot and stays pinned, because detach passes over it. So the last share of the slot
-// is given up when the last tensor is closed and the last export released. A deleter that gives up the last share wakes
-// Go at once.
+// A notice has the functions to call when nobody holds a memory any more, which is Go's own, or was allocated or handed to
+// [Memory.Own]. From the first [Memory.OnRelease] until then, the memory keeps its slot and stays pinned, because detach passes
+// over it. So the last share of the slot is given up when the last tensor is closed and the last export released. A deleter
+// that gives up the last share wakes Go at once.
 type notice struct {
 	// slots counts the slots of the memory that have not ended. There are several only if detach has taken a handle out, before
 	// the notice was made, while an export took a share by it.
 	slots   atomic.Int32
 	calls   []func() // changes only while the shard of the memory's slot is locked
 	escaped atomic.Bool
-	cleanup runtime.Cleanup // for tensors that are dropped without Close
+	cleanup runtime.Cleanup // for tensors that are dropped without Close; unset for allocated memory, which has a guard
 }
 
-// OnRelease has f called when nobody holds the memory any more. The memory is Go's own. The caller holds a reference to
-// an open tensor. If there is no memory for a slot, OnRelease returns [NoMemory], and f is not called.
+// Own is OnRelease for new memory that was passed to [Memory.Collect] and is not Go's: f gives it back.
+func (m *Memory) Own(f func()) Status {
+	m.marks.Or(foreignOwner)
+	return m.OnRelease(f)
+}
+
+// OnRelease has f called when nobody holds the memory any more. The kind of the memory is [Collected] or [Allocated]. The caller
+// holds a reference to an open tensor. If there is no memory for a slot, OnRelease returns [NoMemory], and f is not called.
 func (m *Memory) OnRelease(f func()) Status {
 	sh, s := m.lockOwnSlot()
 	if s == nil {
@@ -38,7 +44,7 @@ func (m *Memory) OnRelease(f func()) Status {
 	n.calls = append(n.calls, f)
 	m.marks.Or(watched)
 	sh.mu.Unlock()
-	if first { // a second OnRelease may return before this is done, but this caller's reference keeps the memory alive
+	if first && m.kind == Collected { // a second OnRelease may return before this is done, but this caller's reference keeps the memory alive
 		m.watchOthers(n)
 		n.cleanup = runtime.AddCleanup(m, loseWatched, watchedHandle{n, s.handle()})
 	}
@@ -76,11 +82,11 @@ func (m *Memory) lockOwnSlot() (*shard, *slot) {
 func (s *slot) watch(n *notice) {
 	n.slots.Add(1)
 	s.pin().owner = unsafe.Pointer(n)
-	s.ctx = 1 // not atomic: deleters read it only after the last share was given up
+	s.lender = 1 // not atomic: deleters read it only after the last share was given up
 }
 
-// watched reports whether a slot of Go's memory has a notice.
-func (s *slot) watched() bool { return s.ctx != 0 }
+// watched reports whether a slot, whose kind is Collected or Allocated, has a notice.
+func (s *slot) watched() bool { return s.lender != 0 }
 
 // notice returns the notice of a slot that is watched and has not ended.
 func (s *slot) notice() *notice {
@@ -124,7 +130,7 @@ func (b *bin) watchOthers(m *Memory, n *notice, first uint32) {
 	}
 }
 
-// slotEnded is called when the memory was unpinned in one of its slots. The slot's shard is locked.
+// slotEnded is called when the memory was unpinned, or was freed, in one of its slots. The slot's shard is locked.
 func (n *notice) slotEnded() {
 	if n.slots.Add(-1) == 0 {
 		background.Release(n.call)

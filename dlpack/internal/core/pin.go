@@ -13,7 +13,7 @@ import (
 type pin struct {
 	pinner runtime.Pinner
 	// owner is nil for ExportOnce and in a free slot. Otherwise it is the *Memory that is pinned or, if the slot is
-	// watched, the *notice.
+	// watched, the *notice. The slot of allocated memory has a pin without a pinner, for its notice.
 	owner unsafe.Pointer
 }
 

@@ -4,7 +4,9 @@
 _Static_assert(sizeof(dlbcore_slot) == 64, "a slot is one cache line");
 
 /* Pinned memory waits for Go; other memory ends here. Pinned bytes are counted after the slot is in the return queue, and Go
- * resets the count before it empties the queue, so the bytes of a slot that Go has not seen stay counted. */
+ * resets the count before it empties the queue, so the bytes of a slot that Go has not seen stay counted. Allocated memory is
+ * freed before the slot is in the queue, so that Go's notice comes after that. Lenders and deleters, which may take long, are
+ * called when the slot can be used again. */
 void dlbcore_release_slot(dlbcore_share *share) {
   dlbcore_slot *slot = (dlbcore_slot *)share;
   void (*lender)(void *) = share->lender;
@@ -12,13 +14,16 @@ void dlbcore_release_slot(dlbcore_share *share) {
   uint64_t bytes = slot->bytes;
   uint32_t kind = slot->kind;
   if (kind != CORE_SLOT_PINNED) share->ctx = NULL; /* leak checkers would take it for a reference to what lies there next */
+  if (kind == CORE_SLOT_ALLOCATED) dlbcore_free_memory(ctx);
   dlbcore_return(slot->returns, slot, &slot->share.data);
   switch (kind) {
     case CORE_SLOT_PINNED:
-      if (ctx != NULL) dlbcore_wake_now();
+      if (lender != NULL) dlbcore_wake_now();
       else dlbcore_wake(bytes);
       break;
-    case CORE_SLOT_ALLOCATED: dlbcore_free_memory(ctx); break;
+    case CORE_SLOT_ALLOCATED:
+      if (lender != NULL) dlbcore_wake_now();
+      break;
     case CORE_SLOT_LENT: dlbcore_release_lent(lender, ctx); break;
     case CORE_SLOT_VERSIONED: dlbcore_release_versioned(ctx); break;
     case CORE_SLOT_LEGACY: dlbcore_release_legacy(ctx); break;

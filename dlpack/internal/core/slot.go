@@ -218,10 +218,10 @@ func (b *bin) undo(s *slot) {
 	b.put(s)
 }
 
-// put adds a slot without shares to the free ones. If the slot's memory is Go's, put unpins it and tells the notice, if
-// there is one.
+// put adds a slot without shares to the free ones. If the slot's memory is Go's, put unpins it. It tells the notice, if there
+// is one.
 func (b *bin) put(s *slot) {
-	if Kind(s.kind) == Collected {
+	if k := Kind(s.kind); k == Collected || k == Allocated && s.watched() {
 		p := s.pin()
 		p.pinner.Unpin()
 		if s.watched() {
