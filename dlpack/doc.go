@@ -17,6 +17,7 @@
 //	Contiguous, Align        another Tensor             as View if no copy is needed, otherwise as Copy
 //	Import, ImportLegacy     a Tensor of foreign memory the producer's deleter runs at the last Close or release
 //	Borrow                   a Tensor of foreign memory the owner keeps it; Close before the owner frees it
+//	Own                      a Tensor of any memory     a Go function gives it back after the last Close or release
 //	Lend                     a Tensor of foreign memory the lender's release runs at the last Close or release
 //	View, Slice, Reshape ... another Tensor             shares the memory; closed by itself
 //	Share                    another Tensor             shares the memory; closed by itself
@@ -47,6 +48,40 @@
 // [Use], is not out when the call has returned.
 //
 // DESIGN.md beside this file has the rest: control blocks, pins, guards, the goroutines of this library, the limits, and why.
+//
+// # Whose memory it is
+//
+// This table says which function makes a tensor of which memory, and who is told when nobody holds the memory any more: after the last Close
+// and the release of the last export.
+//
+//	the memory                           function                       who is told
+//	a slice of Go                        FromSlice, FromBytes           nobody; the collector frees it
+//	a slice of Go, from a pool           NewFrom                        Free of the Allocator
+//	memory of this package               New, Copy, Convert             nobody; it is freed
+//	these three, and you want to know    Tensor.OnRelease, after that   your Go function
+//	a mapping, memory of malloc, a       Own                            your Go function, which gives it back
+//	buffer of another runtime
+//	the same, given back by C code       Lend                           your C function, which gives it back
+//	a managed tensor                     Import, ImportLegacy           its deleter
+//	a DLTensor, during a call            Borrow                         nobody; its owner keeps it
+//
+// Functions of Go run on a goroutine of this library, soon after that moment; [Tensor.OnRelease] has the rules. Functions of C and deleters run
+// at that moment, on the thread that gives up the last share.
+//
+// # An adapter for your library
+//
+// A library with buffers of its own needs one function that makes a tensor: it gets the memory as a slice of bytes, describes it by a [Spec],
+// and passes it to [Own] with the function that gives the buffer back. The example "Adapter" is such a function for mmap.
+//
+// In the other direction, [Tensor.Require] checks that the library accepts the type and the shape. [Read] and [Use] are for a library that has
+// the memory during one call only. If it keeps the memory longer, give it [Tensor.Data] of a [Tensor.Share], and close that when the library
+// has released the buffer. A library that speaks DLPack takes an [Tensor.Export] and needs neither.
+//
+// A library whose buffers are Go slices needs no adapter: the example "Gonum" uses mat.Dense and blas64.General of gonum by [FromSlice] and [Use].
+//
+// GoMLX cannot take a tensor without a copy yet. PJRT, which is below it, accepts memory of others that is aligned to 64 bytes, and
+// calls a callback once when it no longer needs it. But CreateViewOfDeviceBuffer of go-xla v0.1.4 always passes a callback of its own,
+// so nobody can learn when the buffer may be released.
 //
 // # Finding leaks
 //
