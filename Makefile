@@ -19,7 +19,7 @@ PEERS := $(BUILD)/venv-peers
 # libzmq with its draft API, and in the folder python a pyzmq for it.
 LIBZMQ := $(BUILD)/libzmq
 # Examples that need the heavy peers.
-HEAVY_EXAMPLES := examples/libtorch examples/ray examples/torch-to-go examples/tvm
+HEAVY_EXAMPLES := examples/libtorch examples/onnxruntime-c examples/ray examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STRICT_CXX = -Wconversion -Wshadow -Wold-style-cast $(if $(findstring clang,$(shell $(CXX) --version)),,-Wuseless-cast)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

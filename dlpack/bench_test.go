@@ -101,3 +101,34 @@ func BenchmarkLendSliceOnce(b *testing.B) {
 		dlpack.Release(m)
 	}
 }
+
+// Own is compared with the same by FromBytes and OnRelease.
+func BenchmarkOwnRelease(b *testing.B) {
+	memory := make([]byte, 1024)
+	spec := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{256}}
+	for _, way := range []struct {
+		name string
+		make func(release func()) (*dlpack.Tensor, error)
+	}{
+		{"FromBytes", func(release func()) (*dlpack.Tensor, error) {
+			t, err := dlpack.FromBytes(memory, spec)
+			if err == nil {
+				err = t.OnRelease(release)
+			}
+			return t, err
+		}},
+		{"Own", func(release func()) (*dlpack.Tensor, error) { return dlpack.Own(memory, spec, release) }},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			released := make(chan bool)
+			for range b.N {
+				t, err := way.make(func() { released <- true })
+				if err != nil {
+					b.Fatal(err)
+				}
+				t.Close()
+				<-released
+			}
+		})
+	}
+}
