@@ -48,6 +48,7 @@ CORE = [
     ("a slot is returned when C code drops its last share", "slot.c", "  dlbcore_return(slot->returns, slot, &slot->share.data);\n", "", "TestExportSlice|TestWakeAt"),
     ("Go is woken for what waits", "slot.c", "else dlbcore_wake(bytes);", "", "TestWakeAt"),
     ("Go is woken at once for memory with OnRelease", "slot.c", "if (lender != NULL) dlbcore_wake_now();\n      else", "if (0) {}\n      else", "TestOnReleaseOfMemoryWithoutElements"),
+    ("memory of Own is not called Go's", "notice.go", "\tm.marks.Or(foreignOwner)\n", "", "TestOwnedMemoryIsNotCollected"),
     ("memory with OnRelease keeps its slot until it is released", "pin.go", "pins[i].owner == nil || s.watched()", "pins[i].owner == nil", "TestOnReleaseKeepsThePin"),
     ("an export is taken over once", "export.go",
      "case !ours || b != nil && atomic.CompareAndSwapUint64(&b.state, stateLive, stateTaken):", "case !ours || b != nil:", "TakenOverOnce"),

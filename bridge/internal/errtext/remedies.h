@@ -34,8 +34,6 @@ REMEDY("View makes its lanes a dimension", "dlb_tensor_import takes a descriptio
        "from_buffer() makes its lanes a dimension")
 REMEDY("AsBytes makes", "dlb_tensor_import of the same memory makes", "from_buffer() makes")
 REMEDY("AssumeWritable imports it as writable", "dlb_tensor_copy makes a writable one", "copy() makes a writable one")
-REMEDY("FromSlice, FromBytes and NewFrom make tensors of memory that is", "the function must make tensors of memory that is",
-       "the function must make tensors of memory that is")
 
 REMEDY("Relay allows what was decoded", "fields->relay allows what was decoded", "relay= allows what was decoded")
 REMEDY("DecodeFrames splits", "dlb_message_decode_packed splits", "decode_frames() splits")
