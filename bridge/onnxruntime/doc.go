@@ -1,0 +1,31 @@
+// Package onnxruntime runs models with ONNX Runtime on the memory of DLPack tensors. It is an adapter for the binding
+// github.com/yalue/onnxruntime_go, which loads ONNX Runtime when the program runs, and it is a module of its own, so that the
+// binding is a dependency of its users alone.
+//
+//	r, err := onnxruntime.Open("model.onnx", []string{"x"}, []string{"y"}, nil)
+//	defer r.Close()
+//	outputs := map[string]*dlpack.Tensor{}
+//	err = r.Run(map[string]*dlpack.Tensor{"x": x}, outputs) // writes into the memory of tensors that are in outputs, and adds the others
+//	defer outputs["y"].Close()
+//
+//	function  result                     memory
+//	[Value]   a value of the binding     that of the tensor, until Destroy
+//	[Tensor]  a tensor of a value        that of the value; both may be given up in any order
+//	[Runner]  runs a model on tensors    inputs, given outputs and outputs of a fixed shape are not copied
+//
+// The program initializes the binding (InitializeEnvironment) before it uses this package. It calls DestroyEnvironment, if at all,
+// after the last Destroy of a value and the last Close of a Runner, because that call unloads ONNX Runtime.
+//
+// # Types
+//
+// bool, integers of 8 to 64 bits, float32 and float64 are values of type Tensor[T] of the binding; float16, bfloat16, the four float8
+// types of ONNX, float8_e8m0fnu and packed integers of 2 and 4 bits are values of type CustomDataTensor. The binding has
+// tensors of at least one dimension only. Its CustomDataTensor has at least one element.
+//
+// # Outputs that are copied
+//
+// If a model does not state the whole shape of an output, ONNX Runtime allocates the output, and the binding copies it into a Go
+// slice. Such a tensor has the flag [dlpack.IsCopied]. A program that knows the shape avoids the copy by giving the tensor to Run.
+// The binding copies one byte for each element of a CustomDataTensor. That is wrong for float16, bfloat16 and packed integers, so Run
+// returns an error for such an output unless it is given.
+package onnxruntime
