@@ -49,7 +49,7 @@ REMEDY("tensors that share a part alias it without Align", "tensors that share a
        "tensors that share a part can alias it")
 REMEDY("Align copies", "aligned copies take", "aligned copies take")
 REMEDY("Join copies them", "joining copies them", "join=True copies them")
-REMEDY("OpenSet opens", "DLB_FILE_SET opens", "set=True opens")
+REMEDY("OpenSet opens", "DLB_FILE_SET opens", "index=True opens")
 REMEDY("InFormat chooses", "fields->format chooses", "format= chooses")
 REMEDY("Join copies", "joined copies take", "joined copies take")
 

@@ -2,7 +2,8 @@
 
 A *producer* owns memory and describes it. A *consumer* reads it. A `Tensor` is a view of memory, and a share in its
 ownership. It is made without copying from any DLPack producer (`from_dlpack`), from the result of a C function
-(`from_address`), or from any buffer (`from_buffer`); or on new memory, from lists (`asarray`) or of a shape (`empty`, `zeros`).
+(`from_address`), or from any buffer (`from_buffer`); or on new memory, from lists (`asarray`) or of a shape (`empty`, `zeros`). `open_file` opens files of
+tensors in place.
 Any DLPack consumer accepts it. `tens` decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and
 encode the tensors of other formats, with `Elements` for types that DLPack lacks.
 
@@ -29,13 +30,16 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this package
 if TYPE_CHECKING:
-    from . import decthings, shm, tens, tensorflow, testing
+    from . import decthings, npy, safetensors, shm, tens, tensorflow, testing
     from ._asarray import asarray
     from ._elements import Elements
+    from ._files import Entry, File, open_file
     from ._wrap import converted, load, wrap
 
 __all__ = [
     "Elements",
+    "Entry",
+    "File",
     "Tensor",
     "asarray",
     "converted",
@@ -47,6 +51,9 @@ __all__ = [
     "from_dlpack",
     "get_include",
     "load",
+    "npy",
+    "open_file",
+    "safetensors",
     "shm",
     "tens",
     "tensorflow",
@@ -57,8 +64,8 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_MODULES = {name: "" for name in ("decthings", "shm", "tens", "tensorflow", "testing")}
-_MODULES |= {"Elements": "_elements", "asarray": "_asarray", "converted": "_wrap", "load": "_wrap", "wrap": "_wrap"}
+_MODULES = {name: "" for name in ("decthings", "npy", "safetensors", "shm", "tens", "tensorflow", "testing")}
+_MODULES |= {"Entry": "_files", "File": "_files", "open_file": "_files", "Elements": "_elements", "asarray": "_asarray", "converted": "_wrap", "load": "_wrap", "wrap": "_wrap"}
 
 if not TYPE_CHECKING:  # a type checker would take every name for an attribute of this module
 

@@ -1,5 +1,7 @@
 """`python -m dlbridge` prints what a report of an error needs: versions, the Go library, and the frameworks found.
 
+`python -m dlbridge ls|show|check FILE...` is about files of tensors instead: see `_listing.py`.
+
 Each framework is tried out in a process of its own, which may fail or take too long without any effect on the others.
 """
 
@@ -16,6 +18,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import dlbridge
+from dlbridge import _listing
 from dlbridge._frameworks import COLUMNS, FRAMEWORKS
 
 EXPLANATION = """\
@@ -101,7 +104,13 @@ def table(rows: list[list[str]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m dlbridge", description="Prints versions, the Go library and the frameworks found.")
+    if sys.argv[1:2] and sys.argv[1] in _listing.COMMANDS:
+        sys.exit(_listing.main())
+    parser = argparse.ArgumentParser(
+        prog="python -m dlbridge",
+        description="Prints versions, the Go library and the frameworks found.",
+        epilog="python -m dlbridge ls|show|check FILE... lists, shows and checks files of tensors (ls --help).",
+    )
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each framework (default: 60)")
     parser.add_argument("--json", action="store_true", help="prints all of it as a JSON object, for programs")
     arguments = parser.parse_args()

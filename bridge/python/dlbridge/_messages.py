@@ -449,13 +449,13 @@ def _in_order(
     return [None if name is None else tensor_metadata.get(name) for name in names] if tensor_metadata else None
 
 
-def _name_tensor(error: Exception, names: tuple[str, ...]) -> None:
-    """Puts the name of a tensor into the text and the notes of an error of encode, where they have its index."""
+def _name_tensor(error: Exception, names: tuple[str, ...], function: str = "encode") -> None:
+    """Puts the name of a tensor into the text and the notes of an error of a function, where they have its index."""
     import re
 
     def named(text: Any) -> Any:
         found = re.match(r"dlbridge: (?:\w+: )?(?:tensors\[|tensor )(\d+)\]?(?=: |\Z)", text) if isinstance(text, str) else None
-        return text if found is None else f'dlbridge: encode: "{names[int(found[1])]}"{text[found.end() :]}'
+        return text if found is None else f'dlbridge: {function}: "{names[int(found[1])]}"{text[found.end() :]}'
 
     error.args = tuple(map(named, error.args))
     if hasattr(error, "__notes__"):

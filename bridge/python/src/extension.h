@@ -26,6 +26,7 @@
  *   frame.c       frames for the Go library, and lists of results
  *   tens.c        ZIO messages, by the Go library
  *   elements.c    Tensors and Elements as values of the formats, by the Go library
+ *   files.c       files of tensors, by the Go library
  *   module.c      the module
  *   core.c        the C core
  *
@@ -477,5 +478,14 @@ PyObject *value_decode(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 PyObject *value_decode_batch(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *value_encode(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *value_check(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
+/* ---- files.c */
+PyObject *file_open(PyObject *module, PyObject *args);
+PyObject *file_format(PyObject *module, PyObject *file);
+PyObject *file_entries(PyObject *module, PyObject *file);
+PyObject *file_tensor(PyObject *module, PyObject *args);
+PyObject *file_metadata(PyObject *module, PyObject *file);
+PyObject *file_check(PyObject *module, PyObject *args);
+PyObject *file_write(PyObject *module, PyObject *args);
 
 #endif

@@ -252,17 +252,17 @@ PyObject *library_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   if (go == NULL) return NULL;
   dlb_counters counts;
   WITHOUT_GIL(go->dlb_counters_read(&counts, sizeof counts));
-  return Py_BuildValue("{sLsLsLsLsKsL}", "exports", (long long)counts.exports, "imports",
+  return Py_BuildValue("{sLsLsLsLsKsLsL}", "exports", (long long)counts.exports, "imports",
                        (long long)counts.imports, "messages", (long long)counts.messages, "elements",
                        (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes,
-                       "pinned_bytes", (long long)counts.pinned_bytes);
+                       "pinned_bytes", (long long)counts.pinned_bytes, "files", (long long)counts.files);
 }
 
 PyObject *counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
   dlb_counters counts = {0};
   if (__atomic_load_n(&loaded_path, __ATOMIC_ACQUIRE) != NULL) WITHOUT_GIL(loaded.dlb_counters_read(&counts, sizeof counts));
-  return Py_BuildValue("{sLsLsLsKsLsLsL}", "exports", (long long)dlbcore_live_exports(), "imports",
+  return Py_BuildValue("{sLsLsLsKsLsLsLsL}", "exports", (long long)dlbcore_live_exports(), "imports",
                        (long long)live_imports(), "loans", (long long)live_loans(), "double_deletes",
                        (unsigned long long)dlbcore_double_deletes(), "messages", (long long)counts.messages, "elements",
-                       (long long)counts.elements, "pinned_bytes", (long long)counts.pinned_bytes);
+                       (long long)counts.elements, "pinned_bytes", (long long)counts.pinned_bytes, "files", (long long)counts.files);
 }

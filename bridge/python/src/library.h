@@ -30,6 +30,17 @@
   X(dlb_message_encode_packed) \
   X(dlb_message_free) \
   X(dlb_elements_free) \
+  X(dlb_file_open) \
+  X(dlb_file_close) \
+  X(dlb_file_format) \
+  X(dlb_file_count) \
+  X(dlb_file_at) \
+  X(dlb_file_tensor_at) \
+  X(dlb_file_copy) \
+  X(dlb_file_metadata) \
+  X(dlb_file_verify) \
+  X(dlb_file_sync) \
+  X(dlb_file_write) \
   X(dlb_counters_read)
 
 /* The functions of a format: dlb_NAME_decode and so on. The last two are NULL for a format that lacks them (formats.h). */
@@ -66,6 +77,11 @@ PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *len
  * items, Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an
  * exception. */
 PyObject *private_list(PyObject *sequence);
+/* Sets *out to the bytes of a bytes object, which stay its own; None stands for no bytes. -1 with an exception. */
+int parse_bytes(PyObject *object, dlb_bytes *out);
+/* Adds to the current exception the name and index of the object that caused it: to the text of the exceptions that Python itself
+ * and this package raise, and as a note to others. */
+void note_index(const char *what, size_t index);
 /* Returns a memoryview of format B of the bytes of a frame; NULL with an exception. Takes the frame over, also after an error. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);
 

@@ -81,7 +81,7 @@ PyDoc_STRVAR(counters_doc,
              "exports are managed tensors whose deleter has not been called; imports are managed tensors that were taken\n"
              "over and not yet released; loans are buffers of Python objects; double_deletes are repeated calls of\n"
              "deleters, which were ignored. These four count what this package does. The others count what the Go\n"
-             "library does, and are 0 before it is loaded: messages and elements that were not freed yet, and\n"
+             "library does, and are 0 before it is loaded: messages and elements that were not freed yet, open files, and\n"
              "pinned_bytes, the bytes of Go's memory that exports keep pinned. Except for loans, the names are those\n"
              "of dlb_counters in dlbridge.h.\n\n"
              "    >>> sorted(dlbridge.counters())[:3]\n"
@@ -120,6 +120,13 @@ static PyMethodDef functions[] = {
     {"value_decode_batch", POSITIONAL(value_decode_batch), NULL},
     {"value_encode", POSITIONAL(value_encode), NULL},
     {"value_check", POSITIONAL(value_check), NULL},
+    {"file_open", file_open, METH_VARARGS, NULL},
+    {"file_format", file_format, METH_O, NULL},
+    {"file_entries", file_entries, METH_O, NULL},
+    {"file_tensor", file_tensor, METH_VARARGS, NULL},
+    {"file_metadata", file_metadata, METH_O, NULL},
+    {"file_check", file_check, METH_VARARGS, NULL},
+    {"file_write", file_write, METH_VARARGS, NULL},
 #ifdef __linux__
     {"shm_zeros", FASTCALL(shm_zeros), NULL},
     {"shm_copy", shm_copy, METH_O, NULL},

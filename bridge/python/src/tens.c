@@ -9,9 +9,7 @@
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Adds to the current exception the name and index of the object that caused it: to the text of the exceptions that Python itself
- * and this package raise, and as a note to others. */
-static void note_index(const char *what, size_t index) {
+void note_index(const char *what, size_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -294,8 +292,7 @@ PyObject *tens_encode_frames(PyObject *module, PyObject *sequence) {
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* None stands for no bytes. */
-static int parse_bytes(PyObject *object, dlb_bytes *out) {
+int parse_bytes(PyObject *object, dlb_bytes *out) {
   *out = (dlb_bytes){NULL, 0};
   if (object == Py_None) return 0;
   char *text;

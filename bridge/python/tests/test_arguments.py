@@ -309,7 +309,7 @@ def test_devices_have_names(c):
 
 
 def test_counters_have_all_fields_of_dlb_counters():
-    fields = {"exports", "imports", "messages", "double_deletes", "elements", "pinned_bytes"}
+    fields = {"exports", "imports", "messages", "double_deletes", "elements", "pinned_bytes", "files"}
     assert set(dlbridge.counters()) == fields | {"loans"}
     message = tens.decode(tens.encode([1.0]))
     assert dlbridge.counters()["imports"] >= 1

@@ -179,7 +179,7 @@ def test_large_copies_do_not_care_where_memory_lies():
 
 # The other functions of the module: they allocate memory, or take no tensor.
 OTHERS = {
-    "Elements", "Tensor", "counters", "get_include", "empty", "zeros", "from_address", "converted", "load", "shm", "testing", "wrap",
+    "Elements", "Entry", "File", "Tensor", "counters", "npy", "open_file", "safetensors", "get_include", "empty", "zeros", "from_address", "converted", "load", "shm", "testing", "wrap",
     "tens.Message", "tens.encode_frames", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout",
     "shm.zeros", "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.offer", "shm.attach", "shm.fetch", "shm.offer_parts",
     "shm.fetch_parts", "shm.register_numpy",

@@ -8,6 +8,7 @@ import copy
 import ctypes
 import mmap
 import pickle
+import tempfile
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -99,6 +100,18 @@ def formats() -> None:
     decthings.check({"shape": [3], "allowedTypes": ["f64"]}, t)
 
 
+def files(folder: str) -> None:
+    dlbridge.safetensors.save(f"{folder}/m.safetensors", {"w": np.zeros((2, 3))}, {"format": "np"}, align=64, progress=print)
+    dlbridge.npy.save(f"{folder}/x.npy", [1, 2, 3])
+    dlbridge.npy.savez(f"{folder}/x.npz", np.zeros(2), w=dlbridge.zeros(3, "int8"))
+    with dlbridge.open_file(f"{folder}/m.safetensors") as file:
+        assert_type(file, dlbridge.File)
+        assert_type(file["w"], Tensor)
+        assert_type(file.copy("w").numpy(), NDArray[Any])
+        assert_type(file.entries["w"], dlbridge.Entry)
+        assert [(name, t.shape) for name, t in file.items()] == [("w", (2, 3))] and file.metadata["format"] == "np"
+
+
 async def sockets(plain: zmq.Socket[bytes], awaited: zmq.asyncio.Socket) -> None:
     message = tens.recv(plain, aligned=True)
     assert_type(message, tens.Message)
@@ -162,4 +175,6 @@ def mistakes() -> None:
 if __name__ == "__main__":
     tensors()
     formats()
+    with tempfile.TemporaryDirectory() as folder:
+        files(folder)
     functions()

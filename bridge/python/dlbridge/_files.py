@@ -1,0 +1,270 @@
+"""Files of tensors: open_file, and what the modules of the formats use to write them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, KeysView, Mapping
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from . import _core
+from ._core import Tensor
+from ._json import loads
+from ._messages import _name_tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType, Self
+else:
+    CapsuleType = Self = Any  # typing has Self, and Python 3.13 CapsuleType
+
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+_Progress = Callable[[int, int], object]
+_SET, _WRITABLE = 1, 2  # DLB_FILE_SET, DLB_FILE_WRITABLE
+_SHOWN, _SHOWN_NAME = 8, 64  # how many tensors, and how many characters of the name of each, the text of a file has
+_T = TypeVar("_T")
+
+
+class Entry(NamedTuple):
+    """The description of a tensor of a file.
+
+    Attributes:
+        name: the name of the tensor; that of the only array of an npy file is "arr_0".
+        type: the name of the element type in the format, such as "F32" in safetensors, "<f4" in npy and "Q4_K" in GGUF.
+        dtype: the data type of the Tensor, or None if there is none. It is "uint8" for quantised blocks of GGUF.
+        shape: the shape of the Tensor or, for quantised blocks, of the numbers in them.
+        offset: the index of the first byte of the elements in the file, or of their deflated bytes.
+        nbytes: the size of the Tensor in bytes.
+        aligned: whether the elements are aligned to their type in the file. `File.copy` makes an aligned copy.
+        copied: why the Tensor is a copy: "big-endian", or "deflated" in an npz file. It is empty if the Tensor lies in the file.
+        problem: why a member of an npz file has no Tensor, for example because it is an array of texts; otherwise empty.
+        path: the path of the file.
+    """
+
+    name: str
+    type: str
+    dtype: _core.DType | None
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+    aligned: bool
+    copied: str
+    problem: str
+    path: str
+
+
+def _system_error(error: Exception, path: _Path) -> Exception:
+    """Returns the exception that Python raises for the error of the system that a text ends with, or the error itself."""
+    text = str(error)
+    if isinstance(error, OSError):
+        for number in errno.errorcode:
+            if text.endswith(": " + os.strerror(number).lower()):
+                return OSError(number, text.rpartition(": ")[0], os.fspath(path))
+    elif isinstance(error, ValueError) and os.path.isdir(path):
+        return IsADirectoryError(errno.EISDIR, text, os.fspath(path))
+    return error
+
+
+def _on(path: _Path, call: Callable[..., _T], *arguments: Any) -> _T:
+    """Calls a function of the library for a file, and raises errors of the system as Python does."""
+    try:
+        return call(*arguments)
+    except (OSError, ValueError) as error:
+        other = _system_error(error, path)
+        if other is error:
+            raise
+        raise other from None
+
+
+class File(Mapping[str, Tensor]):
+    """An open file of tensors: a mapping of their names to Tensors. `open_file` makes it.
+
+    `file["w"]` makes a Tensor in the memory of the file when it is asked for, and again each time; nothing is read before
+    somebody uses the elements. `keys`, `items`, `get`, `len`, `in` and iteration are those of a dict. Unlike a dict, a file is equal to
+    itself only, and can be hashed.
+
+    Attributes:
+        path: the path, as it was given.
+        format: "safetensors", "npy", "npz" or "gguf".
+        metadata: what the file says beside its tensors, as a dict, which is empty if it says nothing. In a text of GGUF, bytes that are
+            not UTF-8 are those of Python's error handler "surrogateescape".
+        entries: the descriptions of all tensors, a read-only mapping of their names to `Entry`. It makes no Tensor.
+        closed: whether the file was closed.
+
+    `with` closes the file, and so does `close`, or the last reference to it. Tensors stay valid after that, and after the file was
+    renamed, replaced or deleted. `entries` and `metadata` stay if they were used before. All else raises ValueError then.
+    """
+
+    __slots__ = ("_entries", "_file", "_metadata", "_places", "format", "path")
+
+    path: _Path
+    format: str
+    _entries: Mapping[str, Entry] | None
+    _file: CapsuleType | None
+    _metadata: dict[str, Any] | None
+    _places: dict[str, int]
+
+    def __init__(self, path: _Path, *, writable: bool = False, as_dtype: Any = None, index: bool | None = None) -> None:
+        if index is None:
+            index = os.fsencode(path).endswith(b".index.json")
+        flags = (_SET if index else 0) | (_WRITABLE if writable else 0)
+        self._entries = self._metadata = None
+        self.path = path
+        self._file = _on(path, _core.file_open, path, flags, as_dtype)
+        self.format = _core.file_format(self._file)
+
+    def _open(self) -> CapsuleType:
+        if self._file is None:
+            raise ValueError(f"dlbridge: the file {os.fsdecode(self.path)!r} is closed")
+        return self._file
+
+    @property
+    def closed(self) -> bool:
+        return self._file is None
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        if self._entries is None:
+            entries = {entry[0]: Entry._make(entry) for entry in _core.file_entries(self._open())}
+            self._places = {name: i for i, name in enumerate(entries)}
+            self._entries = MappingProxyType(entries)
+        return self._entries
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        if self._metadata is None:
+            self._metadata = loads(_core.file_metadata(self._open()))
+        return self._metadata
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def keys(self) -> KeysView[str]:
+        """Returns the names of the tensors, in the order of the file."""
+        return self.entries.keys()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the tensor with the name, or `default` if there is none."""
+        return self[name] if name in self.entries else default
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Returns the tensor with the name, in the memory of the file.
+
+        It is read-only without `writable=True`, and the system enforces that: a consumer that writes to it nevertheless ends the process.
+        Quantised blocks of GGUF are bytes: the last dimension is those of a block.
+
+        Errors: KeyError for a name that no tensor has; BufferError for an array of a type that DLPack cannot carry; ValueError for deflated
+        elements that are malformed.
+        """
+        return self._tensor(name, False)
+
+    def copy(self, name: str) -> Tensor:
+        """Returns a copy of the tensor with the name: writable, aligned, and independent of the file, which it reads.
+
+        Errors: those of file[name], and OSError if the file has become shorter.
+        """
+        return self._tensor(name, True)
+
+    def _tensor(self, name: str, copy: bool) -> Tensor:
+        if name not in self.entries:
+            raise KeyError(f"dlbridge: {os.fsdecode(self.path)!r} has no tensor {name!r}{self._near(name)}")
+        return _on(self.path, _core.file_tensor, self._open(), self._places[name], copy)
+
+    def _near(self, name: object) -> str:
+        import difflib
+        from itertools import islice
+
+        names = difflib.get_close_matches(name, islice(self.entries, 10_000), 3) if isinstance(name, str) else []
+        what = "the nearest names are" if names else f"the {len(self)} names begin with" if len(self) > _SHOWN else "the names are"
+        names = names or list(islice(self.entries, _SHOWN))
+        return f"; {what} {', '.join(repr(name[:_SHOWN_NAME]) for name in names)}" if names else "; it has none"
+
+    def verify(self) -> None:
+        """Checks that the file has the size and the time of its last change that it had when it was opened. OSError if not."""
+        _on(self.path, _core.file_check, self._open(), False)
+
+    def sync(self) -> None:
+        """Waits until all that was written to a tensor of a file that was opened with `writable=True` is on the disk."""
+        _on(self.path, _core.file_check, self._open(), True)
+
+    def close(self) -> None:
+        """Closes the file. Its tensors stay valid."""
+        self._file = None
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __bool__(self) -> bool:
+        return True
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        head = f"<dlbridge.File {os.fsdecode(self.path)!r}, {self.format}"
+        if self._file is None:
+            return f"{head}, closed>"
+        entries = list(self.entries.values())
+        texts = [f"{e.name[:_SHOWN_NAME]!r} {'refused' if e.problem else f'{e.dtype}{e.shape}'}" for e in entries[:_SHOWN]]
+        texts += ["..."] * (len(entries) > _SHOWN)
+        return f"{head}, {len(entries)} tensor{'s' * (len(entries) != 1)}{': ' * (texts != [])}{', '.join(texts)}>"
+
+
+def open_file(path: _Path, *, writable: bool = False, as_dtype: Any = None, index: bool | None = None) -> File:
+    """Opens a file of tensors, in safetensors, npy, npz or GGUF, as a mapping of names to Tensors in the memory of the file.
+
+        >>> dlbridge.safetensors.save("w.safetensors", {"w": np.ones((2, 3), np.float32)}, {"made by": "me"})
+        >>> with dlbridge.open_file("w.safetensors") as file:
+        ...     w = file["w"].numpy()  # no copy
+        >>> file.format, file.metadata, w.shape
+        ('safetensors', {'made by': 'me'}, (2, 3))
+
+    The contents of the file decide its format. It is mapped, and all that it says about its tensors is checked, without reading these.
+    `index` is whether the file is an index of safetensors, a JSON file that names others in its folder: these are opened as one file. By
+    default it is one if the path ends in ".index.json".
+
+    `writable=True` maps an npy file so that writing to its tensor changes the file. `as_dtype`, such as "bfloat16", is the data type of the
+    elements of an npy file if NumPy has no name for it, because numpy.save drops the types of ml_dtypes. In an npz file it is that of
+    all arrays of which the file only says that their elements have the size of that type.
+
+    Ownership: a Tensor, and everything made from it, keeps the mapping, also after the file was closed or deleted. If another program
+    makes the file shorter, the process ends by SIGBUS when it reads pages that are gone: replace files, as the functions `save` do.
+    Errors: FileNotFoundError, PermissionError and others of the system; ValueError for a malformed file, with the byte, and for one that
+    is not a regular file; BufferError for an npy file of a type that DLPack cannot carry.
+    """
+    return File(path, writable=writable, as_dtype=as_dtype, index=index)
+
+
+def write(
+    function: str,
+    path: _Path,
+    format: str,
+    tensors: Mapping[str, Any],
+    metadata: bytes | None = None,
+    align: int | None = None,
+    progress: _Progress | None = None,
+) -> None:
+    """Writes a file, for `function`, which errors name."""
+    names = tuple(tensors)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"dlbridge: {function}: the name of a tensor must be a str, not {name!r}")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"dlbridge: {function}: progress must be a function of two numbers, not {progress!r}")
+    if align is not None and align < 1:
+        raise ValueError(f"dlbridge: {function}: align must be a positive number, not {align!r}")
+    try:
+        _on(path, _core.file_write, path, format, names, tuple(tensors[name] for name in names), metadata, align or 0, progress)
+    except (BufferError, TypeError, ValueError) as error:
+        _name_tensor(error, names, function)
+        raise

@@ -1,0 +1,56 @@
+"""Files of NumPy: npy and npz. They need no NumPy.
+
+`dlbridge.open_file` opens them, and also files in safetensors and GGUF.
+
+The functions call the Go library, which is loaded on first use (see `dlbridge.load`). In a forked child of a
+process that has loaded the library they raise RuntimeError.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._asarray import asarray
+from ._files import _Path, _Progress, write
+
+__all__ = ["save", "savez"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def save(path: _Path, x: Any, *, progress: _Progress | None = None) -> None:
+    """Writes a tensor, any DLPack producer or a list of numbers, into an npy file, byte for byte as `numpy.save` does.
+
+        >>> dlbridge.npy.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> np.load("x.npy").tolist()
+        [[0, 1, 2], [3, 4, 5]]
+
+    The path is used as it is: `numpy.save` appends ".npy" to others. Of bfloat16 and other types that NumPy has no name for, the file
+    keeps the size only, as with NumPy: `open_file(path, as_dtype="bfloat16")` gives the type back. The file takes the place of an old one
+    when it is complete and on the disk. `progress(written, total)` is called repeatedly with numbers of bytes; what it raises stops the
+    writing.
+
+    Errors: BufferError for a tensor that cannot be written; OSError of the system. After an error the old file stays.
+    """
+    write("save", path, "npy", {"arr_0": asarray(x)}, progress=progress)
+
+
+def savez(path: _Path, *args: Any, **kwds: Any) -> None:
+    """Writes tensors into an npz file, which is not compressed, byte for byte as `numpy.savez` does.
+
+        >>> dlbridge.npy.savez("x.npz", np.arange(3), w=np.ones(2))
+        >>> list(dlbridge.open_file("x.npz"))
+        ['w', 'arr_0']
+
+    The names are those of the keywords, and "arr_0", "arr_1" and so on for the others. The path and the tensors are as for `save`.
+
+    Errors: those of `save`; ValueError for names that an npz file cannot have, or that two tensors have.
+    """
+    tensors = dict(kwds)
+    for i, x in enumerate(args):
+        if f"arr_{i}" in tensors:
+            raise ValueError(f"dlbridge: savez: argument {i} and a keyword are both named arr_{i}")
+        tensors[f"arr_{i}"] = x
+    write("savez", path, "npz", {name: asarray(x) for name, x in tensors.items()})

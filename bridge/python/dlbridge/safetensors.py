@@ -1,0 +1,47 @@
+"""Files in safetensors, the format of models of Hugging Face.
+
+`dlbridge.open_file` opens them, and also files in npy, npz and GGUF.
+
+The functions call the Go library, which is loaded on first use (see `dlbridge.load`). In a forked child of a
+process that has loaded the library they raise RuntimeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._files import _Path, _Progress, write
+from ._json import dumps
+
+__all__ = ["save"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def save(
+    path: _Path,
+    tensors: Mapping[str, Any],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    align: int | None = None,
+    progress: _Progress | None = None,
+) -> None:
+    """Writes tensors by their names, any DLPack producers in any layout, and metadata of texts.
+
+        >>> dlbridge.safetensors.save("model.safetensors", {"w": np.ones((2, 3)), "b": np.zeros(3)}, {"format": "np"})
+        >>> dlbridge.open_file("model.safetensors")["w"].shape
+        (2, 3)
+
+    The file is written byte for byte as safetensors writes it, under a temporary name in the same folder, and takes the place of an old
+    one when it is complete and on the disk. Tensors of the old file stay as they are, so that a file may be written from its own tensors.
+    `align=64` aligns the tensors to 64 bytes where the format, which forbids gaps, allows it: those whose size is a multiple of 64.
+    `progress(written, total)` is called repeatedly with numbers of bytes; what it raises stops the writing.
+
+    Errors: BufferError for a type that safetensors lacks, whose text names the tensor; ValueError for names and metadata that a file
+    cannot have; OSError of the system. After an error the old file stays.
+    """
+    text = None if metadata is None else dumps(metadata, "metadata")
+    write("save", path, "safetensors", tensors, text, align, progress)
