@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dlbridge
 from dlbridge import _listing
 from dlbridge._frameworks import COLUMNS, FRAMEWORKS
+from dlbridge._listing import table
 
 EXPLANATION = """\
 shares      the framework takes a float32 tensor of dlbridge: yes (on the same memory), copies, no (an exception), or
@@ -95,12 +96,6 @@ def dlpack_version() -> str:
     major, minor = (ctypes.c_uint32 * 2).from_address(address)
     dlbridge.from_address(address)
     return f"{major}.{minor}"
-
-
-def table(rows: list[list[str]]) -> str:
-    """Returns the rows with columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
 def main() -> None:

@@ -61,9 +61,13 @@ def plain(value: Any) -> str:
     return (short if short.isprintable() else ascii(short)) + "…" * (len(text) > 60)
 
 
-def show(command: str, found: dict[str, Any]) -> None:
-    from .__main__ import table
+def table(rows: list[list[str]]) -> str:
+    """Returns the rows with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
+
+def show(command: str, found: dict[str, Any]) -> None:
     rows = found["tensors"]
     print(f"{found['path']}: {found['format']}, {len(rows)} tensor{'s' * (len(rows) != 1)}")
     if command == "check":
