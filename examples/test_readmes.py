@@ -25,6 +25,25 @@ def test_bridge_readme_shows_no_code():
     assert "```" not in (ROOT / "bridge" / "README.md").read_text()
 
 
+def test_the_first_page_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 140
+
+
+def anchors(page):
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("readme", ["README.md", "bridge/README.md", "bridge/python/README.md", "examples/README.md"])
+def test_links_lead_somewhere(readme):
+    page = ROOT / readme
+    for link in re.findall(r"\]\(([^):]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target / "README.md" if target.is_dir() else target), link
+
+
 def test_the_list_of_examples_has_each_folder():
     folders = {path.parent.name for path in ROOT.glob("examples/[a-z]*/*") if path.is_file()}
     listed = re.findall(r"^\| \[(.+)\]\(\1\) \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)

@@ -15,6 +15,11 @@ $go mod tidy
 printf '#include <dlbridge.h>\nint32_t code = DLB_OK;\n' > program.c.txt
 eval "$(sed -n 's|^//\t\(cc -I.*\) -c program.c$|\1 -x c -c program.c.txt -o program.o|p' "$root/include/embed.go")"
 test -s program.o
+# The line of README.md, with which the C code of another module finds them.
+mkdir c
+printf 'package main\n\n// #include <dlbridge.h>\n// #include <dlpack/dlpack.h>\nimport "C"\n\nfunc main() { println(C.DLB_OK) }\n' > c/main.go
+(eval "$(sed -n 's|^ *`\(export CGO_CFLAGS=.*\)`\.$|\1|p' "$root/README.md")"; $go build -o with-headers ./c)
+./with-headers
 $go mod vendor
 for header in include/dlbridge.h include/dlpack/dlpack.h; do
   test -f "vendor/github.com/dlbridge/dlbridge/$header"

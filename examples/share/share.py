@@ -1,10 +1,8 @@
-import dlbridge, numpy as np
+import ctypes, dlbridge, numpy as np
 
 go = dlbridge.load("build/libshare.so")
-x = dlbridge.wrap(go.share, dlbridge.Tensor.numpy, args=["error"], returns="tensor")()
-x[0, 1] = 42  # NumPy writes to the Go slice
-go.show()
-twice = dlbridge.wrap(go.twice, args=["tensor", "error"], returns=None)
-twice(x)  # Go writes to the memory of a NumPy array
-print(x.tolist())
-twice(np.ones(3))
+parameters = {"x": "tensor", "w": "tensor", "bias": ctypes.c_float, "error": "error"}
+predict = dlbridge.wrap(go.predict, dlbridge.Tensor.numpy, args=parameters, returns="tensor")
+x = np.array([[1, 2], [3, 4]], np.float32)
+print(predict(x, np.array([1, 10], np.float32), bias=0.5))
+predict(x, np.ones(3, np.float32), bias=0.5)
