@@ -1,14 +1,25 @@
-// Package dlpack shares tensor memory between Go, C and Python without copying it, through the DLPack
-// C ABI: version 1.3, every other 1.x, and the legacy form from before 1.0.
+// Package dlpack shares tensor memory between Go, C and Python without copying it, through the C structs of DLPack.
 //
-// A producer owns memory and describes it. A consumer reads it. A view describes memory and owns
-// nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. A [Tensor] is
-// Go's reference to such memory: several tensors can share one memory, and the last [Tensor.Close] gives
-// it back.
+//	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2) // on the memory of the slice
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer t.Close()
+//	managed, err := t.Export() // a DLManagedTensorVersioned *, to pass to a C function
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	u, err := dlpack.Import(managed) // takes over what a C function returns
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer u.Close()
+//	err = dlpack.Read(u, func(x []float32) error { fmt.Println(x); return nil })
 //
-// [Read] shows the elements of a Tensor as a Go slice, [ReadStrided] those of any layout, [Use] for writing; [Tensor.Require] says before
-// what type and shape they have. [FromSlice] makes a Tensor of a Go slice, [Tensor.Export] gives it to another library, and [Import]
-// takes one from there. Package bridge/capi is for Go functions that C and Python call.
+// A [Tensor] is Go's reference to memory with a data type, a shape and strides. [Read] shows its elements as a Go slice, and [Use] for
+// writing; [ReadStrided] and [UseStrided] do so for any layout. [Tensor.Require] checks type and shape before. Package bridge/capi makes
+// Go functions that C and Python call, and package dlpacktest has leak checks and C-made tensors for tests. The package reads and writes
+// DLPack 1.3, every other 1.x, and the legacy form from before 1.0.
 //
 //	verb                     result                     owner and lifetime
 //	FromSlice, FromBytes     a Tensor of Go memory      the collector; pinned while exports are alive
@@ -27,27 +38,18 @@
 //	ReadStrided, UseStrided  the same for any layout    valid during the call of a function
 //	Values, Unsafe...        a Go slice                 nobody: the Tensor must stay open
 //
-// If a function returns an error, ownership has not moved: the caller still owns its inputs. The one exception
-// is the standard's own: a managed tensor with an unknown major version has been released.
+// If a function returns an error, the caller still owns its inputs. The one exception is the standard's own: a managed tensor with an
+// unknown major version has been released.
 //
-// # How ownership works
+// # Ownership
 //
-// A memory has one share for all tensors of Go together, and one for each export. Whoever gives up the last share ends the memory at
-// once, without waiting for Go: C memory is freed, and other memory is given back to its producer. The deleter of an export is a C
-// function that takes no lock and makes no call into Go, so any thread may call it, also in a forked child or after an interpreter has
-// ended. A second call is ignored and counted, until 64 further exports were made.
+// A producer owns memory and describes it. A consumer reads it. A managed tensor is a description and a deleter, which its holder calls
+// exactly once, on any thread. Tensors that share a memory are closed one by one; the memory ends with the last Tensor and the last export.
 //
-// Go's own memory is pinned ([runtime.Pinner]) while it has exports. [WakeAt] says when it is unpinned after the last of them was
-// released, and [Tensor.OnRelease] tells the program.
-//
-// Close every Tensor. One of C memory or of an import that is dropped without Close is caught by its cleanup guard, some time after a
-// garbage collection, once all tensors of its memory are unreachable. The guard frees nothing once a slice of the memory is out,
-// because the slice may outlive the Tensor: as soon as [Values], [UnsafeValues] or [Tensor.UnsafeBytes] has returned one, or a function
-// of this module has returned a value that refers to the elements (the parts of a message that bridge or bridge/zeromq has made or
-// received, elements.Elements of foreign memory, a tensor of gorgonia). A slice that lives only during a call, such as those of [Read] and
-// [Use], is not out when the call has returned.
-//
-// DESIGN.md beside this file has the rest: control blocks, pins, guards, the goroutines of this library, the limits, and why.
+// Close every Tensor. A forgotten one of C memory or of an import is caught by its cleanup guard, some time after a garbage collection. The
+// guard frees nothing if a slice of the memory is out, such as one of [Values], because the slice may outlive the Tensor. Go's own memory is
+// pinned while it has exports: see [WakeAt], and [Tensor.OnRelease], which tells the program when memory was released. DESIGN.md beside
+// this file says how ownership works, and why.
 //
 // # Whose memory it is
 //
@@ -89,7 +91,7 @@
 //
 // [ReadStats] returns the numbers of live objects, which are always counted. The ledger also records the stack of each
 // export, import and allocation while it is switched on, by [SetLedger] or by any value other than 0 of the environment
-// variable DLBRIDGE_LEDGER. For an import or allocation whose first tensor is closed, it has the stack of the view or share that is not.
+// variable DLBRIDGE_LEDGER. If the first tensor of an import or allocation is closed, the stack is that of a view or share that is open.
 // [Live] lists the live objects, [Forgotten] lists those that cleanup guards have caught, and
 // pprof shows the profile [ProfileName]. The objects that C programs make by the functions of dlbridge.h are in a separate
 // ledger, which DLBRIDGE_LEDGER switches on, too: see dlb_ledger_set in dlbridge.h.

@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"errors"
 	"fmt"
+	"log"
 	"runtime"
 	"unsafe"
 	"weak"
@@ -26,34 +27,24 @@ func consume(managed unsafe.Pointer) {
 	fmt.Println("consumer sees", t)
 }
 
+// The program with which the documentation of the package begins.
 func Example() {
-	data := []float32{1, 2, 3, 4, 5, 6}
-	t, err := dlpack.FromSlice(data, 2, 3)
+	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2) // on the memory of the slice
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer t.Close()
-	m, err := t.Export() // hand m to C: its deleter ends that share
+	managed, err := t.Export() // a DLManagedTensorVersioned *, to pass to a C function
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	u, err := dlpack.Import(m) // take over what C handed us
+	u, err := dlpack.Import(managed) // takes over what a C function returns
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer u.Close()
-	err = dlpack.Use(u, func(x []float32) error { // the same memory
-		x[5] = 60
-		return nil
-	})
-	fmt.Println(u, data, err)
-	// Output:
-	// float32[2 3] on cpu
-	// [[ 1  2  3]
-	//  [ 4  5 60]] [1 2 3 4 5 60] <nil>
+	err = dlpack.Read(u, func(x []float32) error { fmt.Println(x); return nil })
+	// Output: [1 2 3 4]
 }
 
 func ExampleNew() {

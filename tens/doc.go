@@ -1,6 +1,18 @@
 // Package tens decodes and encodes ZIO messages and the description of the tensors they carry, in pure Go. It opens no
 // sockets and knows nothing of DLPack; package bridge makes DLPack tensors of the messages.
 //
+//	m, err := tens.Decode(frames) // as a socket has received them
+//	if err != nil {
+//		return err
+//	}
+//	label, err := m.DecodeLabel()
+//	if err != nil {
+//		return err
+//	}
+//	for _, t := range label.Tensors {
+//		fmt.Println(t.Shape, len(m.Parts[t.Part])) // the shape, and the bytes of the elements
+//	}
+//
 // # Mental model
 //
 // A message is a sequence of frames. The first is the prefix header: a level (0 to 8), a form of four bytes, and a

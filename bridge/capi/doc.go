@@ -1,9 +1,24 @@
 // Package capi is the C interface of dlbridge, declared in dlbridge.h, for programs in languages other than Go.
 //
+//	//export double
+//	func double(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(doubled, capi.Tensors(x), e) }
+//
+//	func doubled(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
+//		return nil, dlpack.Use(in[0], func(x []float32) error {
+//			for i := range x {
+//				x[i] *= 2
+//			}
+//			return nil
+//		})
+//	}
+//
+// A program with this function, built with -buildmode=c-shared, is a library for C, which declares
+// `DLManagedTensorVersioned *double(DLManagedTensorVersioned *x, dlb_error *e)`, and for Python, where dlbridge.wrap makes a function of it.
+// [Serve] imports the arguments, exports the result, and reports errors and panics in e.
+//
 // Importing the package links the C interface into a program. Package libdlbridge imports it to build the shared library
 // libdlbridge. Any other main package that is built with -buildmode=c-shared or c-archive may import it too, so that its
-// process needs only one Go runtime. [Serve] is the body of the exported functions of such a program, and [OnPanic] tells it of their
-// panics.
+// process needs only one Go runtime. [OnPanic] tells the program of panics.
 //
 // # Design notes
 //

@@ -3,7 +3,7 @@
 //
 //	f, err := files.Open("model.safetensors")       // maps the file, and checks all that it says about its tensors
 //	defer f.Close()
-//	for _, e := range f.Entries() { … }             // names, types, shapes and places
+//	for _, e := range f.Entries() { fmt.Println(e) } // names, types, shapes and places
 //	t, err := f.Tensor("model.embed_tokens.weight") // a tensor in the memory of the file; nothing is read yet
 //	defer t.Close()
 //

@@ -2,6 +2,17 @@
 // [Dense] makes a gorgonia tensor over the memory of a DLPack tensor of any producer, which gorgonia reads and writes
 // in place. [FromDense] makes a DLPack tensor over the memory of a gorgonia tensor, for any consumer.
 //
+//	d, release, err := gorgonia.Dense(t) // d is a *tensor.Dense on the memory of t
+//	if err != nil {
+//		return err
+//	}
+//	defer release()
+//	sum, err := d.Sum(0)
+//	if err != nil {
+//		return err
+//	}
+//	u, err := gorgonia.FromDense(sum) // a *dlpack.Tensor on the memory of the result
+//
 // [Dense] refuses every tensor on which gorgonia would compute wrong results, write outside of its memory or panic. The
 // error names the call that makes an acceptable tensor. Dense takes writable, aligned host memory, row-major without
 // gaps, of a type that gorgonia has; with [AllowTransposed] also fully transposed memory. [FromDense] takes every

@@ -1,16 +1,16 @@
 // Package nervana has the tensors of the Nervana Graph documentation, for programs that plan tensors before they have
 // memory, such as compilers of computation graphs, and for programs that pad, join or traverse tensors in place.
 //
+//	shape, _ := layout.ParsePartialShape("[?,3]") // any number of rows
+//	batch := &nervana.Description{DType: dlpack.Float32, Shape: shape, Role: nervana.Placeholder}
+//	bound, err := batch.Bind(t) // a view of t, if t is float32 with 3 columns
+//
+// The types are:
+//
 //   - A [Description] holds what is known about a tensor: data type, shape, layout, access and [Role]. It is refined step by
 //     step. Then [Description.Allocate] makes the tensor, or [Description.Bind] checks that an existing tensor fits.
 //   - A [Composite] is a view of several tensors: padding and concatenation. [Compose] writes it to a tensor.
 //   - A [Walk] visits the elements of several tensors of one shape together, in the order of their memory.
-//
-// For example, the input of a graph, for which only the number of columns is fixed:
-//
-//	shape, _ := layout.ParsePartialShape("[?,3]")
-//	batch := &nervana.Description{DType: dlpack.Float32, Shape: shape, Role: nervana.Placeholder}
-//	bound, err := batch.Bind(t) // a view of t, if t is float32 with 3 columns
 //
 // The package uses only the exported API of dlpack. Without cgo, everything that needs no tensor is available: Description
 // without Allocate and Bind, Composite, and Walk.

@@ -2,13 +2,13 @@
 // functions with Go slices and tensors, and makes Go functions available to them. It takes version 0.1.x of libtvm_ffi, is
 // tested with 0.1.16 (the wheel apache-tvm-ffi 0.1.15.post2), and needs no part of TVM-FFI to build.
 //
-// # Calling
-//
 //	m, err := tvmffi.LoadModule("kernels.so")           // written by TVM's export_library
 //	f, err := m.Function("matmul")                      // or tvmffi.Global("name")
 //	_, err = f.Call(tvmffi.Shape(a, 2, 3), tvmffi.Shape(b, 3, 4), c)
 //	n, err := tvmffi.As[int64](f.Call(x, 2.5, "text"))  // results are any
 //	p, err := f.Prepare(x, y, z)                        // the same call, many times
+//
+// # Calling
 //
 // The package looks for libtvm_ffi when it is first needed; [Load] says where. Kernels with parallel loops need
 // libtvm_runtime, too; see [LoadRuntime]. An [Error] has the kind and the text with which it was raised.

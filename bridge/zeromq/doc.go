@@ -7,9 +7,9 @@
 //	msg, err := zeromq.Encode([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"run":7}`)))
 //	err = push.Send(context.Background(), msg)   // t may be closed now
 //
-//	msg, err := pull.Recv(context.Background(), zeromq.Aligned()) // in another process
-//	defer msg.Close()
-//	err = dlpack.Read(msg.Tensors[0], func(x []float32) error { … })
+//	got, err := pull.Recv(context.Background(), zeromq.Aligned()) // in another process, on a PULL
+//	defer got.Close()
+//	err = dlpack.Read(got.Tensors[0], func(x []float32) error { fmt.Println(x); return nil })
 //
 // Programs build and start without libzmq. Sockets need libzmq 4.2 or later: the first [NewContext] loads it, and returns an error that says
 // what was tried if there is none; [Load] says where it is looked for. [Encode], [Message.Frames] and [Decode] need no libzmq. They work on

@@ -2,6 +2,9 @@
 // of a tensor lie, or how to view them differently, without touching memory or data types; package dlpack applies it to
 // tensors. It needs no cgo.
 //
+//	l, err := layout.New([]int64{3, 4}, nil, nil)   // 3 rows and 4 columns, row-major
+//	err = l.Slice(layout.All(), layout.All().By(2)) // every second column: shape [3 2] strides [4 2]
+//
 // A shape counts the elements along each dimension. A stride is the step, in elements, from one index of a dimension to the
 // next; it may be negative or 0. An order lists the dimensions from the slowest to the fastest: row-major is 0, 1, ..., n-1.
 // Where a view takes the number of a dimension, -1 is the last one.
@@ -10,11 +13,6 @@
 //   - A simple view is another layout of the same elements: [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the
 //     other methods of *Layout.
 //   - A [PartialShape] is a shape of which only some sizes may be known, with the text form of TensorFlow.
-//
-// For example, every second column of a matrix of 3 rows and 4 columns:
-//
-//	l, err := layout.New([]int64{3, 4}, nil, nil)
-//	err = l.Slice(layout.All(), layout.All().By(2)) // shape [3 2] strides [4 2]
 //
 // # Views in place
 //
