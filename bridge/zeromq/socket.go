@@ -22,8 +22,9 @@ import (
 // A Type is a type of sockets.
 type Type int
 
-// The types of sockets. PUSH deals messages out to PULL; PUB sends each to all SUB that subscribe to it; REQ and REP take turns; ROUTER
-// and DEALER are REP and REQ without turns; PAIR has one peer. Send and Recv of a REQ or REP are an error when it is the other's turn.
+// The types of sockets. PUSH sends each message to one PULL; PUB sends each to all SUB that subscribe to it; REQ and REP send and receive
+// in turn; ROUTER and DEALER are REP and REQ without the strict order of send and receive; PAIR has one peer. Send and Recv of a REQ or REP
+// are an error when it is the other's turn.
 //
 // CLIENT and SERVER are of the draft API of libzmq, which must be built with it; [Context.NewSocket] returns [ErrDrafts] otherwise. A SERVER
 // has many CLIENTs, which it tells apart by [Message.RoutingID]. Their messages have a single frame: see [Message.Pack].

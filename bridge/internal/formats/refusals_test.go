@@ -22,7 +22,7 @@ import (
 // An allocation by Go would end the process before the error for elements that cannot be read.
 func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	const size = 1<<47 - 1<<30 // of which there is less to be had, though it could be addressed
+	const size = 1<<47 - 1<<30 // more than this machine can allocate, though it could be addressed
 	one := must.Do(dlpack.FromSlice([]uint8{1}))(t)
 	defer one.Close()
 	wide := must.Do(one.BroadcastTo(size))(t)
@@ -66,7 +66,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 		}
 		for _, w := range f.Writers {
 			name := f.Name() + "." + w.Name
-			for what, huge := range map[string]*dlpack.Tensor{"memory that cannot be had twice": once, "a byte that is seen often": wide} {
+			for what, huge := range map[string]*dlpack.Tensor{"memory too large to allocate twice": once, "a byte that is seen often": wide} {
 				t.Run(name+" of "+what, func(t *testing.T) {
 					out, err := w.Append(before, huge)
 					refused(t, out, err, tooLarge)
@@ -81,7 +81,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 				out, err := w.Append(before, closed)
 				refused(t, out, err, dlpack.ErrClosed, cmp.Or(f.TooLarge, dlpack.ErrClosed))
 			})
-			t.Run(name+" behind what cannot be had twice", func(t *testing.T) { refuseBehind(t, third, small, w.Append) })
+			t.Run(name+" behind memory too large to allocate twice", func(t *testing.T) { refuseBehind(t, third, small, w.Append) })
 		}
 		for _, payload := range f.Payloads {
 			t.Run(f.Name()+"."+payload.Name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 			})
 		}
 	}
-	t.Run("dlpack.Tensor.AppendBytes behind what cannot be had twice", func(t *testing.T) {
+	t.Run("dlpack.Tensor.AppendBytes behind memory too large to allocate twice", func(t *testing.T) {
 		refuseBehind(t, third, small, func(dst []byte, x *dlpack.Tensor) ([]byte, error) { return x.AppendBytes(dst) })
 	})
 }
