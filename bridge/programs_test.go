@@ -25,7 +25,6 @@ var programs = []struct{ file, parameters, unused string }{
 	{"tens/doc.go", "frames [][]byte", "err"},
 	{"bridge/doc.go", "frames [][]byte, result *dlpack.Tensor, send func([][]byte) error", "[]any{ts, report, err}"},
 	{"bridge/capi/doc.go", "", "double"},
-	{"bridge/decthings/doc.go", "data []byte, result *dlpack.Tensor", "[]any{reply, err}"},
 	{"bridge/files/doc.go", "", "err"},
 	{"bridge/gguf/doc.go", "data []byte", "[]any{arch, ok, err}"},
 	{"bridge/gorgonia/doc.go", "t *dlpack.Tensor", "u"},
@@ -33,7 +32,6 @@ var programs = []struct{ file, parameters, unused string }{
 	{"bridge/npy/doc.go", "data []byte, file io.Writer, result *dlpack.Tensor", "[]any{w, err}"},
 	{"bridge/safetensors/doc.go", "data []byte", "[]any{t, err}"},
 	{"bridge/shm/doc.go", "ctx context.Context, conn *net.UnixConn", "[]any{ts, err}"},
-	{"bridge/tensorflow/doc.go", "data []byte, result *dlpack.Tensor", "[]any{out, err}"},
 	{"bridge/tvmffi/doc.go", "a, b []float32, c, x, y, z *dlpack.Tensor", "[]any{n, p, err}"},
 	{"bridge/zeromq/doc.go", "t *dlpack.Tensor, pull *zeromq.Socket", "err"},
 }
