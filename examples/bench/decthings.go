@@ -117,19 +117,19 @@ func large() []path {
 
 var streamTables = []table{
 	{"Decthings: small tensors", "A stream holds tensors of 4 float32. The data of every fourth tensor is aligned.",
-		"py_decthings_deserialize", "decodes of the Python client", []row{
-			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize"},
+		[]row{
+			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize", aim: 20},
 			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
 			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
 			{path: "py_decthings_serialize", what: "the Python client, encode", peers: true},
 			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.decode_all`", peer: "py_decthings_deserialize"},
 			{path: "py_dlbridge_decthings_encode", what: "Python: `dlbridge.decthings.encode`", peer: "py_decthings_serialize"},
-		}, []aim{{"decthings_decode_4_floats", "py_decthings_deserialize", 20}}},
+		}},
 	{"Decthings: 64 MiB", "One tensor with aligned data. The copying reader is written by hand. Encoders and `copy` write to existing memory.",
-		"memcpy_64MiB", "copies", []row{
+		[]row{
 			{path: "decthings_decode_64MiB", what: "decode", peer: "decthings_copy_64MiB"},
 			{path: "decthings_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
 			{path: "decthings_copy_64MiB", what: "a copying reader", peers: true},
 			{path: "memcpy_64MiB", what: "Go's `copy`", peers: true},
-		}, []aim{{"decthings_decode_64MiB", "decthings_copy_64MiB", 500}, {"decthings_encode_64MiB", "memcpy_64MiB", 0.9}}},
+		}},
 }

@@ -41,11 +41,17 @@ var (
 	rust    = flag.String("rust", "", "`path` of the Rust library; if empty, its paths are skipped")
 	inC     = flag.String("views", "", "`path` of the library with views and copies in C; if empty, its paths are skipped")
 	kernel  = flag.String("kernels", "", "`path` of the C++ library for TVM-FFI; if empty, its paths are skipped")
+	folder  = flag.String("files", "", "time only files of tensors, in the `folder` that python/files.py has filled")
 	only    = flag.String("only", "", "time only these paths (comma-separated `names`)")
 )
 
 func main() {
 	flag.Parse()
+	if *folder != "" {
+		measure(openings(*folder), *batches)
+		writings(*folder)
+		return
+	}
 	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), stridedSums(), newCopies(), gorgonias())
 	for _, c := range []struct {
 		library string
@@ -164,32 +170,24 @@ func (p *path) count() {
 	report(p.name+"_crossings", crossings, "per_round")
 }
 
-// A table of the report: its title, a note, the path whose time is the unit of the second column, and the name of the unit.
+// A table of the report: its title, a note and its rows.
 type table struct {
-	title, note, yardstick, unit string
-	rows                         []row
-	aims                         []aim
+	title, note string
+	rows        []row
 }
 
-// A row is that of a path: what it does, the path that it is compared with, or "", and whether it is a peer itself.
+// A row is that of a path: what it does, the path that it is compared with, or "", whether it is a peer itself, and how many times
+// as fast as its peer it must be, or 0.
 type row struct {
 	path, what, peer string
 	peers            bool
-}
-
-// An aim is how many times faster than its peer a path must be.
-type aim struct {
-	path, peer string
-	times      float64
+	aim              float64
 }
 
 func (t *table) print() {
-	fmt.Printf("table\t%s\t%s\t%s\t%s\n", t.title, t.note, t.yardstick, t.unit)
+	fmt.Printf("table\t%s\t%s\n", t.title, t.note)
 	for _, r := range t.rows {
-		fmt.Printf("row\t%s\t%s\t%s\t%v\n", r.path, r.what, r.peer, r.peers)
-	}
-	for _, a := range t.aims {
-		fmt.Printf("aim\t%s\t%s\t%g\n", a.path, a.peer, a.times)
+		fmt.Printf("row\t%s\t%s\t%s\t%v\t%g\n", r.path, r.what, r.peer, r.peers, r.aim)
 	}
 }
 

@@ -67,12 +67,18 @@ else
   say "skipped dlpark and pyo3-dlpack: cargo is not installed"
 fi
 
+files=$(mktemp -d -p /dev/shm)
+trap 'rm -r "$files"' EXIT
+
 say "timing"
 {
   "$out/bench" -batches "$batches" -rust "$rust" -views "$out/libviews.so" -kernels "$out/kernels.so"
   PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches" "$out/kernels.so"
   $python python/copies.py "$batches"
   $python python/conversions.py "$batches"
+  $python python/stories.py "$out/libexporter.so" "$batches"
+  $python python/files.py "$files" "$batches"
+  "$out/bench" -files "$files" -batches "$batches"
   if [ "${BENCH_TORCH:-}" = 1 ]; then
     "$out/libtorch.test" -test.run none -test.bench . -test.benchtime "$((20 * batches))x" >"$out/libtorch.txt"
     awk '/^Benchmark/ { for (i = 4; i <= NF; i += 2) if (sub(/-ns$/, "", $i)) print "libtorch_" $i, $(i - 1), "ns" }' "$out/libtorch.txt"

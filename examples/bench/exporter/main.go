@@ -32,6 +32,21 @@ func export(t *dlpack.Tensor, out *C.uintptr_t, n C.int64_t) {
 	}
 }
 
+// floats is the Go slice of 16 MiB that reaches Python.
+var floats = make([]float32, 4<<20)
+
+// share returns a tensor of floats, for dlbridge.wrap.
+//
+//export share
+func share(e unsafe.Pointer) unsafe.Pointer {
+	return capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) { return dlpack.FromSlice(floats) }, capi.Tensors(), e)
+}
+
+// fill copies floats into memory of Python.
+//
+//export fill
+func fill(out *C.float) { copy(unsafe.Slice((*float32)(unsafe.Pointer(out)), len(floats)), floats) }
+
 // __tvm_ffi_nothing is an empty function, so a call of it costs a callback into Go.
 //
 //export __tvm_ffi_nothing

@@ -1,6 +1,6 @@
 """Times conversions of dlbridge, NumPy (with ml_dtypes) and PyTorch into memory that exists, on one thread.
 
-Prints lines of `name value unit`, and the tables, rows and aims of the report, as the command report reads them. Each time
+Prints lines of `name value unit`, and the tables and rows of the report, as the command report reads them. Each time
 is the median over several turns of the fastest batch in each turn. Those who convert the same numbers take turns.
 """
 
@@ -106,8 +106,8 @@ def measure(sides, name, batches=BATCHES):
         print(f"py_{side}_{name} {statistics.median(times) * 1e9:.2f} ns", flush=True)
 
 
-def table(title, note, yardstick, unit):
-    print("table", title, note, yardstick, unit, sep="\t")
+def table(title, note):
+    print("table", title, note, sep="\t")
 
 
 OTHERS = {
@@ -118,14 +118,12 @@ OTHERS = {
 }
 
 
-def rows(name, what, sides, peer="numpy", **aims):
-    """Times the sides, each with a row of the table. `aims` says how many times as fast as other sides dlbridge must be."""
-    print("row", f"py_dlbridge_{name}", what, f"py_{peer}_{name}", "false", sep="\t")
+def rows(name, what, sides, aim=0):
+    """Times the sides, each with a row of the table. `aim` says how many times as fast as NumPy dlbridge must be, or 0."""
+    print("row", f"py_dlbridge_{name}", what, f"py_numpy_{name}", "false", aim, sep="\t")
     for side, other in OTHERS.items():
         if side in sides:
-            print("row", f"py_{side}_{name}", other, "", "false" if side == "plain" else "true", sep="\t")
-    for side, aim in aims.items():
-        print("aim", f"py_dlbridge_{name}", f"py_{side}_{name}", aim, sep="\t")
+            print("row", f"py_{side}_{name}", other, "", "false" if side == "plain" else "true", 0, sep="\t")
     measure(sides, name)
 
 
@@ -147,29 +145,22 @@ def large():
         "Python: conversions",
         "The conversions write to existing memory and run on one core. The vectors have results of 64 MiB, the images are 32 of "
         "224×224 with 3 channels, and the matrices have 2048 rows and columns.",
-        "py_memcpy_uint8_float32",
-        "copies of 40 MiB by `memcpy`",
     )
     for dtype, to, count in ("uint8", "float32", 16 * MIB), ("float32", "bfloat16", 32 * MIB), ("float16", "float32", 16 * MIB):
         x, out = tensors(dtype, to, count)
         copy = {"memcpy": memcpy((x.nbytes + out.nbytes) // 2)}
-        rows(f"{dtype}_{to}", f"{dtype} to {to}", conversions(x, out) | copy, memcpy=0.85)
+        rows(f"{dtype}_{to}", f"{dtype} to {to}", conversions(x, out) | copy)
     nchw = images("uint8", "float32")
-    rows("images_nchw", "images, NHWC uint8 to NCHW float32", conversions(*nchw), numpy=1.67, torch=1.67)
+    rows("images_nchw", "images, NHWC uint8 to NCHW float32", conversions(*nchw))
     nhwc = images("float32", "uint8", (32, 3, 224, 224), (0, 2, 3, 1))
-    rows("images_nhwc", "images, NCHW float32 to NHWC uint8", conversions(*nhwc), numpy=1.67, torch=1.67)
+    rows("images_nhwc", "images, NCHW float32 to NHWC uint8", conversions(*nhwc), aim=1.67)
     for dtype, to in ("uint8", "float32"), ("float32", "float16"), ("float64", "float32"):
         sides = conversions(*tensors(dtype, to, (2048, 2048), (1, 0)))
-        rows(f"transpose_{dtype}_{to}", f"transposed matrix, {dtype} to {to}", sides, numpy=2.5, torch=2.5)
+        rows(f"transpose_{dtype}_{to}", f"transposed matrix, {dtype} to {to}", sides, aim=2.5)
 
 
 def small():
-    table(
-        "Python: conversions of 16 numbers",
-        "The conversions write to existing memory.",
-        "py_numpy_16_float32_float64",
-        "conversions of float32 to float64 by NumPy",
-    )
+    table("Python: conversions of 16 numbers", "The conversions write to existing memory.")
     for dtype, to in ("uint8", "float32"), ("float32", "bfloat16"), ("float16", "float32"), ("float32", "float64"):
         rows(f"16_{dtype}_{to}", f"{dtype} to {to}", conversions(*tensors(dtype, to, 16)))
 
@@ -179,17 +170,15 @@ def scaled():
         "Python: conversions with scale and shift",
         "The conversions write `x * scale + shift` to existing memory and run on one core; NumPy and PyTorch need two passes. The "
         "images are 32 of 224×224, with a scale and a shift for each of 3 channels.",
-        "py_plain_scaled_4194304_uint8",
-        "plain conversions of 4194304 uint8",
     )
     for count in VECTORS:
         for dtype in "uint8", "int16", "float16", "bfloat16":
             sides = scalings(*tensors(dtype, "float32", count))
-            rows(f"scaled_{count}_{dtype}", f"{count} numbers, {dtype} to float32", sides, "plain", plain=0.91)
+            rows(f"scaled_{count}_{dtype}", f"{count} numbers, {dtype} to float32", sides)
     sides = scalings(*images("uint8", "float32"), axis=1)
-    rows("scaled_images_nchw", "images, NHWC uint8 to NCHW float32", sides, "plain", plain=0.91)
+    rows("scaled_images_nchw", "images, NHWC uint8 to NCHW float32", sides)
     sides = scalings(*images("uint8", "float32", order=None), axis=3)
-    rows("scaled_images_nhwc", "images, NHWC uint8 to NHWC float32", sides, "plain", plain=0.91)
+    rows("scaled_images_nhwc", "images, NHWC uint8 to NHWC float32", sides)
 
 
 def pairs():

@@ -1,0 +1,51 @@
+"""Writes files of tensors into a folder, and times how they are opened and written there. Prints lines of `name value unit`.
+
+The command bench times the paths in Go with the same files.
+"""
+
+import pathlib
+import sys
+
+import gguf
+import numpy as np
+import safetensors
+import safetensors.numpy
+from stories import measure
+
+WORDS = 10_000
+folder = pathlib.Path(sys.argv[1])
+batches = int(sys.argv[2])
+model, vocabulary, array = (folder / name for name in ("model.safetensors", "vocabulary.gguf", "array.npy"))
+
+
+def write():
+    tensor = np.ones((512, 512), np.float32)
+    safetensors.numpy.save_file({f"model.layers.{i // 10}.block.{i % 10}.weight": tensor for i in range(300)}, model)
+    np.save(array, tensor)
+    writer = gguf.GGUFWriter(vocabulary, "llama")
+    writer.add_token_list([f"word{i}" for i in range(WORDS)])
+    writer.add_token_scores([float(i) for i in range(WORDS)])
+    writer.add_token_types([1] * WORDS)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def list_names():
+    with safetensors.safe_open(model, "np") as file:
+        file.keys()
+
+
+write()
+measure({"safetensors_open": list_names, "numpy_open": lambda: np.load(array, mmap_mode="r") is None}, 2 * batches)
+measure({"gguf_open": lambda: gguf.GGUFReader(vocabulary) is None}, 3, turns=1)
+large = np.ones(32 << 20, np.float32)
+measure(
+    {
+        "numpy_write": lambda: np.save(folder / "written.npy", large),
+        "safetensors_write": lambda: safetensors.numpy.save_file({"x": large}, folder / "written.safetensors"),
+    },
+    3,
+    turns=1,
+)
