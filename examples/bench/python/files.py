@@ -1,4 +1,4 @@
-"""Writes files of tensors into a folder, and times how they are opened and written there. Prints lines of `name value unit`.
+"""Writes files of tensors into a folder, and times how they are opened, read and written there. Prints lines of `name value unit`.
 
 The command bench times the paths in Go with the same files.
 """
@@ -11,6 +11,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 from stories import measure
+
+import dlbridge
 
 WORDS = 10_000
 folder = pathlib.Path(sys.argv[1])
@@ -37,13 +39,34 @@ def list_names():
         file.keys()
 
 
+def by_dlbridge():
+    """Reads each element once."""
+    with dlbridge.open_file(model) as file:
+        for tensor in file.values():
+            tensor.numpy().sum()
+
+
+def by_safetensors():
+    for x in safetensors.numpy.load_file(model).values():
+        x.sum()
+
+
+def open_array():
+    with dlbridge.open_file(array) as file:
+        next(iter(file.values()))
+
+
 write()
-measure({"safetensors_open": list_names, "numpy_open": lambda: np.load(array, mmap_mode="r") is None}, 2 * batches)
+measure({"safetensors_open": list_names}, 2 * batches)
+measure({"dlbridge_npy_open": open_array, "numpy_open": lambda: np.load(array, mmap_mode="r") is None}, 2 * batches)
+measure({"dlbridge_safetensors_read": by_dlbridge, "safetensors_read": by_safetensors}, 3, turns=1)
 measure({"gguf_open": lambda: gguf.GGUFReader(vocabulary) is None}, 3, turns=1)
 large = np.ones(32 << 20, np.float32)
 measure(
     {
         "numpy_write": lambda: np.save(folder / "written.npy", large),
+        "dlbridge_npy_write": lambda: dlbridge.npy.save(folder / "written.npy", large),
+        "dlbridge_safetensors_write": lambda: dlbridge.safetensors.save(folder / "written.safetensors", {"x": large}),
         "safetensors_write": lambda: safetensors.numpy.save_file({"x": large}, folder / "written.safetensors"),
     },
     3,
