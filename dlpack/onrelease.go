@@ -55,6 +55,14 @@ func (t *Tensor) OnRelease(f func()) error {
 // not called in a forked child. A process that ends does not wait for it. [Lend] takes a C function instead, which needs
 // no goroutine and is called in a forked child, too.
 //
+// An adapter for a library with buffers of its own is one function: it gets the memory as a slice of bytes, describes it by a
+// [Spec], and passes it to Own with the function that gives the buffer back. The example "Adapter" is such a function for mmap.
+// In the other direction, [Tensor.Require] checks that the library accepts the type and the shape. [Read] and [Use] are for a
+// library that has the memory during one call only. If it keeps the memory longer, give it [Tensor.Data] of a [Tensor.Share],
+// and close that when the library has released the buffer. A library that speaks DLPack takes a [Tensor.Export] and needs
+// neither. A library whose buffers are Go slices needs no adapter: the example "Gonum" uses mat.Dense and blas64.General of
+// gonum by [FromSlice] and [Use]. DESIGN.md says what GoMLX lacks.
+//
 // Ownership: memory moves to the tensor and its exports, until release is called. Lifetime: memory must stay valid until then.
 // A slice of it, such as that of [Values], must not be used after the last Close. Threads: any. On error: memory stays the
 // caller's, and release is not called; [ErrNull] if release is nil, [ErrMemory], and those of [FromBytes].
