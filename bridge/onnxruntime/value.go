@@ -23,6 +23,16 @@ type value struct {
 	spare   *dlpack.Tensor // keeps the memory if [Tensor] could not renew the share
 }
 
+// managedTensor is a DLManagedTensorVersioned as Export returns it: the byte offset of memory on the host is 0.
+type managedTensor struct {
+	_     [4]uint64 // version, context, deleter and flags
+	data  unsafe.Pointer
+	_     uint64 // device
+	rank  int32
+	_     uint32 // data type
+	shape *int64
+}
+
 // Destroy ends the value and then its share of the memory. Calls after the first have no effect.
 func (v *value) Destroy() error {
 	err := v.Value.Destroy()
@@ -63,23 +73,18 @@ func newValue(t *dlpack.Tensor, options []Option) (*value, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory, _, err := t.UnsafeBytes()
-	if err != nil {
-		return nil, fmt.Errorf("the tensor is closed: %w", dlpack.ErrClosed)
-	}
-	if packed, err := n.carried.NumBytes(t.NumElements(), false); err != nil || int64(len(memory)) != packed {
-		return nil, fmt.Errorf("each %v has a byte of its own, and ONNX Runtime has them packed; CopyTo a tensor of New packs them: %w", n.carried, dlpack.ErrLayout)
-	}
 	managed, err := t.Export()
 	if err != nil {
 		return nil, err
 	}
+	m := (*managedTensor)(managed)
+	memory := unsafe.Slice((*byte)(m.data), t.NumBytes())
 	if n.carried == dlpack.Bool {
 		err = checkBools(memory)
 	}
 	var v ort.Value
 	if err == nil {
-		v, err = n.value(t.Shape(), memory)
+		v, err = n.value(unsafe.Slice(m.shape, m.rank), memory) // which copies the shape
 	}
 	if err != nil {
 		dlpack.Release(managed)
@@ -106,6 +111,8 @@ func admit(t *dlpack.Tensor, allowed Option) (*number, error) {
 		return nil, fmt.Errorf("the tensor has no dimensions, and the binding takes at least one; Reshape(1) adds it: %w", dlpack.ErrLayout)
 	case !n.generic && t.NumElements() == 0:
 		return nil, fmt.Errorf("shape %v has no elements, and the binding takes at least one %v; Convert to float32 makes it acceptable: %w", t.Shape(), n.carried, dlpack.ErrLayout)
+	case t.Flags()&dlpack.SubbytePadded != 0 && n.carried.BitSize() < 8:
+		return nil, fmt.Errorf("each %v has a byte of its own, and ONNX Runtime has them packed; CopyTo a tensor of New packs them: %w", n.carried, dlpack.ErrLayout)
 	case !t.IsContiguous():
 		return nil, fmt.Errorf("strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so: %w", t.Strides(), t.Shape(), dlpack.ErrLayout)
 	case t.RequireAlign(n.carried.ItemSize()) != nil:
