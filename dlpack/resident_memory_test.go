@@ -7,12 +7,14 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
@@ -79,6 +81,14 @@ func TestClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 			m := export(t, tensor)
 			tensor.Close()
 			closed(dlpack.Import(m))
+		}},
+		{"a mapping, owned", func() {
+			memory := must.Do(syscall.Mmap(-1, 0, 1<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
+			for i := 0; i < len(memory); i += 1 << 16 {
+				memory[i] = 1
+			}
+			closed(dlpack.Own(memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 20}}, func() { assert.NoError(t, syscall.Munmap(memory)) }))
+			background.Wait()
 		}},
 	}
 	for _, test := range tests {
