@@ -6,8 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +20,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/onnxruntime"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
@@ -309,6 +314,138 @@ func TestOpenAndRunSayWhatDiffers(t *testing.T) {
 	r.Close()
 	assert.ErrorIs(t, r.Run(tensors{"a": x, "b": x}, tensors{}), dlpack.ErrClosed)
 	assert.ErrorIs(t, (&onnxruntime.Runner{}).Run(nil, nil), dlpack.ErrClosed)
+}
+
+// owned returns a tensor of three numbers in a mapping, which is unmapped before released is called.
+func owned(t *testing.T, released func()) *dlpack.Tensor {
+	memory := must.Do(syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
+	x := must.Do(dlpack.Own(memory, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3}}, func() {
+		assert.NoError(t, syscall.Munmap(memory))
+		released()
+	}))(t)
+	require.NoError(t, dlpack.Use(x, func(values []float32) error { copy(values, []float32{1, 2, 3}); return nil }))
+	return x
+}
+
+// permutations calls f with each order of the numbers from 0 to n-1.
+func permutations(n int, f func(order []int)) {
+	var extend func(order []int)
+	extend = func(order []int) {
+		if len(order) == n {
+			f(order)
+		}
+		for i := range n {
+			if !slices.Contains(order, i) {
+				extend(append(slices.Clone(order), i))
+			}
+		}
+	}
+	extend(nil)
+}
+
+// A session, a value, a tensor of the value, the tensor below and an output end in each order. What is left stays as it is, and the
+// memory is given back once, after its last owner, by a function that uses both libraries.
+func TestOwnersAndSessionsEndInEachOrder(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	want := [][]float32{{1, 2, 3}, {1, 2, 3}, {2, 4, 6}}
+	permutations(5, func(order []int) {
+		var released atomic.Int32
+		x := owned(t, func() {
+			y, err := dlpack.FromSlice([]float32{1})
+			assert.NoError(t, err)
+			v, err := onnxruntime.Value(y)
+			assert.NoError(t, err)
+			assert.NoError(t, v.Destroy())
+			y.Close()
+			released.Add(1)
+		})
+		v := must.Do(onnxruntime.Value(x))(t)
+		y := must.Do(onnxruntime.Tensor(v))(t)
+		r := open(t, "two", nil, []string{"sum"})
+		outputs := map[string]*dlpack.Tensor{}
+		require.NoError(t, r.Run(map[string]*dlpack.Tensor{"a": x, "b": y}, outputs))
+		sum := outputs["sum"]
+		ended := make([]bool, 5)
+		for _, i := range order {
+			require.NoError(t, []func() error{x.Close, y.Close, sum.Close, v.Destroy, r.Close}[i]())
+			ended[i] = true
+			if !ended[0] || !ended[1] || !ended[3] {
+				require.Zero(t, released.Load(), order)
+			}
+			for j, c := range []*dlpack.Tensor{x, y, sum} {
+				if !ended[j] {
+					require.Equal(t, want[j], numbers(t, c), order)
+				}
+			}
+		}
+		dlpack.Reap()
+		background.Wait()
+		require.EqualValues(t, 1, released.Load(), order)
+	})
+}
+
+// A function of Own that blocks delays no run, no Destroy and no Close.
+func TestReleaseMayBlock(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	gate, released := make(chan bool), make(chan bool)
+	x := owned(t, func() { <-gate; close(released) })
+	r := open(t, "two", nil, nil)
+	outputs := map[string]*dlpack.Tensor{}
+	require.NoError(t, r.Run(map[string]*dlpack.Tensor{"a": x, "b": x}, outputs))
+	v := must.Do(onnxruntime.Value(x))(t)
+	x.Close()
+	require.NoError(t, v.Destroy())
+	require.NoError(t, r.Run(map[string]*dlpack.Tensor{"a": outputs["sum"], "b": outputs["sum"]}, outputs))
+	outputs["sum"].Close()
+	outputs["difference"].Close()
+	require.NoError(t, r.Close())
+	close(gate)
+	<-released
+}
+
+// DLBRIDGE_STRESS makes it a million runs, in which values that are left would fill the memory, too.
+func TestRunsLeaveNoMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	n := 20_000
+	if os.Getenv("DLBRIDGE_STRESS") != "" {
+		n = 1_000_000
+	}
+	resident := func() (size int64) {
+		debug.FreeOSMemory()
+		var all, pages int64
+		must.Do(fmt.Sscan(string(must.Do(os.ReadFile("/proc/self/statm"))(t)), &all, &pages))(t)
+		return pages * int64(os.Getpagesize())
+	}
+	r := open(t, "dynamic-float32", nil, nil)
+	data := make([]float32, 4096)
+	run := func(i int) {
+		x, err := dlpack.FromSlice(data, 1, 4096)
+		require.NoError(t, err)
+		v, err := onnxruntime.Value(x)
+		require.NoError(t, err)
+		y, err := onnxruntime.Tensor(v)
+		require.NoError(t, err)
+		x.Close()
+		v.Destroy()
+		outputs := map[string]*dlpack.Tensor{}
+		if i%4 != 0 {
+			outputs["y"], err = dlpack.New(dlpack.Float32, 1, 4096)
+			require.NoError(t, err)
+		}
+		require.NoError(t, r.Run(map[string]*dlpack.Tensor{"x": y}, outputs))
+		y.Close()
+		outputs["y"].Close()
+	}
+	for i := range 1000 {
+		run(i)
+	}
+	before := resident()
+	for i := range n {
+		run(i)
+	}
+	grown := resident() - before
+	t.Logf("%d runs: %d KiB larger", n, grown>>10)
+	assert.Less(t, grown, int64(32<<20))
 }
 
 // Owners give up in every order, while other goroutines run the model, and the collector runs.
