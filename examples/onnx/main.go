@@ -87,29 +87,33 @@ func decodePNG(data []byte) (*dlpack.Tensor, error) {
 	return nil, fmt.Errorf("the image is no PNG of three or four colours of 8 bits")
 }
 
-// classify converts, normalises and transposes the pixels in one pass into the input of the model, and runs the model.
 func (s *server) classify(pixels *dlpack.Tensor) (*dlpack.Tensor, error) {
 	input, err := dlpack.New(dlpack.Float32, 1, 3, side, side)
 	if err != nil {
 		return nil, err
 	}
 	defer input.Close()
-	planes, err := input.Index(0)
-	if err != nil {
-		return nil, err
-	}
-	defer planes.Close()
-	rows, err := planes.Transpose(1, 2, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	if err := pixels.ConvertScaled(rows, normalise); err != nil {
+	if err := fill(input, pixels); err != nil {
 		return nil, err
 	}
 	outputs := map[string]*dlpack.Tensor{}
 	err = s.model.Run(map[string]*dlpack.Tensor{"image": input}, outputs)
 	return outputs["scores"], err
+}
+
+// fill converts, normalises and transposes the pixels in one pass into the input of the model.
+func fill(input, pixels *dlpack.Tensor) error {
+	planes, err := input.Index(0)
+	if err != nil {
+		return err
+	}
+	defer planes.Close()
+	rows, err := planes.Transpose(1, 2, 0)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	return pixels.ConvertScaled(rows, normalise)
 }
 
 func main() {

@@ -46,35 +46,51 @@ print(glob.glob(os.path.dirname(onnxruntime.__file__) + "/capi/libonnxruntime.*"
 	dlpacktest.Main(m)
 }
 
-// copying is the same server as programs write it with the binding alone.
+// copying is the same server with the inputs and outputs of the binding: a new slice for each input, and outputs that the binding copies.
 type copying struct {
 	session *ort.DynamicAdvancedSession
 }
 
 func (s *copying) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	if err != nil || len(body) != side*side*3 {
-		http.Error(w, "no image", http.StatusBadRequest)
-		return
+	var scores []float32
+	if err == nil {
+		scores, err = s.classify(body)
 	}
-	floats := make([]float32, len(body))
-	for i, b := range body {
-		c := i % 3
-		floats[c*side*side+i/3] = float32(b)*float32(normalise.Scale[c]) + float32(normalise.Shift[c])
-	}
-	in, err := ort.NewTensor(ort.NewShape(1, 3, side, side), floats)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(scores)
+}
+
+func (s *copying) classify(body []byte) ([]float32, error) {
+	pixels, err := dlpack.FromSlice(body, side, side, 3)
+	if err != nil {
+		return nil, err
+	}
+	defer pixels.Close()
+	floats := make([]float32, 3*side*side)
+	input, err := dlpack.FromSlice(floats, 1, 3, side, side)
+	if err != nil {
+		return nil, err
+	}
+	defer input.Close()
+	if err := fill(input, pixels); err != nil {
+		return nil, err
+	}
+	in, err := ort.NewTensor(ort.NewShape(1, 3, side, side), floats)
+	if err != nil {
+		return nil, err
+	}
 	defer in.Destroy()
 	out := []ort.Value{nil}
 	if err := s.session.Run([]ort.Value{in}, out); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return nil, err
 	}
 	defer out[0].Destroy()
-	json.NewEncoder(w).Encode(out[0].(*ort.Tensor[float32]).GetData())
+	return out[0].(*ort.Tensor[float32]).GetData(), nil
 }
 
 func servers(t testing.TB) map[string]http.Handler {
@@ -133,6 +149,19 @@ func TestAnswersAreThoseOfTheCopyingServer(t *testing.T) {
 	for kind, body := range map[string][]byte{"": raw[1:], "image/png": raw} {
 		assert.Equal(t, http.StatusBadRequest, ask(t, both["tensors"], kind, "", body).Code)
 	}
+}
+
+func TestInputsAreNormalisedPlanes(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	raw := pixels()
+	want := make([]float32, len(raw))
+	for i, b := range raw {
+		c := i % 3
+		want[c*side*side+i/3] = float32(b)*float32(normalise.Scale[c]) + float32(normalise.Shift[c])
+	}
+	input := must.Own(dlpack.New(dlpack.Float32, 1, 3, side, side))(t)
+	require.NoError(t, fill(input, must.Own(dlpack.FromSlice(raw, side, side, 3))(t)))
+	dlpacktest.AllClose(t, must.Own(dlpack.FromSlice(want, 1, 3, side, side))(t), input, 1e-6, 1e-6)
 }
 
 func TestNothingIsLeftAfterManyRequests(t *testing.T) {
