@@ -1410,9 +1410,10 @@ DLB_API int32_t dlb_file_copy(DLManagedTensorVersioned **out, const dlb_file *fi
                               dlb_error *error);
 
 /* Sets *out to the metadata of a file as one JSON object, in UTF-8: that of the index with
- * DLB_FILE_SET, {} if there is none. Numbers of GGUF keep their exact values: those that are
- * infinite or no number are written as Infinity, -Infinity and NaN, which not every reader of JSON
- * knows. A byte of a text that is no UTF-8 is written as \udc80 to \udcff.
+ * DLB_FILE_SET, {} if there is none. Numbers of GGUF keep their values: that of a float32 is the
+ * shortest number that gives it when it is read as a float (0.1f is 0.1). Those that are infinite
+ * or no number are written as Infinity, -Infinity and NaN, which not every reader of JSON knows. A
+ * byte of a text that is no UTF-8 is written as \udc80 to \udcff.
  * Ownership: the file owns the bytes. Lifetime: until dlb_file_close. Threads: any. On error: *out
  * is empty. */
 DLB_NODISCARD

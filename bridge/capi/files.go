@@ -6,6 +6,7 @@ package capi
 #include "message.h"
 
 #include <stdlib.h>
+#include <string.h>
 */
 import "C"
 
@@ -55,7 +56,7 @@ func ofFile(err error) error {
 //export capiFileOpen
 func capiFileOpen(op *C.dlbcapi_name, out **C.dlb_file, path *C.dlbcapi_name, flags C.uint64_t, as C.DLDataType, e *C.dlb_error) C.int32_t {
 	return guard(of(op), e, C.DLB_ERROR_ARGUMENT, func() error {
-		f, err := openFile(C.GoString((*C.char)(unsafe.Pointer(path))), flags, as)
+		f, err := openFile(copyText((*C.char)(unsafe.Pointer(path))), flags, as)
 		if err != nil {
 			return ofFile(err)
 		}
@@ -67,6 +68,9 @@ func capiFileOpen(op *C.dlbcapi_name, out **C.dlb_file, path *C.dlbcapi_name, fl
 		return describeFile(out, f)
 	})
 }
+
+// copyText copies a text of C. C.GoString reads some bytes behind the end of a text, which Valgrind reports.
+func copyText(s *C.char) string { return string(view(unsafe.Pointer(s), C.strlen(s))) }
 
 func openFile(path string, flags C.uint64_t, as C.DLDataType) (*files.File, error) {
 	if flags&C.DLB_FILE_SET != 0 {
@@ -263,7 +267,7 @@ func (j *jsonText) value(v reflect.Value) {
 			j.text(v.String())
 		}
 	case reflect.Float32, reflect.Float64:
-		j.float(v.Float())
+		j.float(v.Float(), v.Type().Bits())
 	case reflect.Slice:
 		j.add("[")
 		for i := range v.Len() {
@@ -288,8 +292,9 @@ func (j *jsonText) value(v reflect.Value) {
 	}
 }
 
-// float writes a number with a point or an exponent, which readers do not take for an integer.
-func (j *jsonText) float(x float64) {
+// float writes the shortest number that is x if it is read with so many bits. It has a point or an exponent, so that readers do not take
+// it for an integer.
+func (j *jsonText) float(x float64, bits int) {
 	switch {
 	case math.IsNaN(x):
 		j.add("NaN")
@@ -297,7 +302,7 @@ func (j *jsonText) float(x float64) {
 		j.add(map[bool]string{true: "Infinity", false: "-Infinity"}[x > 0])
 	default:
 		var room [32]byte
-		number := strconv.AppendFloat(room[:0], x, 'g', -1, 64)
+		number := strconv.AppendFloat(room[:0], x, 'g', -1, bits)
 		j.add(string(number))
 		if !bytes.ContainsAny(number, ".e") {
 			j.add(".0")
@@ -354,19 +359,19 @@ func capiFileWrite(op, path *C.dlbcapi_name, tensors *C.dlb_file_tensor, views *
 			if err != nil {
 				return payload.WithFormat(fmt.Sprintf("dlbridge: tensors[%d]", i), err)
 			}
-			named = append(named, files.Named{Name: C.GoString(given[i].name), Tensor: t})
+			named = append(named, files.Named{Name: copyText(given[i].name), Tensor: t})
 		}
 		options, err := writeOptions(fields)
 		if err != nil {
 			return err
 		}
-		return ofFile(files.Write(C.GoString((*C.char)(unsafe.Pointer(path))), named, options...))
+		return ofFile(files.Write(copyText((*C.char)(unsafe.Pointer(path))), named, options...))
 	})
 }
 
 func writeOptions(fields *C.dlb_file_fields) (options []files.WriteOption, err error) {
 	if fields.format != nil {
-		options = append(options, files.InFormat(files.Format(C.GoString(fields.format))))
+		options = append(options, files.InFormat(files.Format(copyText(fields.format))))
 	}
 	if fields.align != 0 {
 		options = append(options, files.Align(int(min(fields.align, math.MaxInt))))

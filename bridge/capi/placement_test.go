@@ -27,7 +27,7 @@ func TestFunctionsDoNotCareWhereMemoryLies(t *testing.T) {
 var (
 	// tensorKinds are the types of the parameters of functions that take a tensor.
 	tensorKinds = []string{"const DLTensor *", "DLManagedTensorVersioned *", "const DLManagedTensorVersioned *", "DLManagedTensor *",
-		"const dlb_message_tensor *", "const dlb_value *"}
+		"const dlb_message_tensor *", "const dlb_value *", "const dlb_file_tensor *"}
 	// notPlaced matches functions that take the description of a tensor without memory.
 	notPlaced = regexp.MustCompile(`^dlb_shm_attach$`)
 	// notInCxx are functions that dlbridge.hpp does not call, and why.

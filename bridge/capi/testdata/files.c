@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <glob.h>
+#include <stddef.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,6 +136,11 @@ static void writing(void) {
   fields.progress = NULL;
   fields.metadata.size = 8;
   CHECK_TEXT(DLB_ERROR_ARGUMENT, "fields.metadata: ", dlb_file_write(path, tensors, 2, &fields, &error));
+  static const char *const no_text[] = {"{\"a\":\"\\ud800\"}", "{\"a\":\"\xed\xa0\x80\"}"}; /* half a surrogate pair */
+  for (int i = 0; i < 2; i++) {
+    fields.metadata = (dlb_bytes){no_text[i], strlen(no_text[i])};
+    CHECK_TEXT(DLB_ERROR_ARGUMENT, "fields.metadata: ", dlb_file_write(path, tensors, 2, &fields, &error));
+  }
   fields = (dlb_file_fields){.format = "gguf"};
   CHECK_TEXT(DLB_ERROR_ARGUMENT, "fields->format chooses one", dlb_file_write(path, tensors, 2, &fields, &error));
   fields.format = "npy";
@@ -169,16 +175,84 @@ static void writing(void) {
   check_nothing_is_left(__func__);
 }
 
+/* Numbers of metadata are the shortest that have their value in the type that they have in the file. */
+static void numbers_of_metadata(void) {
+  static const struct {
+    char magic[4];
+    uint32_t version;
+    uint64_t tensors, fields;
+    char first[8], a;
+  } header = {"GGUF", 3, 0, 2, {1}, 'a'};
+  static const uint32_t float32 = 6, float64 = 12;
+  static const uint64_t one = 1;
+  static const float narrow = 0.1f;
+  static const double wide = 0.1f;
+  FILE *out = fopen(path, "wb");
+  dlb_file *file;
+  dlb_bytes text;
+  CHECK(out != NULL);
+  fwrite(&header, offsetof(__typeof__(header), a) + 1, 1, out);
+  fwrite(&float32, sizeof float32, 1, out);
+  fwrite(&narrow, sizeof narrow, 1, out);
+  fwrite(&one, sizeof one, 1, out);
+  fwrite("b", 1, 1, out);
+  fwrite(&float64, sizeof float64, 1, out);
+  fwrite(&wide, sizeof wide, 1, out);
+  CHECK_INT(0, fclose(out));
+  CHECK_OK(dlb_file_open(&file, path, NULL, &error));
+  CHECK_OK(dlb_file_metadata(&text, file, &error));
+  CHECK(is(text, "{\"a\":0.1,\"b\":0.10000000149011612}"));
+  dlb_file_close(file);
+  check_nothing_is_left(__func__);
+}
+
+/* Opens a malformed file: the error has the code with the given name, and a text. */
+static void refused(const char *code, const char *text, const char *name) {
+  dlb_file *file = (dlb_file *)&file;
+  dlb_error error;
+  int32_t got = dlb_file_open(&file, name, NULL, &error);
+  if (file != NULL || strcmp(code, dlb_error_name(got)) != 0 || strstr(error.message, text) == NULL) {
+    fprintf(stderr, "%s gives %s (%s), want %s with \"%s\"\n", name, dlb_error_name(got), error.message, code, text);
+    exit(1);
+  }
+  check_nothing_is_left(name);
+}
+
+/* The index of the first byte that no tensor has. */
+static off_t end_of_elements(void) {
+  dlb_file *file;
+  uint64_t end = 0;
+  CHECK_OK(dlb_file_open(&file, path, NULL, &error));
+  for (size_t i = 0; i < dlb_file_count(file); i++) {
+    dlb_file_entry entry;
+    CHECK_OK(dlb_file_at(&entry, file, i, &error));
+    if (entry.offset + entry.size > end) end = entry.offset + entry.size;
+  }
+  dlb_file_close(file);
+  return (off_t)end;
+}
+
+static void copy_file(const char *to, const char *from) {
+  static char bytes[1 << 14];
+  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+  CHECK(in != NULL && out != NULL);
+  size_t size = fread(bytes, 1, sizeof bytes, in);
+  CHECK(size > 0 && size < sizeof bytes && fwrite(bytes, 1, size, out) == size);
+  CHECK(fclose(in) == 0 && fclose(out) == 0);
+}
+
 /* Every beginning of a file is refused. */
 static void cut_files(void) {
   DLManagedTensorVersioned *x = numbers();
-  static const char *const formats[] = {"safetensors", "npy", "npz"};
-  for (size_t k = 0; k < 3; k++) {
+  static const char *const formats[] = {"safetensors", "npy", "npz", "gguf"};
+  for (size_t k = 0; k < 4; k++) {
     dlb_file *file;
     struct stat info;
-    CHECK_OK(dlb_file_write(path, &(dlb_file_tensor){.tensor = x, .name = "x"}, 1, &(dlb_file_fields){.format = formats[k]}, &error));
+    if (k == 3) copy_file(path, "../gguf/testdata/aligned8.gguf");
+    else CHECK_OK(dlb_file_write(path, &(dlb_file_tensor){.tensor = x, .name = "x"}, 1, &(dlb_file_fields){.format = formats[k]}, &error));
     check_tensors(path);
     CHECK_INT(0, stat(path, &info));
+    if (k == 3) info.st_size = end_of_elements(); /* gguf pads the last tensor too */
     for (off_t size = info.st_size - 1; size >= 0; size--) {
       CHECK_INT(0, truncate(path, size));
       int32_t code = dlb_file_open(&file, path, NULL, NULL);
@@ -231,11 +305,15 @@ static void many_openings(void) {
   check_nothing_is_left(__func__);
 }
 
-int main(void) {
+/* Arguments are the names of the codes, the texts and the paths of malformed files. */
+int main(int argc, char **argv) {
+  for (int i = 1; i + 2 < argc; i += 3) refused(argv[i], argv[i + 1], argv[i + 2]);
+  if (argc > 1) return 0;
   CHECK(mkdtemp(folder) != NULL);
   snprintf(path, sizeof path, "%s/file", folder);
   recorded_files();
   writing();
+  numbers_of_metadata();
   cut_files();
   wrong_arguments();
   many_openings();

@@ -203,6 +203,23 @@ static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
   close(ends[1]);
 }
 
+/* Writes a tensor to a file, and compares what is in it. */
+static void store(DLManagedTensorVersioned *tensor, outcome *expected) {
+  char path[] = "/tmp/dlbridge-placement-XXXXXX";
+  int fd = mkstemp(path);
+  const dlb_file_tensor one = {.tensor = tensor};
+  DLManagedTensorVersioned *stored;
+  dlb_file *file;
+  CHECK(fd >= 0);
+  close(fd);
+  CHECK_OK(dlb_file_write(path, &one, 1, &(dlb_file_fields){.format = "npy"}, &error));
+  CHECK_OK(dlb_file_open(&file, path, NULL, &error));
+  CHECK_OK(dlb_file_tensor_at(&stored, file, 0, &error));
+  dlb_file_close(file);
+  CHECK_INT(0, unlink(path));
+  note_elements(expected, 0, stored, 0);
+}
+
 static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, int first) {
   view.data = memory;
   int64_t nbytes;
@@ -216,6 +233,7 @@ static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, 
   CHECK_OK(dlb_tensor_import(&tensor, tensor, &error));
   views(tensor, expected, first);
   share(tensor, expected);
+  store(tensor, expected);
   encode_value(tensor, expected, first);
   if (flags == 0) {
     DLManagedTensor *legacy;
