@@ -4,30 +4,47 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/dlbridge/dlbridge/bridge/files"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A report is what dlb says about a file.
+// A report is what dlb says about a file. Its names in JSON are those of python -m dlbridge.
 type report struct {
-	Path     string
-	Error    string        `json:",omitempty"`
-	Format   files.Format  `json:",omitempty"`
-	Metadata []files.Field `json:",omitempty"`
-	Tensors  []tensor      `json:",omitempty"`
+	Path     string         `json:"path"`
+	Format   files.Format   `json:"format"`
+	Metadata map[string]any `json:"metadata"`
+	Tensors  []tensor       `json:"tensors"`
+	order    []string       // the keys of Metadata in the order of the file
+}
+
+// A failure replaces the report of a file that cannot be read.
+type failure struct {
+	Path  string `json:"path"`
+	Error string `json:"error"`
 }
 
 // A tensor is a row of the table. Values and Statistics are for show.
 type tensor struct {
-	files.Entry
-	Refused    string      `json:",omitempty"` // why it is no tensor
-	Values     string      `json:",omitempty"`
-	Statistics *statistics `json:",omitempty"`
+	Name       string           `json:"name"`
+	Type       string           `json:"type"`
+	DType      *dlpack.DataType `json:"dtype"`
+	Shape      []int64          `json:"shape"`
+	Offset     int64            `json:"offset"`
+	Size       int64            `json:"nbytes"`
+	Aligned    bool             `json:"aligned"`
+	Copied     string           `json:"copied"`
+	Problem    string           `json:"problem"` // why it is no tensor
+	Path       string           `json:"path"`
+	Values     string           `json:"values,omitempty"`
+	Statistics *statistics      `json:"statistics,omitempty"`
 }
 
 func main() {
@@ -40,15 +57,19 @@ func main() {
 	code, command := 0, args[0]
 	for _, path := range args[1:] {
 		r, err := examine(command, path)
+		var found any = r
 		if err != nil {
-			r.Error, code = err.Error(), 1
+			found, code = failure{path, err.Error()}, 1
 		}
-		if asJSON {
-			if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+		switch {
+		case asJSON:
+			if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 				fmt.Fprintf(os.Stderr, "%s: %v\n", path, err)
 				code = 1
 			}
-		} else {
+		case err != nil:
+			fmt.Fprintln(os.Stderr, err)
+		default:
 			print(command, r)
 		}
 	}
@@ -57,7 +78,7 @@ func main() {
 
 // examine opens a file, which checks all that it says about its tensors.
 func examine(command, path string) (report, error) {
-	r := report{Path: path}
+	r := report{Path: path, Metadata: map[string]any{}, Tensors: []tensor{}}
 	open := func(path string) (*files.File, error) { return files.Open(path) }
 	if strings.HasSuffix(path, ".index.json") {
 		open = files.OpenSet
@@ -67,11 +88,18 @@ func examine(command, path string) (report, error) {
 		return r, err
 	}
 	defer f.Close()
-	r.Format, r.Metadata = f.Format(), f.Metadata()
+	r.Format = f.Format()
+	for _, field := range f.Metadata() {
+		r.order = append(r.order, field.Key)
+		r.Metadata[field.Key] = ofJSON(reflect.ValueOf(field.Value))
+	}
 	for _, e := range f.Entries() {
-		row := tensor{Entry: e}
+		row := tensor{Name: e.Name, Type: e.Type, Shape: append([]int64{}, e.Shape...), Offset: e.Offset, Size: e.Size,
+			Aligned: e.Aligned, Copied: e.Copied, Path: e.Path}
 		if e.Err != nil {
-			row.Refused = e.Err.Error()
+			row.Problem = e.Err.Error()
+		} else {
+			row.DType = &e.DType
 		}
 		if command == "check" || command == "show" && e.Err == nil {
 			if err := row.read(f, command == "show"); err != nil {
@@ -84,10 +112,6 @@ func examine(command, path string) (report, error) {
 }
 
 func print(command string, r report) {
-	if r.Error != "" {
-		fmt.Fprintln(os.Stderr, r.Error)
-		return
-	}
 	s := "s"
 	if len(r.Tensors) == 1 {
 		s = ""
@@ -96,13 +120,13 @@ func print(command string, r report) {
 	if command == "check" {
 		return
 	}
-	for _, field := range r.Metadata {
-		fmt.Printf("  %s = %s\n", plain(field.Key), plain(fmt.Sprint(field.Value)))
+	for _, key := range r.order {
+		fmt.Printf("  %s = %s\n", plain(key), plain(text(r.Metadata[key], "")))
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  NAME\tTYPE\tSHAPE\tBYTES\tOFFSET\tALIGNED")
 	for _, t := range r.Tensors {
-		if t.Refused != "" {
+		if t.Problem != "" {
 			continue
 		}
 		aligned := map[bool]string{true: "yes", false: "no"}[t.Aligned]
@@ -113,26 +137,84 @@ func print(command string, r report) {
 	}
 	w.Flush()
 	for _, t := range r.Tensors {
-		if t.Refused != "" {
-			fmt.Printf("%s is refused: %s\n", plain(t.Name), t.Refused)
+		if t.Problem != "" {
+			fmt.Printf("%s is refused: %s\n", plain(t.Name), t.Problem)
 		} else if command == "show" {
 			fmt.Printf("%s = %s\n", plain(t.Name), t.Values)
 			if s := t.Statistics; s != nil {
-				fmt.Printf("  min %v, max %v, mean %v, %d NaN\n", s.Min, s.Max, s.Mean, s.NaN)
+				fmt.Printf("  min %.6g, max %.6g, mean %.6g, %d NaN\n", s.Min, s.Max, s.Mean, s.NaN)
 			}
 		}
 	}
 }
 
-// plain returns a text of a file as one line of at most 60 characters, without characters that control a terminal.
+// ofJSON returns a value of metadata with numbers that JSON can have.
+func ofJSON(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Invalid:
+		return nil
+	case reflect.Interface:
+		return ofJSON(v.Elem())
+	case reflect.Float32, reflect.Float64:
+		return number(v.Float())
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = ofJSON(v.Index(i))
+		}
+		return list
+	case reflect.Map:
+		object := make(map[string]any, v.Len())
+		for _, key := range v.MapKeys() {
+			object[key.String()] = ofJSON(v.MapIndex(key))
+		}
+		return object
+	}
+	return v.Interface()
+}
+
+// text returns a value of metadata as the table has it. Texts in lists and objects stand in quotes.
+func text(value any, quote string) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return quote + v + quote
+	case number:
+		return fmt.Sprintf("%.6g", float64(v))
+	case []any:
+		parts := make([]string, len(v))
+		for i, element := range v {
+			parts[i] = text(element, `"`)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]any:
+		parts := make([]string, 0, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, text(key, `"`)+": "+text(v[key], `"`))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return fmt.Sprint(value)
+}
+
+// plain returns a text of a file as one line of at most 60 characters. Characters that could control a terminal are escaped.
 func plain(text string) string {
 	const most = 60
-	end := ""
-	if len(text) > most {
-		text, end = text[:most], "…"
+	var line strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > most {
+			return line.String() + "…"
+		}
+		switch {
+		case strconv.IsPrint(r):
+			line.WriteRune(r)
+		case r < 0x100 && !strings.ContainsRune("\t\n\r", r):
+			fmt.Fprintf(&line, `\x%02x`, r)
+		default:
+			line.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
 	}
-	if quoted := strconv.Quote(text); quoted != `"`+text+`"` {
-		text = quoted
-	}
-	return text + end
+	return line.String()
 }

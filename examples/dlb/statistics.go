@@ -11,8 +11,10 @@ import (
 
 // statistics are those of the numbers of a tensor. NaN does not count for the others, which are NaN if there are no numbers.
 type statistics struct {
-	Min, Max, Mean number
-	NaN            int64
+	Min  number `json:"min"`
+	Max  number `json:"max"`
+	Mean number `json:"mean"`
+	NaN  int64  `json:"nan"`
 }
 
 // A number is a text in JSON if it is infinite or NaN, which JSON does not have.
@@ -40,6 +42,12 @@ func (row *tensor) read(f *files.File, values bool) error {
 	row.Values = fmt.Sprint(t)
 	if t.Rank() != len(row.Shape) || t.DType().Code() == dlpack.CodeComplex { // blocks of quantised numbers, or no order
 		return nil
+	}
+	if !t.IsContiguous() { // the order of the numbers does not matter here, and column-major memory needs no copy then
+		if t, err = t.Transpose(); err != nil {
+			return err
+		}
+		defer t.Close()
 	}
 	rows, _, err := t.Contiguous(dlpack.RowMajor)
 	if err != nil {

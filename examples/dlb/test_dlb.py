@@ -4,7 +4,9 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 
+import dlbridge
 import numpy as np
 import pytest
 
@@ -32,22 +34,22 @@ def test_statistics_are_those_of_numpy(dlb, tmp_path):
     ran = dlb("show", "--json", *(str(tmp_path / f"{i}.npy") for i in range(len(arrays))))
     assert (ran.returncode, ran.stderr) == (0, "")
     for line, array in zip(ran.stdout.splitlines(), arrays, strict=True):
-        (tensor,) = json.loads(line)["Tensors"]
-        assert tensor["Shape"] == list(array.shape)
-        found = tensor["Statistics"]
-        assert (found["Min"], found["Max"], found["NaN"]) == (array.min(), array.max(), 0)
-        assert found["Mean"] == pytest.approx(array.mean(dtype=np.float64), abs=1e-9)
+        (tensor,) = json.loads(line)["tensors"]
+        assert tensor["shape"] == list(array.shape)
+        found = tensor["statistics"]
+        assert (found["min"], found["max"], found["nan"]) == (array.min(), array.max(), 0)
+        assert found["mean"] == pytest.approx(array.mean(dtype=np.float64), abs=1e-9)
 
 
 def test_numbers_that_json_lacks_are_texts(dlb, tmp_path):
     for name, array, expected in [
-        ("infinite", np.array([np.inf, -np.inf, np.nan, 1]), {"Min": "-Inf", "Max": "+Inf", "Mean": "NaN", "NaN": 1}),
-        ("none", np.empty(0), {"Min": "NaN", "Max": "NaN", "Mean": "NaN", "NaN": 0}),
+        ("infinite", np.array([np.inf, -np.inf, np.nan, 1]), {"min": "-Inf", "max": "+Inf", "mean": "NaN", "nan": 1}),
+        ("none", np.empty(0), {"min": "NaN", "max": "NaN", "mean": "NaN", "nan": 0}),
         ("complex", np.ones(2, complex), None),
     ]:
         np.save(tmp_path / f"{name}.npy", array)
-        (tensor,) = json.loads(dlb("show", "--json", str(tmp_path / f"{name}.npy")).stdout)["Tensors"]
-        assert tensor.get("Statistics") == expected
+        (tensor,) = json.loads(dlb("show", "--json", str(tmp_path / f"{name}.npy")).stdout)["tensors"]
+        assert tensor.get("statistics") == expected
 
 
 def test_files_of_every_format_are_shown(dlb):
@@ -59,6 +61,50 @@ def test_files_of_every_format_are_shown(dlb):
         assert not [character for character in ran.stdout if ord(character) < 32 and character != "\n"]
 
 
+def reports(text):
+    """Returns what the lines of JSON say, without the elements, which each language prints in its own way, and with 12 digits of floats."""
+
+    def without_values(found):
+        found.pop("values", None)
+        return found
+
+    def rounded(digits):
+        return float(f"{float(digits):.12g}")
+
+    return [json.loads(line, object_hook=without_values, parse_float=rounded) for line in text.splitlines()]
+
+
+def test_python_says_the_same(dlb, tmp_path):
+    hostile = {"escape": "\x1b[2J\n", "long": "ü" * 70, "quotes": 'a"b\\'}
+    dlbridge.safetensors.save(tmp_path / "model.safetensors", {"w\u200e": np.array([[1, np.nan], [np.inf, 2]], np.float32)}, hostile)
+    weights = {"metadata": {"total_size": 16, "part": [0.1, None, True, {"b": "x", "a": 1e17}]}, "weight_map": {"w\u200e": "model.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(weights))
+    dlbridge.safetensors.save(tmp_path / "empty.safetensors", {})
+    np.savez_compressed(tmp_path / "mixed.npz", texts=np.array(["a"]), none=np.empty(0), nan=np.full(3, np.nan), complex=np.ones(2, complex))
+    np.save(tmp_path / "fortran.npy", np.asfortranarray(np.random.default_rng(3).normal(size=(300, 700)).astype(">f4")))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "fortran.npy").read_bytes()[:999])
+    folders = [tmp_path, *(BRIDGE / name / "testdata" for name in ("gguf", "npy", "safetensors"))]
+    paths = [str(path) for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".gguf", ".json", ".npy", ".npz", ".safetensors")]
+    for command in "ls", "show", "check":
+        for options in ["--json"], []:
+            args = [command, *options, *paths]
+            go = dlb(*args)
+            python = subprocess.run([sys.executable, "-m", "dlbridge", *args], capture_output=True, text=True, check=False)
+            assert go.returncode == python.returncode == 1
+            if options:
+                assert go.stderr == python.stderr == ""
+                for path, ours, theirs in zip(paths, reports(go.stdout), reports(python.stdout), strict=True):
+                    assert ours["path"] == path
+                    if "error" in ours and "error" in theirs:
+                        ours["error"] = theirs["error"]  # it names the file in the way of each language
+                    assert ours == theirs
+            elif command == "show":
+                statistics = [re.findall(r"^  min .*|^  .* = .*", ran.stdout, re.MULTILINE) for ran in (go, python)]
+                assert statistics[0] == statistics[1]
+            else:
+                assert go.stdout == python.stdout
+
+
 def test_arrays_that_are_refused_do_not_hide_the_others(dlb, tmp_path):
     np.savez(tmp_path / "x.npz", texts=np.array(["a"]), numbers=np.arange(3))
     for command in "ls", "show":
@@ -66,9 +112,9 @@ def test_arrays_that_are_refused_do_not_hide_the_others(dlb, tmp_path):
         assert (ran.returncode, ran.stderr) == (0, "")
         assert "\ntexts is refused: npy: byte " in ran.stdout
         assert re.search(r"^  numbers +<i8 +\[3\] +24 ", ran.stdout, re.MULTILINE)
-    texts, numbers = json.loads(dlb("show", "--json", str(tmp_path / "x.npz")).stdout)["Tensors"]
-    assert "unicode" in texts["Refused"]
-    assert numbers["Statistics"]["Max"] == 2
+    texts, numbers = json.loads(dlb("show", "--json", str(tmp_path / "x.npz")).stdout)["tensors"]
+    assert "unicode" in texts["problem"]
+    assert numbers["statistics"]["max"] == 2
     ran = dlb("check", str(tmp_path / "x.npz"))
     assert ran.returncode == 1
     assert "unicode" in ran.stderr
@@ -85,5 +131,5 @@ def test_errors_name_the_byte_and_set_the_status(dlb, tmp_path):
         assert ran.stderr.startswith(f"files: open {cut}: safetensors: byte 50: ")
     ran = dlb("check", "--json", str(cut))
     assert (ran.returncode, ran.stderr) == (1, "")
-    assert "byte 50" in json.loads(ran.stdout)["Error"]
+    assert "byte 50" in json.loads(ran.stdout)["error"]
     assert dlb("ls").returncode == dlb("list", str(good)).returncode == 2

@@ -11,6 +11,7 @@ from typing import Any
 from ._core import Tensor
 from ._files import Entry, File, open_file
 
+_BLOCK = 1 << 16  # elements; as float64 they stay in the cache of a processor
 COMMANDS = {
     "ls": "lists the tensors of files: safetensors, npy, npz, GGUF, and an index of safetensors",
     "show": "the same with the elements, their smallest, largest and mean number, and how many are NaN",
@@ -19,18 +20,36 @@ COMMANDS = {
 
 
 def statistics(t: Tensor) -> dict[str, Any]:
-    """Returns the statistics of the numbers of a tensor, of which some are converted at a time. NaN does not count for the others."""
-    least, most, total, nan, count = math.inf, -math.inf, 0.0, 0, 0
+    """Returns the statistics of the numbers of a tensor, of which some are converted at a time. NaN does not count for the others.
+
+    NumPy computes them if it is installed, which is faster.
+    """
+    try:
+        import numpy as np
+    except ImportError:
+        np = None  # type: ignore[assignment]
+    if t.strides[:1] < t.strides[-1:]:
+        t = t.T  # of a column-major tensor, which has no copy then; the order of the numbers does not matter
     flat = t.contiguous().reshape(-1)
-    for start in range(0, flat.size, 1 << 16):
-        found = flat[start : start + (1 << 16)].convert("float64").tolist()
-        numbers = [x for x in found if x == x]
-        nan += len(found) - len(numbers)
-        if numbers:
-            least, most = min(least, min(numbers)), max(most, max(numbers))
-            total, count = total + sum(numbers), count + len(numbers)
-    if count == 0:
-        least = most = math.nan
+    least = most = math.nan
+    total, nan = 0.0, 0
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK].convert("float64")
+        if np is not None:
+            x = block.numpy()
+            with np.errstate(all="ignore"):
+                low, high = float(np.fmin.reduce(x)), float(np.fmax.reduce(x))  # NaN if there are no other numbers
+                total += float(np.nansum(x))
+            nan += int(np.count_nonzero(np.isnan(x)))
+        else:
+            found = block.tolist()
+            numbers = [number for number in found if number == number]
+            low, high = min(numbers, default=math.nan), max(numbers, default=math.nan)
+            total += sum(numbers)
+            nan += len(found) - len(numbers)
+        least = least if least <= low or low != low else low
+        most = most if most >= high or high != high else high
+    count = flat.size - nan
     return {"min": least, "max": most, "mean": total / count if count else math.nan, "nan": nan}
 
 
@@ -54,11 +73,36 @@ def examine(command: str, path: str) -> dict[str, Any]:
         return {"path": path, "format": file.format, "metadata": file.metadata, "tensors": rows}
 
 
-def plain(value: Any) -> str:
-    """Returns a text of a file as one line of at most 60 characters, without characters that control a terminal."""
-    text = value if isinstance(value, str) else repr(value)
-    short = text[:60]
-    return (short if short.isprintable() else ascii(short)) + "…" * (len(text) > 60)
+def number(x: float) -> str:
+    """Returns a number as the table has it."""
+    return f"{x:.6g}" if math.isfinite(x) else "NaN" if x != x else "+Inf" if x > 0 else "-Inf"
+
+
+def of_json(value: Any) -> Any:
+    """Returns a value with texts in place of the numbers that JSON lacks."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return number(value)
+    if isinstance(value, (list, tuple)):
+        return [of_json(element) for element in value]
+    return {key: of_json(element) for key, element in value.items()} if isinstance(value, dict) else value
+
+
+def text(value: Any, quote: str = "") -> str:
+    """Returns a value of metadata as the table has it. Texts in lists and objects stand in quotes."""
+    if isinstance(value, str):
+        return quote + value + quote
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list):
+        return f"[{', '.join(text(element, chr(34)) for element in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(text(key, chr(34)) + ': ' + text(value[key], chr(34)) for key in sorted(value))}}}"
+    return json.dumps(value)
+
+
+def plain(line: str) -> str:
+    """Returns a text of a file as one line of at most 60 characters. Characters that could control a terminal are escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line[:60]) + "…" * (len(line) > 60)
 
 
 def table(rows: list[list[str]]) -> str:
@@ -73,7 +117,7 @@ def show(command: str, found: dict[str, Any]) -> None:
     if command == "check":
         return
     for key, value in found["metadata"].items():
-        print(f"  {plain(key)} = {plain(value)}")
+        print(f"  {plain(key)} = {plain(text(value))}")
     cells = [["  NAME", "TYPE", "SHAPE", "BYTES", "OFFSET", "ALIGNED"]]
     for e in rows:
         if not e["problem"]:
@@ -87,7 +131,7 @@ def show(command: str, found: dict[str, Any]) -> None:
         elif command == "show":
             print(f"{plain(e['name'])} = {e['values']}")
             if found := e.get("statistics"):
-                print(f"  min {found['min']:.6g}, max {found['max']:.6g}, mean {found['mean']:.6g}, {found['nan']} NaN")
+                print(f"  min {number(found['min'])}, max {number(found['max'])}, mean {number(found['mean'])}, {found['nan']} NaN")
 
 
 def main() -> int:
@@ -110,7 +154,7 @@ def main() -> int:
                 print(f"{path}: {error}", file=sys.stderr)
             continue
         if arguments.json:
-            print(json.dumps(found))
+            print(json.dumps(of_json(found), allow_nan=False))
         else:
             show(arguments.command, found)
     return status

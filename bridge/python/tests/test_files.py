@@ -15,6 +15,7 @@ import safetensors.numpy
 from conftest import ROOT
 
 import dlbridge
+from dlbridge import _listing
 
 ARRAYS = {
     "float32": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -250,6 +251,25 @@ def test_many_openings_leave_nothing(tmp_path):
 
 def run(*args):
     return subprocess.run([sys.executable, "-m", "dlbridge", *map(str, args)], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("numpy", ["imported", "not installed"])
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.arange(200_000, dtype=np.float32).reshape(400, 500, order="F"), [0, 199_999, 99_999.5, 0]),
+        (np.array([[1, np.nan, 3], [4, 5, -6]], np.float16), [-6, 5, 1.4, 1]),
+        (np.array([np.inf, -np.inf, 1]), [-np.inf, np.inf, np.nan, 0]),
+        (np.full(2, np.nan), [np.nan, np.nan, np.nan, 2]),
+        (np.append(np.full(1 << 16, np.nan), [2, 3]), [2, 3, 2.5, 1 << 16]),
+        (np.empty((2, 0)), [np.nan, np.nan, np.nan, 0]),
+        (np.array(True), [1, 1, 1, 0]),
+    ],
+)
+def test_statistics(numpy, array, expected, monkeypatch):
+    if numpy != "imported":
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    assert list(_listing.statistics(dlbridge.from_dlpack(array)).values()) == pytest.approx(expected, nan_ok=True)
 
 
 def test_listing(tmp_path):
