@@ -28,6 +28,11 @@ _T = TypeVar("_T")
 class Entry(NamedTuple):
     """The description of a tensor of a file.
 
+        >>> dlbridge.npy.save("x.npy", np.arange(6, dtype=np.int16).reshape(2, 3))
+        >>> e = dlbridge.open_file("x.npy").entries["arr_0"]
+        >>> e.type, e.dtype, e.shape, e.offset, e.nbytes, e.aligned
+        ('<i2', 'int16', (2, 3), 128, 12, True)
+
     Attributes:
         name: the name of the tensor; that of the only array of an npy file is "arr_0".
         type: the name of the element type in the format, such as "F32" in safetensors, "<f4" in npy and "Q4_K" in GGUF.
@@ -82,6 +87,11 @@ class File(Mapping[str, Tensor]):
     `file["w"]` makes a Tensor in the memory of the file when it is asked for, and again each time; nothing is read before
     somebody uses the elements. `keys`, `items`, `get`, `len`, `in` and iteration are those of a dict. Unlike a dict, a file is equal to
     itself only, and can be hashed.
+
+        >>> dlbridge.npy.savez("x.npz", a=np.arange(3), b=np.ones(2))
+        >>> file = dlbridge.open_file("x.npz")
+        >>> [(name, t.shape) for name, t in file.items()]
+        [('a', (3,)), ('b', (2,))]
 
     Attributes:
         path: the path, as it was given.
@@ -226,7 +236,7 @@ def open_file(path: _Path, *, writable: bool = False, as_dtype: Any = None, inde
         >>> dlbridge.safetensors.save("w.safetensors", {"w": np.ones((2, 3), np.float32)}, {"made by": "me"})
         >>> with dlbridge.open_file("w.safetensors") as file:
         ...     w = file["w"].numpy()  # no copy
-        >>> file.format, file.metadata, w.shape
+        ...     file.format, file.metadata, w.shape
         ('safetensors', {'made by': 'me'}, (2, 3))
 
     The contents of the file decide its format. It is mapped, and all that it says about its tensors is checked, without reading these.

@@ -1418,7 +1418,8 @@ def test_every_function_has_an_example(name, function):
     assert ">>> " in function.__doc__, name
 
 
-def test_the_examples_in_the_documentation_are_true():
+def test_the_examples_in_the_documentation_are_true(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     runner = doctest.DocTestRunner()
     names = {"ctypes": ctypes, "dlbridge": dlbridge, "np": np, "os": os}
     examples = [dlbridge.Tensor, type(dlbridge.empty(1, "int8").dtype), *(getattr(dlbridge.Tensor, name) for name in dir(dlbridge.Tensor)), dlbridge.tens.Message.frames]
