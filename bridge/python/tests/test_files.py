@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import json
 import os
+import runpy
 import subprocess
 import sys
 
+import gguf
 import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from conftest import ROOT
+from conftest import ROOT, elements_of
 
 import dlbridge
 from dlbridge import _listing
@@ -29,6 +31,7 @@ ARRAYS = {
 NUMBERS = {name: array for name, array in ARRAYS.items() if name != "complex"}  # which safetensors lacks
 TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "complex64"]
 GGUF = ROOT / "bridge/gguf/testdata/types.gguf"
+GGUF_VECTORS = runpy.run_path(str(ROOT / "bridge/gguf/testdata/vectors.py"))
 
 
 @pytest.mark.parametrize("name", [*ARRAYS, "big-endian"])
@@ -87,6 +90,79 @@ def test_gguf():
         assert file[quantised.name].dtype == quantised.dtype == "uint8" and file[quantised.name].shape[-1] == 18
     metadata = dlbridge.open_file(ROOT / "bridge/gguf/testdata/metadata.gguf").metadata
     assert metadata["general.architecture"] and any(isinstance(value, list) for value in metadata.values())
+
+
+def numbers_of(value):
+    return [number for part in value for number in numbers_of(part)] if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("content", ["types", "shapes", "metadata"])
+def test_gguf_files_of_the_package_gguf(content, tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "x", "llama")
+    GGUF_VECTORS[content](writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    reader, file = gguf.GGUFReader(tmp_path / "x"), dlbridge.open_file(tmp_path / "x")
+    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    assert list(file.metadata) == list(fields)
+    for name, value in fields.items():  # the package flattens nested arrays
+        assert numbers_of(file.metadata[name]) == numbers_of(value)
+        assert list(map(type, numbers_of(file.metadata[name]))) == list(map(type, numbers_of(value)))
+    assert list(file) == [t.name for t in reader.tensors]
+    for theirs in reader.tensors:
+        entry, ours = file.entries[theirs.name], file[theirs.name]
+        assert (entry.type, entry.shape) == (theirs.tensor_type.name, tuple(map(int, reversed(theirs.shape))))
+        assert ours.nbytes == entry.nbytes == theirs.n_bytes and elements_of(ours) == theirs.data.tobytes()
+        if entry.type == "BF16":  # bytes for the package
+            assert ours.dtype == "bfloat16" and np.array_equal(ours.numpy().view(np.uint8), theirs.data, equal_nan=True)
+        elif ours.shape == entry.shape:
+            assert ours.dtype == theirs.data.dtype and np.array_equal(ours.numpy(), theirs.data, equal_nan=True)
+        else:
+            block, size = gguf.GGML_QUANT_SIZES[theirs.tensor_type]
+            assert ours.dtype == "uint8" and ours.shape == (*entry.shape[:-1], entry.shape[-1] // block, size)
+
+
+@pytest.mark.parametrize("kind", ["BF16", "Q8_0"])
+def test_numbers_of_gguf(kind, tmp_path):
+    rows = np.linspace(-1, 1, 4 * 64, dtype=np.float32).reshape(4, 64)
+    of = gguf.GGMLQuantizationType[kind]
+    writer = gguf.GGUFWriter(tmp_path / "x", "llama")
+    writer.add_tensor("w", gguf.quantize(rows, of), raw_dtype=of)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    w = dlbridge.open_file(tmp_path / "x")["w"]
+    if kind == "BF16":
+        assert np.array_equal(w.numpy(), rows.astype(ml_dtypes.bfloat16))
+    else:
+        assert np.allclose(gguf.dequantize(w.numpy().reshape(4, -1), of), rows, atol=0.01)
+
+
+@pytest.mark.peers
+def test_safetensors_of_torch(tmp_path):
+    import safetensors.torch
+    import torch
+
+    names = (
+        "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 float64 complex64 "
+        "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu"
+    ).split()
+    tensors = {name: torch.tensor([[0, 1, 2], [4, 0, 1]]).to(getattr(torch, name)) for name in names}
+    safetensors.torch.save_file(tensors, tmp_path / "theirs", {"format": "pt"})
+    with dlbridge.open_file(tmp_path / "theirs") as file:
+        assert file.metadata == {"format": "pt"} and sorted(file) == sorted(names)
+        for name, t in tensors.items():
+            assert (file[name].dtype, file[name].shape) == (name, (2, 3))
+            assert elements_of(file[name]) == bytes(t.contiguous().view(torch.uint8).flatten().tolist())
+        dlbridge.safetensors.save(tmp_path / "ours", dict(file), {"format": "pt"})
+    dlbridge.safetensors.save(tmp_path / "torch", {name: t for name, t in tensors.items() if not name.startswith("float8")})
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+    for path in "ours", "torch":
+        for name, t in safetensors.torch.load_file(tmp_path / path).items():
+            assert t.dtype == tensors[name].dtype and torch.equal(t.view(torch.uint8), tensors[name].view(torch.uint8))
 
 
 def test_tensors_lie_in_the_file_and_outlive_it(tmp_path):
