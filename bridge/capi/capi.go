@@ -13,9 +13,12 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/files"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/panics"
 	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // handover.h
@@ -124,10 +127,16 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{dlpack.ErrBorrowed, C.DLB_ERROR_ARGUMENT},
 		{layout.ErrNegative, C.DLB_ERROR_LAYOUT},
 		{layout.ErrOverflow, C.DLB_ERROR_OVERFLOW},
+		{elements.ErrHeader, C.DLB_ERROR_FORMAT},
+		{elements.ErrTruncated, C.DLB_ERROR_FORMAT},
+		{files.ErrChanged, C.DLB_ERROR_SYSTEM},
 	} {
 		if errors.Is(err, row.cause) {
 			return row.code
 		}
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return C.DLB_ERROR_SYSTEM
 	}
 	return otherwise
 }

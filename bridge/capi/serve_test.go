@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/capi"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
@@ -47,9 +49,11 @@ const (
 	codeLayout   = 5
 	codeReadOnly = 7
 	codeMemory   = 9
+	codeFormat   = 10
 	codeArgument = 11
 	codeInternal = 13
 	codeFunction = 15
+	codeSystem   = 16
 )
 
 type served = func(in ...*dlpack.Tensor) (*dlpack.Tensor, error)
@@ -163,6 +167,8 @@ func TestServeReportsErrorsAndPanics(t *testing.T) {
 		"a layout":              {none(fmt.Errorf("no matrix: %w", dlpack.ErrLayout)), codeLayout, "no matrix: unsupported layout"},
 		"read-only":             {none(dlpack.ErrReadOnly), codeReadOnly, "read-only"},
 		"memory":                {none(dlpack.ErrMemory), codeMemory, "out of memory"},
+		"the system":            {none(&os.PathError{Op: "open", Path: "a", Err: syscall.ENOENT}), codeSystem, "open a: no such file or directory"},
+		"a file cut short":      {none(fmt.Errorf("a: %w", elements.ErrTruncated)), codeFormat, "a: file cut short"},
 		"closed":                {none(dlpack.ErrClosed), codeArgument, "closed"},
 		"a panic":               {panics("oh"), codeInternal, "dlbridge: panic: oh\n  in " + place},
 		"an index":              {func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) { return in[1], nil }, codeInternal, "dlbridge: panic: runtime error: index out of range [1] with length 1\n  in " + place},
