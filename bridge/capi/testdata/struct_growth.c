@@ -5,6 +5,8 @@
  * structures KNOWS: 1 if the library has the field too, 0 if it is older than the program. */
 #include "formats.h"
 
+#include <unistd.h>
+
 enum { CANARY = 0xa5 };
 
 /* Allocates `count` structures, filled with garbage, and canaries. */
@@ -270,6 +272,56 @@ static void values(const test_format *f) {
   check_nothing_is_left(__func__);
 }
 
+/* dlb_file_tensor, dlb_file_fields, dlb_file_options, dlb_file_entry */
+static void files(void) {
+  GUARDED(dlb_file_tensor, 2) tensors;
+  GUARDED(dlb_file_fields, 1) fields;
+  GUARDED(dlb_file_options, 1) options;
+  GUARDED(dlb_file_entry, 1) entry;
+  static const char *const names[] = {"a", "bb"};
+  char path[] = "/tmp/dlbridge-growth-XXXXXX";
+  int fd = mkstemp(path);
+  CHECK(fd >= 0);
+  close(fd);
+  CLEAR(tensors);
+  CLEAR(fields);
+  CLEAR(options);
+  for (int i = 0; i < 2; i++) {
+    made[i] = made_by_producer(data[i], shapes[i], &deletes[i]);
+    tensors.is[i].tensor = &made[i];
+    tensors.is[i].name = names[i];
+  }
+  fields.is[0].format = "safetensors";
+  fields.is[0].align = 64;
+  dlb_file *file = NULL;
+#ifdef GROWN
+  if (!knows) {
+    CHECK_USED(fields.is[0], "fields", dlb_file_write(path, tensors.is, 2, fields.is, &error));
+    CHECK_USED(tensors.is[1], "tensors[1]", dlb_file_write(path, tensors.is, 2, fields.is, &error));
+    CHECK_USED(options.is[0], "options", dlb_file_open(&file, path, options.is, &error));
+    CHECK(file == NULL);
+  }
+#endif
+  CHECK_OK(dlb_file_write(path, tensors.is, 2, fields.is, &error));
+  CHECK_CANARIES(tensors);
+  CHECK_CANARIES(fields);
+  CHECK_OK(dlb_file_open(&file, path, options.is, &error));
+  CHECK_CANARIES(options);
+  CHECK_INT(2, dlb_file_count(file));
+  for (size_t i = 0; i < 2; i++) {
+    SET(entry);
+    CHECK_OK(dlb_file_at(entry.is, file, i, &error));
+    CHECK_CANARIES(entry);
+    CHECK_GROWN(entry.is[0]);
+    CHECK(is(entry.is[0].name, names[i]) && entry.is[0].problem.size == 0);
+    CHECK_INT(2, entry.is[0].ndim);
+    CHECK(memcmp(entry.is[0].shape, shapes[i], sizeof shapes[i]) == 0);
+  }
+  dlb_file_close(file);
+  CHECK_INT(0, unlink(path));
+  check_nothing_is_left(__func__);
+}
+
 /* dlb_counters, dlb_error */
 static void counters(void) {
   GUARDED(dlb_counters, 1) now;
@@ -305,6 +357,7 @@ int main(int argc, char **argv) {
     values(f);
     if (f->decode_batch != NULL) streams(f);
   }
+  files();
   counters();
   return 0;
 }
