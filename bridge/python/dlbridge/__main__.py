@@ -100,6 +100,7 @@ def dlpack_version() -> str:
 
 def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in _listing.COMMANDS:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # head and others end the list without an error
         sys.exit(_listing.main())
     parser = argparse.ArgumentParser(
         prog="python -m dlbridge",

@@ -64,7 +64,7 @@ def _system_error(error: Exception, path: _Path) -> Exception:
     if isinstance(error, OSError):
         for number in errno.errorcode:
             if text.endswith(": " + os.strerror(number).lower()):
-                return OSError(number, text.rpartition(": ")[0], os.fspath(path))
+                return OSError(number, os.strerror(number), os.fspath(path))
     elif isinstance(error, ValueError) and os.path.isdir(path):
         return IsADirectoryError(errno.EISDIR, text, os.fspath(path))
     return error
@@ -265,6 +265,8 @@ def write(
     progress: _Progress | None = None,
 ) -> None:
     """Writes a file, for `function`, which errors name."""
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"dlbridge: {function}: the tensors must be a mapping of names to tensors, such as a dict, not {type(tensors).__name__}")
     names = tuple(tensors)
     for name in names:
         if not isinstance(name, str):

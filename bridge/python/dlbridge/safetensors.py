@@ -40,8 +40,13 @@ def save(
     `align=64` aligns the tensors to 64 bytes where the format, which forbids gaps, allows it: those whose size is a multiple of 64.
     `progress(written, total)` is called repeatedly with numbers of bytes; what it raises stops the writing.
 
-    Errors: BufferError for a type that safetensors lacks, whose text names the tensor; ValueError for names and metadata that a file
-    cannot have; OSError of the system. After an error the old file stays.
+    Errors: BufferError for a type that safetensors lacks, whose text names the tensor; ValueError for names that a file cannot have;
+    TypeError for metadata that are no texts; OSError of the system. After an error the old file stays.
     """
+    if not isinstance(metadata, Mapping | None):
+        raise TypeError(f"dlbridge: save: metadata must be a mapping of texts, such as a dict, not {type(metadata).__name__}")
+    for key, value in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"dlbridge: save: metadata must be texts: {key!r} is {value!r}; write it as a str")
     text = None if metadata is None else dumps(metadata, "metadata")
     write("save", path, "safetensors", tensors, text, align, progress)
