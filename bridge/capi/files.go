@@ -69,8 +69,13 @@ func capiFileOpen(op *C.dlbcapi_name, out **C.dlb_file, path *C.dlbcapi_name, fl
 	})
 }
 
-// copyText copies a text of C. C.GoString reads some bytes behind the end of a text, which Valgrind reports.
-func copyText(s *C.char) string { return string(view(unsafe.Pointer(s), C.strlen(s))) }
+// copyText copies a text of C; NULL is an empty one. C.GoString reads some bytes behind the end of a text, which Valgrind reports.
+func copyText(s *C.char) string {
+	if s == nil {
+		return ""
+	}
+	return string(view(unsafe.Pointer(s), C.strlen(s)))
+}
 
 func openFile(path string, flags C.uint64_t, as C.DLDataType) (*files.File, error) {
 	if flags&C.DLB_FILE_SET != 0 {

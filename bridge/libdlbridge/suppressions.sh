@@ -16,8 +16,8 @@ kinds='Cond Value1 Value2 Value4 Value8 Value16 Value32 Addr1 Addr2 Addr4 Addr8 
 # The name of a Go function begins with the path of its package. The patterns are for all paths with a slash, and for packages of
 # the standard library without one. Names that begin with _cgoexp_ are the entries of exported functions. gcWriteBarrier is a
 # function of the runtime in assembler.
-for package in '*/*' '_cgoexp_*' 'gcWriteBarrier*' 'runtime.*' 'sync.*' 'bytes.*' 'errors.*' 'fmt.*' 'iter.*' 'maps.*' \
-  'math.*' 'reflect.*' 'slices.*' 'sort.*' 'strconv.*' 'strings.*' 'syscall.*' 'time.*' 'type:*'; do
+for package in '*/*' '_cgoexp_*' 'gcWriteBarrier*' 'runtime.*' 'sync.*' 'bytes.*' 'errors.*' 'fmt.*' 'io.*' 'iter.*' 'maps.*' \
+  'math.*' 'os.*' 'reflect.*' 'slices.*' 'sort.*' 'strconv.*' 'strings.*' 'syscall.*' 'time.*' 'type:*'; do
   for kind in $kinds; do entry 'in a Go function' "$kind" "fun:$package"; done
 done
 # Through functions whose names begin with _cgo_, Go calls C functions. They get their arguments from the stack of a goroutine, and
@@ -33,6 +33,11 @@ for argument in 'futex(futex)' 'futex(op)' 'futex(val)' 'futex(utime)' 'futex(ti
   'mincore(length)' 'mincore(vec)' 'read(fd)' 'read(buf)' 'read(count)' 'write(fd)' 'write(buf)' 'write(count)'; do
   entry 'in a Go function' "Param
    $argument" 'fun:runtime.*'
+done
+# So do those of package os.
+for argument in 'fstat(buf)' 'fstatat(buf)'; do
+  entry 'in a Go function' "Param
+   $argument" 'fun:internal/runtime/syscall/*'
 done
 cat << 'END_OF_LEAKS'
 {
