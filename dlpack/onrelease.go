@@ -11,8 +11,9 @@ import (
 
 // OnRelease calls f once, after the last holder has released the memory: all tensors of the memory are closed, all of its
 // exports, in Go, C or Python, are released, and the slice is no longer pinned. A pool of buffers can then use the
-// slice again. The memory must be Go's own, as for [FromSlice], [FromBytes] or [NewFrom]. Other memory goes back to its
-// producer by itself.
+// slice again. Memory that this package has allocated, as for [New] and [Tensor.Copy], has been freed when f is called. Memory
+// that was imported, or passed to [Lend], is refused, because its producer is told already. [Own] is for memory that f itself
+// has to give back.
 //
 // f belongs to the memory, which may have several such functions. They are called one after the other, the last first, on a
 // goroutine of this library. That goroutine has no profiler labels, is in no testing/synctest bubble, and holds no lock, so f may
