@@ -136,8 +136,10 @@ staticcheck: ## staticcheck, at a pinned version
 	cd examples/gorgonia-graph && $(GO) run $(STATICCHECK) ./...
 	cd examples/onnx && $(GO) run $(STATICCHECK) ./...
 
+# Tests of bridge/capi whose programs are the same under every checker of Go: test-go and tsan run them.
+SAME := TestEveryFunctionIsInAllItsPlaces|TestStructuresGrow|TestTheScripts|TestLibraryStaysAfterDlclose|TestFaultsBecomeErrors|TestTwoGoLibraries|TestLibdlbridgeTensor|TestAnOffer|UnderThreadSanitizer|TestToolsNameTheGuilty
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
-	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short $(GOTESTFLAGS) ./...
+	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short -skip '$(SAME)' $(GOTESTFLAGS) ./...
 
 # libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own, and finds calls without the GIL. Leaks are not
 # looked for, because Python has some at its end. Tests with the mark memory are left out: the sanitizer takes more. GOGC1 is set at
@@ -193,7 +195,7 @@ GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
 gogc1: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules, with a collector that always runs and overwrites freed memory, and tensors that fault after they are freed
 	$(GO) vet -tags debug ./...
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -tags debug -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
-	GOEXPERIMENT=cgocheck2 $(GO) test -short $(GOTESTFLAGS) ./bridge/capi
+	GOEXPERIMENT=cgocheck2 $(GO) test -short -skip '$(SAME)' $(GOTESTFLAGS) ./bridge/capi
 
 mutants: ## rules of ownership, formats and layouts broken in turn, which a test must notice
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
