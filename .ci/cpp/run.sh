@@ -26,7 +26,7 @@ try() {
 
 # The programs at the top of the header print what their comments say. The first needs the library without Go only.
 sed -n 's|^//   ||p' "$root/include/dlbridge.hpp" |
-  awk -v work="$work" '/#include <dlbridge.hpp>/ { n++ } { print > (work "/head" n ".cpp") }'
+  awk -v work="$work" '/#include <dlbridge.hpp>/ { n++; open = 1 } open { print > (work "/head" n ".cpp") } /^}/ { open = 0 }'
 libraries=-ldlbridge_tensor
 for program in "$work/head1" "$work/head2"; do
   # shellcheck disable=SC2086 # flags are words
