@@ -296,8 +296,8 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 	}
 }
 
-// Those of the table of safetensors. A file that does not begin as one of safetensors has no format, and those of npy are arrays that
-// have no tensors.
+// The files are those in the table of malformed safetensors files, and npy files of arrays that cannot become tensors. A file without
+// the beginning of a safetensors file is refused because its format is unknown.
 func TestMalformedFilesAreRefusedInC(t *testing.T) {
 	t.Parallel()
 	var table []struct {
@@ -604,8 +604,8 @@ func TestLibrariesExportTheHeaderAndNoMore(t *testing.T) {
 	}
 }
 
-// Integers are not passed as pointers, and C has no handles of Go values, except that of an open file: only a dlb_file has it, whose
-// address C checks before it uses it.
+// Integers are not passed as pointers, and C has no handles of Go values. The one exception is the handle of an open file. It is kept in
+// a dlb_file, and C checks the address of the dlb_file before it uses the handle.
 func TestThereAreNoHandlesOfGo(t *testing.T) {
 	files := must.Do(filepath.Glob("*.go"))(t)
 	handle := "cgo." + "Handle"

@@ -8,8 +8,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 )
 
-// The causes of errors of this package. Further causes are those of the formats and of package elements, of package os, such as [os.ErrNotExist], and of package
-// dlpack.
+// The causes of errors of this package. Other errors come from the packages of the formats, elements, dlpack, and os, such as
+// [os.ErrNotExist].
 var (
 	// ErrKind reports a file that cannot be mapped or replaced because it is no regular file, an empty one, or one of a system that
 	// maps no files.

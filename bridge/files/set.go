@@ -19,8 +19,8 @@ import (
 // lists. A tensor that the index does not list, or lists in another file, is left out. The metadata are those of the index; a number
 // among them is a [json.Number].
 //
-// Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [elements.ErrNoName] for a tensor that is not in the file that the index names; those of
-// [safetensors.DecodeIndex], which name the byte of the index.
+// Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [elements.ErrNoName] if a tensor is missing in the file that the index
+// names for it; errors of [safetensors.DecodeIndex], which name the byte of the index.
 func OpenSet(path string) (*File, error) {
 	f := &File{index: map[string]int{}}
 	if err := f.openSet(path); err != nil {

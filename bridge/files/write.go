@@ -55,7 +55,8 @@ func Progress(f func(written, total int64) error) WriteOption {
 // Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error: the old file stays
 // as it is, and no temporary file is left. Only if the last step fails, which writes the folder to the disk, is the new file in place. The
 // errors are [ErrKind] for a path that names a directory, device or FIFO; [ErrChanged] if the memory of a tensor cannot be read any more;
-// [ErrFormat], [elements.ErrDuplicate], that of [Progress], those of package os, and those of the package of the format.
+// [ErrFormat]; [elements.ErrDuplicate]; the error that the function of [Progress] returns; and errors of package os and of the format's
+// package.
 func Write(path string, tensors []Named, options ...WriteOption) error {
 	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
 	var err error

@@ -34,7 +34,7 @@ for argument in 'futex(futex)' 'futex(op)' 'futex(val)' 'futex(utime)' 'futex(ti
   entry 'in a Go function' "Param
    $argument" 'fun:runtime.*'
 done
-# So do those of package os.
+# The arguments of the system calls of package os lie on stacks of goroutines, too.
 for argument in 'fstat(buf)' 'fstatat(buf)'; do
   entry 'in a Go function' "Param
    $argument" 'fun:internal/runtime/syscall/*'

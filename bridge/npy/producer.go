@@ -97,8 +97,8 @@ type Named struct {
 // [WriteTensor] writes them, after they have been read once for the checksum that stands before them.
 //
 // Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensors. On
-// error: those of [AppendTensor] for each tensor, [elements.ErrName] for a name that is not a relative path in UTF-8 and for one of more than 64 KiB,
-// [elements.ErrDuplicate], all of these before anything is written; those of w; [elements.ErrNil] if w is nil.
+// error: before anything is written, the errors of [AppendTensor], [elements.ErrDuplicate], and [elements.ErrName] for a name that is no
+// relative path in UTF-8 or is longer than 64 KiB; later the errors of w. [elements.ErrNil] if w is nil.
 func WriteZip(w io.Writer, tensors []Named) error {
 	type member struct {
 		written

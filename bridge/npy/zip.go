@@ -70,8 +70,8 @@ type member struct {
 // A member of a type that is refused has a View with Err set, and so has a member that does not begin as an npy file, such as a text, unless its
 // name ends in ".npy". The other members can be read.
 //
-// Errors: an [*elements.Error] with [ErrZip], [elements.ErrTruncated], [elements.ErrName], [elements.ErrDuplicate] or [ErrMethod], and for each member those of
-// [DecodeFile] except [elements.ErrDType]. Its Offset counts from the beginning of the zip file. For an error inside a deflated member it is
+// Errors: an [*elements.Error] with [ErrZip], [elements.ErrTruncated], [elements.ErrName], [elements.ErrDuplicate] or [ErrMethod], or with
+// an error of [DecodeFile] for one of the members, except [elements.ErrDType]. Its Offset counts from the beginning of the zip file. For an error inside a deflated member it is
 // the first byte of that member.
 func DecodeZip(data []byte) (*File, error) {
 	z := archive{data: data}

@@ -1,4 +1,4 @@
-/* Files of tensors: those of the formats' testdata, malformed ones, those that this program writes, and wrong arguments. */
+/* Reads the files in the testdata of the formats, malformed files, and files that this program writes; and passes wrong arguments. */
 #include "check.h"
 
 #include <glob.h>

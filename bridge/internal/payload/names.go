@@ -24,7 +24,7 @@ func Find(name string, index map[string]int, nameAt func(i int) string, format s
 	return 0, fmt.Errorf("%s: %s, the file has %d tensors, the first are %v: %w", format, errtext.Quote(name), len(index), first, elements.ErrNoName)
 }
 
-// IsRelativePath reports whether name is that of a file in a folder or below it, on every system: in UTF-8 and with forward slashes.
+// IsRelativePath reports whether name, which is UTF-8 with forward slashes, names a file inside a folder on every system.
 func IsRelativePath(name string) bool {
 	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\\x00")
 }

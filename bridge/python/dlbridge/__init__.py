@@ -2,9 +2,8 @@
 
 A *producer* owns memory and describes it. A *consumer* reads it. A `Tensor` is a view of memory, and a share in its
 ownership. It is made without copying from any DLPack producer (`from_dlpack`), from the result of a C function
-(`from_address`), or from any buffer (`from_buffer`); or on new memory, from lists (`asarray`) or of a shape (`empty`, `zeros`). `open_file` opens files of
-tensors in place.
-Any DLPack consumer accepts it. `tens` decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and
+(`from_address`), or from any buffer (`from_buffer`); or on new memory, from lists (`asarray`) or of a shape (`empty`, `zeros`).
+`open_file` opens files of tensors in place. Any DLPack consumer accepts it. `tens` decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and
 encode the tensors of other formats, with `Elements` for types that DLPack lacks.
 
 All functions raise `BufferError` for tensors that DLPack cannot carry, `ValueError` for malformed data (the text
