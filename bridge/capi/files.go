@@ -216,7 +216,7 @@ func capiFileMetadata(op *C.dlbcapi_name, handle C.uintptr_t, out **C.dlb_bytes,
 		fields := fileOf(handle).Metadata()
 		count := jsonText{}
 		count.fields(fields)
-		made := (*C.dlb_bytes)(C.malloc(C.size_t(unsafe.Sizeof(C.dlb_bytes{})) + C.size_t(count.size)))
+		made := (*C.dlb_bytes)(C.calloc(1, C.size_t(unsafe.Sizeof(C.dlb_bytes{}))+C.size_t(count.size))) // C.malloc ends the process if there is no memory
 		if made == nil {
 			return errMemory
 		}

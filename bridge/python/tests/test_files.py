@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
@@ -171,7 +172,8 @@ def test_tensors_lie_in_the_file_and_outlive_it(tmp_path):
     with dlbridge.open_file(path) as file:
         w, again, copy = file["float32"], file["float32"], file.copy("float32")
         assert w.data_ptr == again.data_ptr == np.asarray(w).ctypes.data != copy.data_ptr
-        (line,) = [line for line in open("/proc/self/maps") if line.rstrip().endswith(str(path))]
+        maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
+        (line,) = [line for line in maps if line.endswith(str(path))]
         start, _, end = line.split()[0].partition("-")
         assert int(start, 16) + file.entries["float32"].offset == w.data_ptr < int(end, 16)
         assert w.readonly and not copy.readonly
