@@ -10,10 +10,12 @@ _Static_assert(sizeof(dlbcore_slot) == 64, "a slot is one cache line");
 void dlbcore_release_slot(dlbcore_share *share) {
   dlbcore_slot *slot = (dlbcore_slot *)share;
   void (*lender)(void *) = share->lender;
-  void *ctx = share->ctx;
+  /* ctx is atomic for ThreadSanitizer only: it does not see that Go orders the uses of a slot. */
+  void *ctx = __atomic_load_n(&share->ctx, __ATOMIC_RELAXED);
   uint64_t bytes = slot->bytes;
   uint32_t kind = slot->kind;
-  if (kind != CORE_SLOT_PINNED) share->ctx = NULL; /* leak checkers would take it for a reference to what lies there next */
+  if (kind != CORE_SLOT_PINNED) /* leak checkers would take ctx for a reference to what lies there next */
+    __atomic_store_n(&share->ctx, NULL, __ATOMIC_RELAXED);
   if (kind == CORE_SLOT_ALLOCATED) dlbcore_free_memory(ctx);
   dlbcore_return(slot->returns, slot, &slot->share.data);
   switch (kind) {
