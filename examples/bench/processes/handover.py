@@ -28,13 +28,13 @@ class Times(NamedTuple):
 BARE = "a round trip of 200 bytes on the socket"
 AGAIN = "**`dlbridge.shm.send` and `recv`, a segment that was sent before**"
 FRESH = "**`dlbridge.shm.send` and `recv`, a new segment**"
-COPIED = "**the same, and the copy of an array into the new segment before**"
+COPIED = "**the same, and before it a copy of an array into the new segment**"
 QUEUED = "**a `dlbridge.Tensor` in a segment, by `multiprocessing.Queue`**"
 NUMPY = "a NumPy array, by `multiprocessing.Queue`"
-TORCH = "a tensor of PyTorch in shared memory, by `torch.multiprocessing`"
-TORCH_COPIED = "another tensor of PyTorch, by `torch.multiprocessing`"
+TORCH = "a PyTorch tensor in shared memory, by `torch.multiprocessing`"
+TORCH_COPIED = "a PyTorch tensor in other memory, by `torch.multiprocessing`"
 RAY = "a NumPy array, by `ray.put`, a call of an actor and `ray.get`"
-RAY_TENSOR = "**a `dlbridge.Tensor`, by the same**"
+RAY_TENSOR = "**a `dlbridge.Tensor`, by the same calls**"
 
 
 @contextlib.contextmanager

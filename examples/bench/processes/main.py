@@ -47,14 +47,14 @@ def machine() -> str:
 
 def ray_get() -> None:
     print("## `ray.get` of 1 GiB\n")
-    print("Both lie in the object store of Ray, and are read in the process that has put them there. Neither is copied.\n")
+    print("The tensor and the array lie in the object store of Ray. The process that has put them there reads them. Neither is copied.\n")
     times = interleaved(stored.gets(1 << 30), 300)
     base = statistics.median(times["a NumPy array"])
     rows = []
     for name, all_times in times.items():
         low, middle, high = statistics.quantiles(all_times, n=4)
         rows.append([name, duration(middle), f"{duration(low)} to {duration(high)}", f"{middle / base:.2f}"])
-    table(["", "median", "half of the times", "in times of the array"], rows)
+    table(["", "median", "middle half of the times", "relative to the array"], rows)
 
 
 SIZES = {"1 KiB": (1 << 10, 300), "1 MiB": (1 << 20, 200), "1 GiB": (1 << 30, 7)}  # bytes, and rounds
@@ -69,9 +69,10 @@ def hand_over() -> None:
                 medians.setdefault(path, {})[size] = handover.Times(*map(statistics.median, zip(*times, strict=True)))
     print("## To another process\n")
     print(
-        "From the call that sends until the receiver holds the tensor, on the clock of both processes. The first row, the base, is a round "
-        "trip.\nThe elements of a new segment are written before. All other copies are part of the path: to a pickle, to shared memory, to the "
-        "store.\nMemory that is new costs the time in which the kernel clears its pages; Ray uses those of its store again.\nThere were " + ", ".join(f"{rounds} transfers of {size}" for size, (_, rounds) in SIZES.items()) + " by each path.\n"
+        "A time begins with the call that sends, and ends when the receiver holds the tensor. Both processes read the same clock.\n"
+        "The first row is a round trip. The elements of a new segment are written before the time begins. All other copies count: to a\n"
+        "pickle, to shared memory, to the store. The kernel must clear the pages of new memory; Ray uses the pages of its store again.\n"
+        "There were " + ", ".join(f"{rounds} transfers of {size}" for size, (_, rounds) in SIZES.items()) + " by each path.\n"
     )
     base = medians[handover.BARE]["1 GiB"].arrival
     table(
@@ -81,7 +82,7 @@ def hand_over() -> None:
     del medians[handover.BARE]
     for what, field in [
         ("The receiver then reads one byte of each page, for the first time in this mapping or copy:", "touch"),
-        ("It releases the tensor, which unmaps or frees its memory:", "release"),
+        ("Then it releases the tensor, which unmaps or frees the memory:", "release"),
     ]:
         print(what + "\n")
         table(["", *SIZES], ([path, *(duration(getattr(got[size], field)) for size in SIZES)] for path, got in medians.items()))

@@ -7,9 +7,9 @@ trap 'rm -f "$page"' EXIT
 cat > "$page" << 'END_OF_HEAD'
 # Tensors for other processes
 
-`make bench-processes` writes this page; it needs the environment of `make test-peers`, and 12 GiB of free memory. All paths take turns;
-times are medians of single transfers. Compare times of one run only: other work of the machine shows in them. Rows in bold are paths
-of dlbridge, the others its peers.
+`make bench-processes` writes this page. It needs the environment of `make test-peers`, and 12 GiB of free memory. All paths take turns.
+Each time is the median of single transfers. Compare times of one run only, because other work of the machine changes them. Rows in bold
+are paths of dlbridge; the others are its peers.
 
 END_OF_HEAD
 "${PYTHON:-python3}" main.py >> "$page"
