@@ -9,28 +9,29 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// An Allocator makes and takes back memory for [NewFrom], for example from a pool. Its methods may be called from any
-// goroutine, even at the same time.
+// An Allocator provides memory for [NewFrom], for example from a pool, and takes it back. Its methods may be called
+// from any goroutine, even at the same time.
 type Allocator interface {
 	// Allocate returns at least size bytes, which nobody else uses until they are passed to Free. They must be aligned for the
-	// elements (see NewFrom) and may have any contents. The size is above 0.
+	// elements (see NewFrom) and may have any contents. size is above 0.
 	Allocate(size int) ([]byte, error)
-	// Free takes back a slice that Allocate has returned, with the same length and capacity.
+	// Free takes back a slice that Allocate returned, with the same length and capacity.
 	Free([]byte)
 }
 
-// NewFrom is [New] with the memory of an allocator: it makes a row-major tensor, all of whose elements are zero. When nobody
-// holds the memory any more, as [Tensor.OnRelease] describes, Free is called once with the memory, on a goroutine of this
-// library. OnRelease may be used on the tensor, too. For memory that need not be zeroed, use [FromBytes] and OnRelease.
+// NewFrom is [New] with the memory of an allocator: it makes a row-major tensor whose elements are all zero. After the last
+// holder has released the memory, as [Tensor.OnRelease] describes, Free is called once with the memory, on a goroutine of
+// this library. OnRelease may be used on the tensor, too. If the memory need not be zeroed, use [FromBytes] and OnRelease.
 //
 // The memory must be aligned to the size of an element or, if that is not a power of two, to the largest power of two that
-// divides it; 8 bytes are always enough. [Tensor.Alignment] returns the alignment. JAX and TVM share memory that is aligned
-// to [AllocAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method is called.
+// divides it; 8 bytes are always enough. [Tensor.Alignment] returns the alignment of a tensor. JAX and TVM share memory
+// that is aligned to [AllocAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method
+// of the allocator is called.
 //
-// Ownership: the memory is the tensor's and its exports' until Free is called. Lifetime: as for [New]. Threads: any.
-// On error: the slice that Allocate has returned goes to Free before NewFrom returns, unless Allocate has returned an error.
-// [ErrDType], [ErrLayout], [ErrOverflow]; the error of Allocate, wrapped; [ErrMemory] if the memory is too short or cannot be
-// pinned; [ErrUnaligned]; [ErrNull] if a is nil.
+// Ownership: the tensor and its exports own the memory until Free is called. Lifetime: as for [New]. Threads: any. On error:
+// the slice that Allocate returned goes to Free before NewFrom returns, unless Allocate returned an error. [ErrDType],
+// [ErrLayout], [ErrOverflow]; the error of Allocate, wrapped; [ErrMemory] if the memory is too short or cannot be pinned;
+// [ErrUnaligned]; [ErrNull] if a is nil.
 func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
 	const op = "new from"
 	if a == nil {
@@ -64,7 +65,7 @@ func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
 	return t, nil
 }
 
-// fromAllocated makes a tensor of the first bytes of some memory, and sets them to zero.
+// fromAllocated makes a tensor of the first size bytes of memory, and sets them to zero.
 func fromAllocated(op string, memory []byte, size int64, s Spec) (*Tensor, error) {
 	if int64(len(memory)) < size {
 		return nil, newError(op, ErrMemory, "the allocator returned %d bytes instead of %d", len(memory), size)

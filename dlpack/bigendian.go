@@ -2,5 +2,5 @@
 
 package dlpack
 
-// The formats have elements little-endian, and no bytes are swapped.
+// The formats have little-endian elements, and this module does not swap bytes.
 var _ = dlbridge_does_not_support_big_endian_machines

@@ -10,16 +10,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// Concat joins tensors along an axis that they have, in new memory, as NumPy's concatenate does. All must have the same data
-// type and, except along the axis, the same shape; their layouts may be any. A negative axis counts from the end. Elements of
-// fewer than 8 bits are padded in the result, which has the flag [IsCopied].
+// Concat joins tensors along an existing axis, in new memory, like NumPy's concatenate. All must have the same data type and,
+// except along the axis, the same shape. They may have any layout. A negative axis counts from the end. The result has the
+// flag [IsCopied], and elements of fewer than 8 bits are padded in it.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the sources. On error:
 // [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrOverflow] or [ErrMemory].
 func Concat(axis int, tensors ...*Tensor) (*Tensor, error) { return join("concat", axis, tensors) }
 
-// Stack joins tensors of one shape along a new axis, in new memory, as NumPy's stack does: dimension axis of the result has one
-// index for each tensor. Data types and layouts are as for [Concat]. A negative axis counts from the end of the result.
+// Stack joins tensors of the same shape along a new axis, in new memory, like NumPy's stack: dimension axis of the result has
+// one index for each tensor. Data types and layouts are as for [Concat]. A negative axis counts from the end of the result.
 //
 // Ownership, Lifetime, Threads, On error: as [Concat].
 func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
@@ -103,7 +103,7 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 	return result, nil
 }
 
-// newNumbers returns a tensor on new memory whose views may begin at any element: sub-byte elements are padded.
+// newNumbers returns a tensor in new memory. Sub-byte elements are padded, so that views may begin at any element.
 func newNumbers(op string, dtype DataType, shape []int64) (*Tensor, error) {
 	if !dtype.IsSubByte() {
 		return newZeroed(op, dtype, shape)
@@ -135,8 +135,8 @@ func (t *Tensor) fillWith(op string, axis int, tensors []*Tensor) error {
 	return nil
 }
 
-// Fill sets every element to a value, for every data type of single numbers and every layout. The value is as for
-// [Tensor.SetAt].
+// Fill sets every element to a value. It works for every layout, and for every data type of single numbers. The value
+// is as for [Tensor.SetAt].
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else uses the elements. On error: [ErrClosed], [ErrReadOnly],
 // [ErrDevice], [ErrLayout] for elements that overlap, and [ErrDType] and [ErrValue] as [Tensor.SetAt]; nothing is written.
@@ -153,7 +153,7 @@ func (t *Tensor) Fill(value any) error {
 	return t.fill(op, s.bytes[:], t.dtype, checkSameType, nil)
 }
 
-// fill copies one element of a data type, which takes whole bytes, to every element, as copyInto does.
+// fill copies one element to every element, as copyInto does. The element has data type from and takes whole bytes.
 func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(op string, to, from DataType) error, s *Scaling) error {
 	one, err := FromBytes(element, Spec{DType: from, Padded: from.IsSubByte()})
 	if err != nil {
@@ -168,9 +168,9 @@ func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(
 	return all.copyInto(op, t, checkTypes, s)
 }
 
-// MayShareMemory reports whether two tensors have a byte in common, judging by devices and addresses. It may also return true for
-// tensors of different strides or data types whose elements interlock, and for any two tensors on a device whose memory the
-// host cannot address. Tensors without elements, and nil, share nothing.
+// MayShareMemory reports whether two tensors may have a byte in common, according to their devices and addresses. It may return
+// true although they have none: for tensors of different strides or data types whose elements interlock, and for any two tensors
+// on a device whose memory the host cannot address. Tensors without elements, and nil, share nothing.
 func MayShareMemory(a, b *Tensor) bool {
 	a, b = a.orZero(), b.orZero()
 	if a.NumElements() == 0 || b.NumElements() == 0 || a.isNone() || b.isNone() {

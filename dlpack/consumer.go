@@ -12,10 +12,10 @@ import (
 type ImportOption uint8
 
 const (
-	// WithoutGuard imports the tensor without a cleanup guard: import and Close are a quarter cheaper, and the deleter of
-	// a Tensor that is dropped without Close is never called.
+	// WithoutGuard imports the tensor without a cleanup guard. Import and Close are then a quarter cheaper, but if the
+	// Tensor is dropped without Close, its deleter is never called.
 	WithoutGuard ImportOption = 1 << iota
-	// AssumeWritable allows writing to imports in the legacy form and to borrowed tensors: neither form can state
+	// AssumeWritable allows writing to imports in the legacy form and to borrowed tensors. Neither form can state
 	// whether its memory may be written.
 	AssumeWritable
 )
@@ -27,17 +27,17 @@ func union(options []ImportOption) (all ImportOption) {
 	return all
 }
 
-// Import takes over a managed tensor from a producer. managed is a `DLManagedTensorVersioned *` of any 1.x version (DLPack
-// C API, "DLManagedTensorVersioned"). Import checks the description, which nobody may change meanwhile. Memory that the host
-// cannot address is carried and never touched. [Tensor.Flags] returns unknown flags, and exports do not pass them on.
+// Import takes over a managed tensor from a producer. managed is a `DLManagedTensorVersioned *` of any 1.x version (DLPack C
+// API, "DLManagedTensorVersioned"). Import checks the description, which nobody may change meanwhile. Memory that the host
+// cannot address is never touched. [Tensor.Flags] returns unknown flags, and exports do not pass them on.
 //
-// Ownership: moves to the Tensor. The deleter is called with the last Close or, if there are exports then, with the last
-// release. It must return, as the release of [Lend] must. Lifetime: until then. Threads: any. On error ([ErrNull],
+// Ownership: moves to the Tensor. The deleter is called at the last Close or, if there are still exports, at the release of
+// the last one. It must return, like the release of [Lend]. Lifetime: until then. Threads: any. On error ([ErrNull],
 // [ErrUnaligned], [ErrDType], [ErrLayout], [ErrOverflow]): the caller still owns managed, with two exceptions. [ErrClosed]
 // reports an export of this library that was released or taken over before, or a copy of the struct of an export: nobody
-// owns these. [ErrVersion] reports a major version other than 1: the deleter has been called, as the standard requires, and
-// nothing behind the flags was read. (It may also report a released export, which has version 0.0 and no deleter once the
-// system has its memory back.)
+// owns these. [ErrVersion] reports a major version other than 1: Import has called the deleter, as the standard requires,
+// and has read nothing after the flags. (It may also report a released export: once the system has its memory back, it has
+// version 0.0 and no deleter.)
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return importManaged("import", true, managed, options)
 }
@@ -75,9 +75,9 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 	return t, err
 }
 
-// Borrow makes a Tensor of a `DLTensor *` that stays its owner's, such as an argument of a call from C. The Tensor cannot
-// be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a copy. It is read-only without
-// [AssumeWritable].
+// Borrow makes a Tensor of a `DLTensor *` without taking it over, for example of an argument of a call from C. The Tensor
+// cannot be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a copy. It is read-only
+// without [AssumeWritable].
 //
 // Ownership: none. Lifetime: the memory must stay valid until the last Close; shape and strides are copied.
 // Threads: any. On error: [ErrNull], [ErrUnaligned], [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -125,8 +125,8 @@ func adopt(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, 
 	return t, nil
 }
 
-// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one. It is for a holder that does not pass the
-// managed tensor on.
+// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one. Call it if you own a managed tensor and
+// do not pass it on.
 //
 // Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
 // cannot fail; nil is ignored, and so is a copy of the struct of an export of this library.

@@ -4,7 +4,7 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/core"
 
-// Convert converts the elements to another data type, and writes them row-major to new memory, which is allocated as by [New].
+// Convert converts the elements to another data type, and writes them row-major to new memory, allocated like that of [New].
 // [Tensor.ConvertTo] describes the conversion. Elements of fewer than 8 bits are packed.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
@@ -36,19 +36,19 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 // converts them to its data type. The layouts may differ, and either side may be packed or padded. Any type of numbers can
 // become any other:
 //
-//   - A float becomes the nearest number of the other float type; of two equally near numbers, the one whose last bit is
-//     0. A number that is too large becomes an infinity, or NaN in types without infinities, or the largest number in
-//     types with neither (float6, float4). NaN stays NaN; in types without NaN it becomes a zero with the opposite sign of
-//     the NaN, as in ml_dtypes.
-//   - float8_e8m0fnu has powers of two only. A number becomes the nearest one, and of two equally near ones the larger. A
-//     number that is not above 0 becomes NaN.
+//   - A float becomes the nearest number of the other float type. Of two equally near numbers, the one whose last bit is 0
+//     is chosen. A number that is too large becomes an infinity, or NaN in types without infinities, or the largest number
+//     in types with neither (float6, float4). NaN stays NaN. In types without NaN it becomes a zero whose sign is opposite
+//     to that of the NaN, as in ml_dtypes.
+//   - float8_e8m0fnu has only powers of two. A number becomes the nearest power, or the larger of two equally near ones.
+//     A number that is not above 0 becomes NaN.
 //   - A float becomes an integer without its fraction. A number that is too large or too small becomes the largest or
 //     smallest integer, and NaN becomes 0. Integers of fewer than 8 bits are an exception: the float becomes an int32, or
-//     0 if it does not fit, of which the lowest bits are kept, as in ml_dtypes.
-//   - An integer becomes the nearest float. It becomes another integer by dropping the high bits that do not fit, as in
-//     Go, C and NumPy.
-//   - Every number but 0 becomes true, including NaN; true becomes 1.
-//   - A complex number becomes a real one by dropping the imaginary part.
+//     0 if it does not fit, and the lowest bits of this number are kept, as in ml_dtypes.
+//   - An integer becomes the nearest float. In a smaller integer type it loses the high bits that do not fit, as in Go,
+//     C and NumPy.
+//   - Every number except 0 becomes true, including NaN; true becomes 1.
+//   - A complex number loses its imaginary part in a real type.
 //
 // If the data types are the same, this is [Tensor.CopyTo]. Large conversions, except those of packed elements, are divided
 // among at most GOMAXPROCS goroutines.
@@ -59,20 +59,20 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 func (t *Tensor) ConvertTo(dst *Tensor) error {
 	checkTypes := checkNumbers
 	if t.DType() == dst.DType() {
-		checkTypes = checkSameType // which allows types that are not numbers
+		checkTypes = checkSameType // allows types that are not numbers
 	}
 	return t.copyInto("convert to", dst, checkTypes, nil)
 }
 
-// A Scaling says what [Tensor.ConvertScaled] does to each number x: it becomes x*Scale + Shift. Each of the two has one number for all
-// elements, or one for each index of dimension Dim, or none: nothing is multiplied, or nothing added. A negative Dim counts from the end.
+// A Scaling tells [Tensor.ConvertScaled] to replace each number x by x*Scale + Shift. Scale and Shift each have one number for all
+// elements, or one for each index of dimension Dim. Without numbers, nothing is multiplied or added. A negative Dim counts from the end.
 type Scaling struct {
 	Scale, Shift []float64
 	Dim          int
 }
 
-// ConvertScaled is [Tensor.ConvertTo] for numbers that are scaled and shifted on their way, in one pass. For images of shape
-// [n, height, width, 3], a mean and a standard deviation for each channel:
+// ConvertScaled is [Tensor.ConvertTo] that also scales and shifts the numbers, in one pass. This call applies a mean and a
+// standard deviation for each channel to images of shape [n, height, width, 3]:
 //
 //	images.ConvertScaled(floats, dlpack.Scaling{
 //		Scale: []float64{1 / (255 * std[0]), 1 / (255 * std[1]), 1 / (255 * std[2])},
@@ -80,15 +80,15 @@ type Scaling struct {
 //		Dim:   -1,
 //	})
 //
-// To change the order of dimensions too, pass a destination or a source that is transposed ([Tensor.Transpose]).
+// To change the order of dimensions too, transpose the destination or the source ([Tensor.Transpose]).
 //
-// The result has the same bits on every machine. It is computed in float32 if the type of the source is a bool, an integer of at most 16
-// bits, or a float of at most 32 bits, and otherwise in float64: x, scale and shift are rounded to this type, the product is rounded,
-// then the sum, and the sum is converted by the rules of ConvertTo. If the sum is NaN, its sign and payload are lost.
+// The result has the same bits on every machine. It is computed in float32 if the source has bools, integers of at most 16 bits, or
+// floats of at most 32 bits, and otherwise in float64. First x, scale and shift are rounded to this type, then the product, then the
+// sum. The sum is converted by the rules of ConvertTo. If the sum is NaN, its sign and payload are lost.
 //
-// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
-// the destination. On error: as ConvertTo, and [ErrDType] for complex numbers, [ErrLayout] for a wrong number of scales or shifts, for a
-// dimension that the tensor lacks, and for a destination that is the source; and nothing is written.
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses the destination. On error: as
+// ConvertTo, and [ErrDType] for complex numbers, [ErrLayout] for a wrong number of scales or shifts, for a dimension that does not
+// exist, and if the destination is the source; and nothing is written.
 func (t *Tensor) ConvertScaled(dst *Tensor, s Scaling) error {
 	return t.copyInto("convert scaled", dst, checkReal, &s)
 }
@@ -106,7 +106,7 @@ func checkReal(op string, to, from DataType) error {
 	return nil
 }
 
-// check checks that there are as many scales and shifts as a tensor of a shape can have, and makes Dim count from the beginning.
+// check checks that the numbers of scales and shifts fit the shape, and makes Dim count from the beginning.
 func (s *Scaling) check(op string, shape []int64) error {
 	dim := s.Dim
 	if dim < 0 {
@@ -123,7 +123,7 @@ func (s *Scaling) check(op string, shape []int64) error {
 		}
 	}
 	if max(len(s.Scale), len(s.Shift)) <= 1 {
-		dim = 0 // whatever it was: each counts for all elements
+		dim = 0 // Dim does not matter: scale and shift each apply to all elements
 	}
 	s.Dim = dim
 	return nil

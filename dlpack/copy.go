@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An Order is an order of elements that lie without gaps.
+// An Order is the order in memory of elements that lie without gaps.
 type Order uint8
 
 const (
@@ -19,15 +19,16 @@ const (
 	ColumnMajor              // the first dimension fastest, as in Fortran
 )
 
-// Copy copies the elements, row-major, into new memory, allocated as by [New]. Large copies use as many goroutines as GOMAXPROCS
-// allows.
+// Copy copies the elements, row-major, into new memory, allocated like that of [New]. Large copies use as many goroutines as
+// GOMAXPROCS allows.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice] or [ErrMemory].
 func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
 
-// Contiguous returns a tensor whose elements lie without gaps in an order. If they do so already, it is another tensor of
-// the same memory, and otherwise a copy, which copied reports. Packed elements of fewer than 8 bits can only be row-major.
+// Contiguous returns a tensor whose elements lie without gaps in the given order. If those of t already do, it is another
+// tensor of the same memory; otherwise it is a copy, and copied is true. Packed elements of fewer than 8 bits can only be
+// row-major.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrLayout] for packed elements in
@@ -55,7 +56,7 @@ func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err e
 // packed reports whether elements share bytes.
 func (t *Tensor) packed() bool { return t.dtype.IsSubByte() && t.flags&SubbytePadded == 0 }
 
-// copied copies the elements into new memory in an order, which must be row-major for packed elements.
+// copied copies the elements into new memory in the given order, which must be row-major for packed elements.
 func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
@@ -84,10 +85,10 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // and either side may be packed or padded. [Tensor.ConvertTo] converts to another data type. Large copies use as many
 // goroutines as GOMAXPROCS allows.
 //
-// The elements of dst must not overlap each other, nor those of the source, unless both are the same elements. If the
-// memory overlaps, or if that is not known ([Tensor.Disjoint]), copy from [Tensor.Copy] of the source: CopyTo makes no temporary copy, as
-// NumPy does, because that would take as much memory again without being asked for. To fill a tensor with one element, copy from its
-// [Tensor.BroadcastTo]; that element may lie in dst.
+// The elements of dst must not overlap each other. They must not overlap those of the source either, unless both tensors have the same
+// elements. If the memory overlaps, or may overlap ([Tensor.Disjoint]), copy from a [Tensor.Copy] of the source. Unlike NumPy, CopyTo
+// makes no temporary copy, because that would allocate memory that the caller has not asked for. To fill a tensor with one element, copy
+// from the [Tensor.BroadcastTo] of that element, which may lie in dst.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
@@ -133,8 +134,8 @@ func checkSameType(op string, to, from DataType) error {
 	return nil
 }
 
-// acquireInto acquires a tensor and the destination of its elements, and checks that they can be written there. checkTypes refuses the
-// pairs of types that the caller does not allow. After an error neither is acquired.
+// acquireInto acquires a tensor and a destination, and checks that the elements can be written there. checkTypes refuses the pairs of
+// types that the caller does not allow. After an error neither is acquired.
 func (t *Tensor) acquireInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error) error {
 	if err := t.acquireAs(op, "the source"); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (t *Tensor) acquireInto(op string, dst *Tensor, checkTypes func(op string, 
 	return err
 }
 
-// checkInto checks that the elements of t can be written to those of dst, which are both acquired.
+// checkInto checks that the elements of t can be written to dst. Both tensors are acquired.
 func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	for _, side := range []*Tensor{t, dst} {
 		if !side.device.HostReadable() {
@@ -194,15 +195,15 @@ func same(a, b *Tensor) bool {
 	return a.data == b.data && a.dtype == b.dtype && a.packed() == b.packed() && sameStrides(a, b)
 }
 
-// Disjoint reports whether t and o are known to have no byte in common. It returns false if that cannot be decided: for
-// tensors of different strides or data types whose elements interlock, unless they are in different columns of one matrix, for memory
-// that the host cannot address, and for nil.
+// Disjoint reports whether t and o are known to have no byte in common. It returns false if this cannot be decided: for memory that
+// the host cannot address, for nil, and for tensors of different strides or data types whose elements interlock, unless they lie in
+// different columns of one matrix.
 func (t *Tensor) Disjoint(o *Tensor) bool {
 	t, o = t.orZero(), o.orZero()
 	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))
 }
 
-// disjoint is [Tensor.Disjoint] for tensors that have elements and that the host can address.
+// disjoint is [Tensor.Disjoint] for tensors with elements in memory that the host can address.
 func disjoint(a, b *Tensor) bool {
 	lowA, highA := a.span()
 	lowB, highB := b.span()
@@ -231,8 +232,8 @@ func disjoint(a, b *Tensor) bool {
 	return !layout.Overlaps(shape, strides)
 }
 
-// inColumns reports whether the elements of two tensors lie in different columns of one matrix, whose rows are as far apart as all steps
-// allow.
+// inColumns reports whether the elements of two tensors lie in different columns of one matrix. The distance of its rows is the greatest
+// common divisor of all steps.
 func inColumns(a, b *Tensor) bool {
 	row := uintptr(0)
 	for _, t := range []*Tensor{a, b} {
@@ -249,7 +250,7 @@ func inColumns(a, b *Tensor) bool {
 	return between >= uintptr(a.dtype.ItemSize()) && between+uintptr(b.dtype.ItemSize()) <= row
 }
 
-// commonDivisor returns the greatest common divisor, which is the other number if one is 0.
+// commonDivisor returns the greatest common divisor. If one number is 0, it is the other number.
 func commonDivisor(a, b uintptr) uintptr {
 	for b != 0 {
 		a, b = b, a%b
@@ -287,7 +288,7 @@ func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	core.CopyElements(dst, to, core.Pointer(t.data), from, t.shape(), item, n)
 }
 
-// stridesOrNil returns the strides as [Tensor.move] takes them: nil for row-major.
+// stridesOrNil returns the strides in the form that [Tensor.move] expects: nil for row-major.
 func (t *Tensor) stridesOrNil() []int64 {
 	if t.rowMajor {
 		return nil
@@ -298,12 +299,12 @@ func (t *Tensor) stridesOrNil() []int64 {
 // appendSteps appends strides to dst and converts them from elements of item bytes to bytes.
 func appendSteps(dst, strides []int64, item int64) []int64 {
 	for _, step := range strides {
-		dst = append(dst, step*item) // overflows only if there is no element to step to
+		dst = append(dst, step*item) // overflows only if no element is there
 	}
 	return dst
 }
 
-// moveBits copies packed elements to dst, and does not change the bits of dst behind the last element.
+// moveBits copies packed elements to dst. It does not change the bits of dst after the last element.
 func (t *Tensor) moveBits(dst *Tensor) {
 	bits := t.NumElements() * int64(t.dtype.BitSize())
 	core.CopyBytes(core.Pointer(dst.data), core.Pointer(t.data), bits/8)
@@ -326,7 +327,7 @@ func grow(dst []byte, more int64) ([]byte, error) {
 	return append(make([]byte, 0, size), dst...), nil
 }
 
-// reaches reports whether data overlaps the bytes from the lowest to the highest that the tensor touches.
+// reaches reports whether data overlaps the range of bytes that the tensor touches.
 func (t *Tensor) reaches(data []byte) bool {
 	low, high := t.span()
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -377,16 +378,16 @@ func (t *Tensor) RequireAlign(n int) error {
 	return nil
 }
 
-// errUnaligned returns an error for elements at an address that is no multiple of n bytes.
+// errUnaligned returns an error for elements at an address that is not a multiple of n bytes.
 func (t *Tensor) errUnaligned(op string, at uintptr, n int) error {
 	return t.newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy, zeromq.Aligned() receives one", at, n)
 }
 
 // Align returns a tensor that is aligned to n bytes, a power of two up to [AllocAlignment]. If t is aligned, it is another
-// tensor of the same memory, and otherwise a row-major copy, which copied reports.
+// tensor of the same memory; otherwise it is a row-major copy, and copied is true.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the source. On
-// error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrUnaligned] for an n that is no power of two or too large.
+// error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrUnaligned] for an n that is not a power of two or is too large.
 func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 	const op = "align"
 	if t.isClosed() {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// DeviceType says what kind of memory a tensor lies in (DLPack C API, "DLDeviceType"). Types without
-// a name here are carried as the numbers they are.
+// DeviceType says what kind of memory a tensor lies in (DLPack C API, "DLDeviceType"). Types without a name here keep
+// their numbers.
 //
 // C: DLDeviceType
 type DeviceType int32
@@ -36,7 +36,7 @@ const (
 // The device types that DLPack has added since its version 1.3.
 const (
 	TPU     DeviceType = 19
-	TPUHost DeviceType = 20 // memory of the host for transfers to a TPU
+	TPUHost DeviceType = 20 // host memory for transfers to a TPU
 	Ascend  DeviceType = 21
 )
 
@@ -70,8 +70,8 @@ func (t DeviceType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// Device says where memory lies (DLPack C API, "DLDevice"). ID counts the devices of one type; for
-// the host's own memory it is 0.
+// Device says where memory lies (DLPack C API, "DLDevice"). ID is the number of the device among those of its type; it
+// is 0 for the host's own memory.
 //
 // C: DLDevice
 type Device struct {
@@ -88,7 +88,7 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the device is what [Device.String] returns.
+// LogValue implements [slog.LogValuer]: in a log line the device is the text of [Device.String].
 func (d Device) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
 // MarshalText implements [encoding.TextMarshaler], so that a device is "cuda:0" in JSON. It never fails.
@@ -106,9 +106,10 @@ func (d *Device) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// HostReadable reports whether the host may read the memory: that of the CPU, including memory that CUDA or ROCm has
-// page-locked. [CUDAManaged] does not count: the host may use such memory only while no kernel does, which a description
-// does not state. [TPUHost] does not count either, because the DLPack that this package has ([Current]) does not say what it is.
+// HostReadable reports whether the host may read the memory. It is true for the CPU, including memory that CUDA or ROCm has
+// page-locked. It is false for [CUDAManaged], because the host may use this memory only while no kernel uses it, and a
+// description does not state this. It is false for [TPUHost], because the version of DLPack that this package implements
+// ([Current]) does not define it.
 //
 // C: dlbcore_host_readable, which must agree
 func (d Device) HostReadable() bool {

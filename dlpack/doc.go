@@ -16,54 +16,55 @@
 //	defer u.Close()
 //	err = dlpack.Read(u, func(x []float32) error { fmt.Println(x); return nil })
 //
-// A [Tensor] is Go's reference to memory with a data type, a shape and strides. [Read] shows its elements as a Go slice, and [Use] for
-// writing; [ReadStrided] and [UseStrided] do so for any layout. [Tensor.Require] checks type and shape before. Package bridge/capi makes
-// Go functions that C and Python call, and package dlpacktest has leak checks and C-made tensors for tests. The package reads and writes
-// DLPack 1.3, every other 1.x, and the legacy form from before 1.0.
+// A [Tensor] is Go's reference to memory with a data type, a shape and strides. [Read] passes its elements to a function as a Go slice.
+// With [Use] the function may also write to them. [ReadStrided] and [UseStrided] do the same for any layout, and [Tensor.Require] checks
+// data type and shape. Package bridge/capi lets C and Python call Go functions. Package dlpacktest has leak checks, and tensors made
+// in C for tests. The package writes DLPack 1.3 and the legacy form from before 1.0. It reads both, and every other 1.x.
 //
-// Each memory has a function that makes a Tensor of it. Somebody is told after the last Close and the release of the last export:
+// Each kind of memory has a function that makes a Tensor of it. The last column says what happens after the last Close and the release
+// of the last export:
 //
-//	the memory                         function                      who is told then
-//	a slice of Go                      FromSlice, FromBytes          nobody: the collector frees it
-//	a slice of Go, from a pool         NewFrom                       Free of the Allocator
-//	memory of this package             New, Copy, Convert            nobody: it is freed
-//	these, if you want to know         Tensor.OnRelease, after that  your Go function
-//	a mapping, of malloc, of a runtime Own                           your Go function, which gives it back
-//	the same, given back by C          Lend                          your C function, which gives it back
-//	a managed tensor                   Import, ImportLegacy          its deleter
-//	a DLTensor, during a call          Borrow                        nobody: close the Tensor before the call ends
+//	memory                             function                 what happens at the end
+//	a Go slice                         FromSlice, FromBytes     the garbage collector frees it
+//	a Go slice from a pool             NewFrom                  Free of the Allocator is called
+//	memory of this package             New, Copy, Convert       it is freed
+//	any of these                       then Tensor.OnRelease    your Go function is called, too
+//	a mapping, memory of malloc, ...   Own                      your Go function gives it back
+//	the same                           Lend                     your C function gives it back
+//	a managed tensor                   Import, ImportLegacy     its deleter is called
+//	a DLTensor, during a call          Borrow                   nothing: close the Tensor before the call ends
 //
-// Go functions run on a goroutine of this library, C functions and deleters on the thread that gives up the last share. The comment of
-// [Own] says how to write an adapter for a library. What one does with a Tensor:
+// Go functions run on a goroutine of this library. C functions and deleters run on the thread of the last Close or release. The comment
+// of [Own] explains how to write an adapter for a library. These functions use a Tensor:
 //
-//	View, Slice, Reshape, Share        another Tensor on the same memory, which is closed by itself
-//	Contiguous, Align                  the same if no copy is needed, otherwise as Copy
-//	Export, ExportLegacy, ExportSlice  a managed tensor: the consumer's, until it calls the deleter
-//	Read, Use, ReadStrided, UseStrided a Go slice during the call of a function
-//	Values, Unsafe...                  a Go slice while the Tensor stays open
+//	View, Slice, Reshape, Share         another Tensor on the same memory, which is closed separately
+//	Contiguous, Align                   the same if no copy is needed, otherwise a copy
+//	Export, ExportLegacy, ExportSlice   a managed tensor, which the consumer owns until it calls the deleter
+//	Read, Use, ReadStrided, UseStrided  a Go slice, during the call of a function
+//	Values, Unsafe...                   a Go slice, while the Tensor is open
 //
-// If a function returns an error, the caller still owns its inputs. The one exception is the standard's own: a managed tensor with an
-// unknown major version has been released.
+// If a function returns an error, the caller still owns its inputs. The standard requires one exception: [Import] releases a managed tensor
+// with an unknown major version.
 //
 // # Ownership
 //
-// A producer owns memory and describes it. A consumer reads it. A managed tensor is a description and a deleter, which its holder calls
-// exactly once, on any thread. Tensors that share a memory are closed one by one; the memory ends with the last Tensor and the last export.
+// A producer owns memory and describes it. A consumer reads it. A managed tensor is a description with a deleter. Its holder calls the
+// deleter exactly once, on any thread. Tensors that share memory are closed separately. The memory lives until the last Tensor is closed
+// and the last export is released.
 //
-// Close every Tensor. A forgotten one of C memory or of an import is caught by its cleanup guard, some time after a garbage collection. The
-// guard frees nothing if a slice of the memory is out, such as one of [Values], because the slice may outlive the Tensor. Go's own memory is
-// pinned while it has exports: see [WakeAt], and [Tensor.OnRelease], which tells the program when memory was released. DESIGN.md beside
-// this file says how ownership works, and why.
+// Close every Tensor. If a Tensor of C memory or of an import is forgotten, its cleanup guard releases the memory, some time after a
+// garbage collection. The guard frees nothing if the program has a slice from [Values] or a similar function, because the slice may
+// outlive the Tensor. Go's own memory is pinned while it has exports: see [WakeAt]. [Tensor.OnRelease] tells the program when memory was
+// released. DESIGN.md beside this file explains how ownership works, and why.
 //
 // # Finding leaks
 //
-// CheckLeaks of package dlpacktest fails a test that leaves something behind, and prints where it was made. [ReadStats] returns the numbers of live objects, which are always counted. The ledger also records the stack of each
-// export, import and allocation while it is switched on, by [SetLedger] or by any value other than 0 of the environment
-// variable DLBRIDGE_LEDGER.
-// [Live] lists the live objects, [Forgotten] lists those that cleanup guards have caught, and
-// pprof shows the profile [ProfileName]. The objects that C programs make by the functions of dlbridge.h are in a separate
-// ledger, which DLBRIDGE_LEDGER switches on, too: see dlb_ledger_set in dlbridge.h.
+// CheckLeaks of package dlpacktest fails a test that leaves tensors behind, and prints where they were made. [ReadStats] returns the
+// numbers of live objects, which are always counted. The ledger also records the stack of each export, import and allocation. [SetLedger]
+// switches it on, as does any value other than 0 of the environment variable DLBRIDGE_LEDGER. [Live] lists the live objects, [Forgotten]
+// lists those that cleanup guards have caught, and pprof shows the profile [ProfileName]. Objects that C programs make with dlbridge.h are
+// in a separate ledger, which DLBRIDGE_LEDGER also switches on: see dlb_ledger_set in that header.
 //
-// With the build tag debug, memory of [New] faults if it is used after it was freed, and a second call of a deleter is
-// counted for at least 4096 further exports, instead of 64.
+// With the build tag debug, memory of [New] faults if it is used after it was freed. A second call of a deleter is then detected and
+// counted during at least 4096 further exports, instead of 64.
 package dlpack

@@ -39,11 +39,12 @@ const (
 	CodeFloat4E2M1FN
 )
 
-// kinds has, for each code, its name and the widths in bits that are in use. If sized is set, the width is part of the name
-// of a type; otherwise there is only one width.
+// kinds has the name of each code and the widths in use, in bits. If sized is set, the width is part of the name of a type;
+// otherwise there is only one width.
 //
-// Integers of 2 and 4 bits are in use (ml_dtypes, PyTorch). Integers of 1 bit are not: they are packed bools of old
-// producers, which are refused. Floats of 128 bits are refused because nothing states whether they are x87's or IEEE's.
+// Integers of 2 and 4 bits are in use (ml_dtypes, PyTorch). Integers of 1 bit are refused: in old producers they are
+// packed bools. Floats of 128 bits are refused because nothing states whether they have the format of x87 or that of
+// IEEE.
 var kinds = [...]struct {
 	name   string
 	sized  bool
@@ -69,16 +70,15 @@ var kinds = [...]struct {
 	CodeFloat4E2M1FN:      {"float4_e2m1fn", false, []uint8{4}},
 }
 
-// DataType is the type of an element: lanes numbers of some bits each, in native byte order (DLPack
-// C API, "DLDataType"). The value has the bits of the C struct, so that the standard types are
-// constants.
+// DataType is the type of an element: one or more numbers (lanes) of the same width, in native byte order (DLPack C
+// API, "DLDataType"). Its value has the bits of the C struct, so that the standard types are constants.
 //
 // C: DLDataType
 type DataType uint32
 
 const lane DataType = 1 << 16
 
-// The types in common use. Any other is made by [MakeDataType].
+// The types in common use. [MakeDataType] makes any other type.
 const (
 	Bool DataType = DataType(CodeBool) | 8<<8 | lane
 
@@ -123,8 +123,7 @@ const (
 	OpaqueHandle64 DataType = DataType(CodeOpaqueHandle) | 64<<8 | lane
 )
 
-// MakeDataType returns the type whose elements are lanes numbers of bits bits each. It checks nothing; see
-// [DataType.Validate].
+// MakeDataType returns the type with the given code, bits and lanes. It checks nothing; see [DataType.Validate].
 func MakeDataType(code TypeCode, bits uint8, lanes uint16) DataType {
 	return DataType(code) | DataType(bits)<<8 | DataType(lanes)<<16
 }
@@ -144,12 +143,11 @@ func (dt DataType) BitSize() int { return int(dt.Bits()) * int(dt.Lanes()) }
 // ItemSize returns the size of one element in bytes, rounded up to whole bytes.
 func (dt DataType) ItemSize() int { return (dt.BitSize() + 7) / 8 }
 
-// IsSubByte reports whether an element is not a whole number of bytes, so that it matters whether elements are packed or
-// padded.
+// IsSubByte reports whether an element does not fill whole bytes. Elements of such a type are packed or padded.
 func (dt DataType) IsSubByte() bool { return dt.BitSize()%8 != 0 }
 
-// NumBytes returns the size in bytes of count elements without gaps. Sub-byte elements are packed bit to bit, unless padded
-// is true: then each has bytes of its own (DLPack C API, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED).
+// NumBytes returns the size in bytes of count elements without gaps. Sub-byte elements are packed without unused bits or,
+// if padded is true, begin at a new byte each (DLPack C API, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED).
 //
 // Errors: [ErrOverflow], and [ErrLayout] for a negative count. Their texts do not begin with "dlpack: ".
 func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
@@ -168,8 +166,8 @@ func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 	return size, nil
 }
 
-// Validate returns an error unless DLPack 1.3 knows the type code and the width is in use. The number of lanes may be any
-// but 0.
+// Validate returns an error unless DLPack 1.3 defines the type code and the width is in use. Any number of lanes except 0
+// is valid.
 //
 // Errors: [ErrDType]. Its text does not begin with "dlpack: ".
 func (dt DataType) Validate() error {
@@ -183,7 +181,7 @@ func (dt DataType) Validate() error {
 	return fmt.Errorf("%s: %w", dt.refusal(), ErrDType)
 }
 
-// refusal says which of the three numbers makes the type invalid, and what is valid. C: refuse_dtype
+// refusal returns a text that says which of the three numbers is invalid, and which values are valid. C: refuse_dtype
 func (dt DataType) refusal() string {
 	why := "lanes must be at least 1"
 	if int(dt.Code()) >= len(kinds) {
@@ -199,8 +197,8 @@ func (dt DataType) numbers() string {
 	return fmt.Sprintf("(code %d, bits %d, lanes %d)", dt.Code(), dt.Bits(), dt.Lanes())
 }
 
-// String returns the type in the form "float32" or "float8_e4m3fn", with lanes "float32x4". For an invalid type it returns
-// the code, the bits and the lanes as numbers.
+// String returns the name of the type, such as "float32", "float8_e4m3fn" or, with lanes, "float32x4". For an invalid type
+// it returns the code, the bits and the lanes as numbers.
 func (dt DataType) String() string {
 	if dt.Validate() != nil {
 		return dt.numbers()
@@ -216,11 +214,11 @@ func (dt DataType) String() string {
 	return name
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the type is what [DataType.String] returns.
+// LogValue implements [slog.LogValuer]: in a log line the type is the text of [DataType.String].
 func (dt DataType) LogValue() slog.Value { return slog.StringValue(dt.String()) }
 
-// MarshalText implements [encoding.TextMarshaler], so that a type is "float32" in JSON. The zero DataType, as in a field that is not set,
-// has no text; omitzero leaves it out.
+// MarshalText implements [encoding.TextMarshaler], so that a type is "float32" in JSON. The zero DataType is invalid; the option omitzero
+// leaves out a field that is not set.
 //
 // Errors: [ErrDType] for an invalid type.
 func (dt DataType) MarshalText() ([]byte, error) {
@@ -242,12 +240,12 @@ func (dt *DataType) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseDataType parses the text that [DataType.String] returns for valid types, which uses the names of the array API
-// standard. It also accepts "handle" for handle64, an underscore before the lanes, as in PyTorch's "float4_e2m1fn_x2", and
-// the names that NumPy has for numbers and bools: type strings ("<f4", "|b1", "i8"), letters ("f", "?"), and names of C types
-// ("half", "double", "float" for float64, "int" for int64). The comment of dlb_dtype_parse in dlbridge.h lists them.
+// ParseDataType parses the text that [DataType.String] returns for valid types: the names of the array API standard. It also
+// accepts "handle" for handle64, and an underscore before the lanes, as in PyTorch's "float4_e2m1fn_x2". It accepts NumPy's
+// names of numbers and bools, too: type strings ("<f4", "|b1", "i8"), letters ("f", "?"), and names of C types ("half",
+// "double", "float" for float64, "int" for int64). The comment of dlb_dtype_parse in dlbridge.h lists them.
 //
-// Errors: [ErrDType], also for a NumPy type string in the byte order that is not this machine's.
+// Errors: [ErrDType], also for a NumPy type string in the other byte order than this machine's.
 func ParseDataType(text string) (DataType, error) {
 	refuse := func(format string, args ...any) error {
 		return &Error{Op: "parse data type", Where: fmt.Sprintf(format, args...), Err: ErrDType}
@@ -278,7 +276,7 @@ func ParseDataType(text string) (DataType, error) {
 	return 0, refuse(`%.40q is not like "float32" or "<f4"`, text)
 }
 
-// numpyTypes has NumPy's type strings and letters, without the character for the byte order, which may stand before them.
+// numpyTypes has NumPy's type strings and letters, without the character for the byte order that may precede them.
 var numpyTypes = map[string]DataType{
 	"?": Bool, "b1": Bool, "i1": Int8, "i2": Int16, "i4": Int32, "i8": Int64, "u1": Uint8, "u2": Uint16, "u4": Uint32, "u8": Uint64,
 	"f2": Float16, "f4": Float32, "f8": Float64, "c8": Complex64, "c16": Complex128,
@@ -286,7 +284,7 @@ var numpyTypes = map[string]DataType{
 	"e": Float16, "f": Float32, "d": Float64, "F": Complex64, "D": Complex128,
 }
 
-// numpyNames has NumPy's names of C types, which have the sizes of 64-bit Linux on every machine.
+// numpyNames has NumPy's names of C types. Their sizes are those of 64-bit Linux, on every machine.
 var numpyNames = map[string]DataType{
 	"byte": Int8, "short": Int16, "intc": Int32, "int": Int64, "long": Int64, "longlong": Int64, "intp": Int64,
 	"ubyte": Uint8, "ushort": Uint16, "uintc": Uint32, "uint": Uint64, "ulong": Uint64, "ulonglong": Uint64, "uintp": Uint64,
@@ -294,7 +292,7 @@ var numpyNames = map[string]DataType{
 	"csingle": Complex64, "cdouble": Complex128, "complex": Complex128,
 }
 
-// typesByName has the valid types with one lane by their names.
+// typesByName maps names to the valid types with one lane.
 var typesByName = sync.OnceValue(func() map[string]DataType {
 	types := map[string]DataType{"handle": OpaqueHandle64}
 	for code, kind := range kinds {
@@ -306,14 +304,14 @@ var typesByName = sync.OnceValue(func() map[string]DataType {
 	return types
 })
 
-// Element is satisfied by the Go types for which DLPack has a data type. Elements of types that Go does not have, such as
-// float16, cannot be accessed as integers of the same size, because their bits are not integers.
+// Element is satisfied by the Go types for which DLPack has a data type. Go lacks some data types, such as float16. Their
+// elements cannot be accessed as integers of the same size, because their bits are not integers.
 type Element interface {
 	~bool | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// goTypes maps the data types that Go has to their Go types.
+// goTypes maps each data type that Go has to its Go type.
 var goTypes = map[DataType]reflect.Type{
 	Bool: reflect.TypeFor[bool](),
 	Int8: reflect.TypeFor[int8](), Int16: reflect.TypeFor[int16](), Int32: reflect.TypeFor[int32](), Int64: reflect.TypeFor[int64](),
@@ -332,5 +330,5 @@ var elementTypes = func() (types [reflect.Complex128 + 1]DataType) {
 	return types
 }()
 
-// DataTypeOf returns the data type of a Go type. The width of int and uint is that of this machine.
+// DataTypeOf returns the data type of a Go type. int and uint have the width of this machine.
 func DataTypeOf[T Element]() DataType { return elementTypes[reflect.TypeFor[T]().Kind()] }

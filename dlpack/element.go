@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// At returns the element with the given index. The data type of t must be that of T; the layout may be any, aligned or not.
+// At returns the element with the given index. t must have the data type of T; it may have any layout, aligned or not.
 // There must be one index for each dimension; a negative index counts from the end. [Tensor.At] works for every data type.
 // [Values] is faster for many elements.
 //
@@ -63,7 +63,7 @@ func copyElement(to, from unsafe.Pointer, size uintptr) {
 	copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(from), size))
 }
 
-// locate returns the address of an element of a tensor whose data type must be that of T. The caller must have acquired t.
+// locate returns the address of an element of t, which must have the data type of T. The caller must have acquired t.
 func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, error) {
 	if dt := DataTypeOf[T](); t.dtype != dt {
 		return nil, t.errDType(op, dt)
@@ -94,8 +94,8 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	return core.Pointer(t.data + uintptr(whole+rest>>3)), uint(rest & 7), nil
 }
 
-// fromStart returns a copy of index in which each number that counts from the end counts from the start. Numbers that lead
-// out of the tensor stay negative, so that the caller's bounds check finds them.
+// fromStart returns a copy of index with all numbers counted from the start. Numbers outside the tensor stay negative, so
+// that the caller's bounds check finds them.
 func (t *Tensor) fromStart(index []int64) []int64 {
 	index = slices.Clone(index)
 	for d := range min(len(index), int(t.rank)) {
@@ -106,9 +106,9 @@ func (t *Tensor) fromStart(index []int64) []int64 {
 	return index
 }
 
-// At returns the element with the given index, as the function [At] does, but for every data type, including those that Go
-// does not have. The dynamic type of the result is Go's type for the data type: bool, int8 to int64, uint8 to uint64,
-// float32, float64, complex64 or complex128. If Go has none, it is the smallest of these that can hold every number of the
+// At returns the element with the given index, like the function [At], but for every data type, including those that Go
+// does not have. The result has Go's type for the data type: bool, int8 to int64, uint8 to uint64, float32, float64,
+// complex64 or complex128. If Go has no such type, it is the smallest of these types that can hold every number of the
 // data type: int8 for int4, uint8 for uint2, complex64 for complex32, and float32 for float16, bfloat16 and the smaller
 // floats.
 //
@@ -139,8 +139,8 @@ func (t *Tensor) At(index ...int64) (any, error) {
 }
 
 // SetAt sets the element with the given index, for every data type and layout. value must be a bool if the elements are
-// bool, and otherwise a number of any Go type. An integer element must be able to hold the value exactly. A float or complex
-// element becomes the number that is nearest to the value, as [Tensor.ConvertTo] rounds.
+// bools, and otherwise a number of any Go type. An integer element must be able to hold the value exactly. A float or
+// complex element becomes the number nearest to the value, rounded as by [Tensor.ConvertTo].
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody else uses the element or, if elements are packed, its
 // neighbours in the same byte. On error: as [Tensor.At]; [ErrReadOnly]; [ErrDType] for a value of another kind, such as a
@@ -167,8 +167,8 @@ func (t *Tensor) SetAt(value any, index ...int64) error {
 	return nil
 }
 
-// holderOf returns the smallest Go type that can hold every number of dtype, and its data type. It returns 0 and nil if the
-// elements are not single numbers.
+// holderOf returns the smallest Go type that can hold every number of dtype, and its data type. It returns 0 and nil if an
+// element is not a single number.
 func holderOf(dtype DataType) (holder DataType, goType reflect.Type) {
 	if goType = goTypes[dtype]; goType != nil {
 		return dtype, goType
@@ -189,7 +189,7 @@ func holderOf(dtype DataType) (holder DataType, goType reflect.Type) {
 	return holder, goTypes[holder]
 }
 
-// A scalar holds one element while C converts it. It is on the heap because stacks may move.
+// A scalar holds one element while C converts it. It must be on the heap, because stacks may move.
 type scalar struct{ bytes, old [16]byte }
 
 var scalars = sync.Pool{New: func() any { return new(scalar) }}
@@ -217,7 +217,7 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 			return newError(op, ErrValue, "%d does not fit in %v", value.Interface(), dtype)
 		}
 		*(*uint64)(start) = number
-		if !integer || holder != dtype { // otherwise the lowest bytes are the element already
+		if !integer || holder != dtype { // otherwise the lowest bytes already are the element
 			s.convert(dtype, from)
 		}
 		return nil
@@ -239,8 +239,8 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 	return newError(op, ErrDType, "a %v cannot be an element of %v", value.Type(), dtype)
 }
 
-// fits reports whether the elements of an integer type can hold a number. The number is given as 64 bits, in two's
-// complement if it is negative.
+// fits reports whether an element of an integer type can hold a number. number has 64 bits, in two's complement if
+// negative is true.
 func fits(dtype DataType, negative bool, number uint64) bool {
 	width := dtype.Bits()
 	if dtype.Code() == CodeInt {
@@ -265,7 +265,7 @@ func (s *scalar) convert(to, from DataType) {
 	runtime.KeepAlive(s)
 }
 
-// read copies an element from memory: bits/8 bytes, or fewer than 8 bits that begin at a bit of the first byte.
+// read copies an element from memory: bits/8 bytes, or fewer than 8 bits that begin at the given bit of the first byte.
 func (s *scalar) read(from unsafe.Pointer, bit, bits uint) {
 	if bits%8 == 0 {
 		copyElement(unsafe.Pointer(&s.bytes), from, uintptr(bits/8))
@@ -278,7 +278,7 @@ func (s *scalar) read(from unsafe.Pointer, bit, bits uint) {
 	s.bytes[0] &= 1<<bits - 1
 }
 
-// write copies the element to memory; its arguments are as for read. It does not change the bits around the element.
+// write copies the element to memory, with arguments as for read. It does not change the bits around the element.
 func (s *scalar) write(to unsafe.Pointer, bit, bits uint) {
 	if bits%8 == 0 {
 		copyElement(to, unsafe.Pointer(&s.bytes), uintptr(bits/8))

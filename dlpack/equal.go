@@ -9,14 +9,14 @@ import (
 )
 
 // Equal reports whether two tensors have the same data type, the same shape and equal elements. Their layouts and flags do not
-// matter. 0 equals -0, and NaN equals nothing, as with Go's ==; [EqualNaN] differs in that. In tests, AllClose of package
+// matter. As with Go's ==, 0 equals -0, and NaN equals nothing; for [EqualNaN], NaN equals NaN. In tests, AllClose of package
 // dlpacktest compares with tolerances, and prints the elements that differ.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody writes to the tensors. On error: [ErrClosed], [ErrDevice], or
 // [ErrDType] for types that are not numbers.
 func Equal(a, b *Tensor) (bool, error) { return equal("equal", a, b, false) }
 
-// EqualNaN is [Equal], but NaN equals NaN. The two parts of a complex number are compared one by one.
+// EqualNaN is [Equal], but NaN equals NaN. The two parts of a complex number are compared separately.
 //
 // Ownership, Lifetime, Threads, On error: as [Equal].
 func EqualNaN(a, b *Tensor) (bool, error) { return equal("equal NaN", a, b, true) }

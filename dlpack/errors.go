@@ -2,8 +2,8 @@ package dlpack
 
 import "errors"
 
-// The causes of errors. Errors of this package wrap one of them and name the offending field and its value. Where another
-// cause is possible, the documentation of the function says so.
+// The causes of errors. An error of this package wraps one of them and names the offending field and its value. If other
+// causes are possible, the documentation of the function says so.
 var (
 	// ErrVersion reports an unknown major version of the ABI.
 	ErrVersion = errors.New("unknown major version")
@@ -21,12 +21,12 @@ var (
 	// ErrClosed reports a Tensor that was closed, is nil or is the zero Tensor. [Import] also returns it for an export that was
 	// released.
 	ErrClosed = errors.New("closed")
-	// ErrUnaligned reports an address without the alignment that is needed.
+	// ErrUnaligned reports an address that lacks the required alignment.
 	ErrUnaligned = errors.New("unaligned")
 	// ErrNull reports NULL or nil where an address, a function or an allocator is required. It also reports a managed tensor,
 	// a shape or strides at an address below 4096.
 	ErrNull = errors.New("unexpected NULL")
-	// ErrBorrowed reports an export of borrowed memory, which nothing would keep alive.
+	// ErrBorrowed reports an export of borrowed memory: nothing would keep it alive.
 	ErrBorrowed = errors.New("borrowed memory")
 	// ErrMemory reports that there is not enough memory.
 	ErrMemory = errors.New("out of memory")
@@ -34,10 +34,10 @@ var (
 	ErrValue = errors.New("invalid value")
 )
 
-// An Error reports the operation that failed and the offending field. errors.Is finds its cause, such as [ErrLayout] or
-// [ErrDType]. All functions and methods of this package that fail return an *Error, but for [DataType.NumBytes] and
-// [DataType.Validate]; those that call a function of the user return its error as it is. The text often ends with a way out that names functions of Go;
-// WithoutRemedy of package elements leaves it out, for people who use the program.
+// An Error reports the operation that failed and the offending field. errors.Is finds its cause, such as [ErrLayout] or [ErrDType]. All
+// functions and methods of this package return an *Error if they fail, except [DataType.NumBytes] and [DataType.Validate]. Those that call
+// a function of the user return its error unchanged. The text often ends with a remedy that names Go functions. WithoutRemedy of package
+// elements removes the remedy, for texts that users of the program read.
 type Error struct {
 	Op    string // "import", "export", ...
 	Where string // the offending field and its value

@@ -6,13 +6,13 @@ import (
 )
 
 // Flags are the bits of DLManagedTensorVersioned.flags (DLPack C API, "Macros"). Bits without a name here come from newer
-// versions: [Tensor.Flags] returns them, and exports do not pass them on.
+// versions: [Tensor.Flags] returns them, but exports do not have them.
 //
-// IsCopied says that the function that returned the tensor has copied its elements into new memory, which nobody but its caller
-// holds. Every function that returns a copy sets it, whatever else it does to the elements: [Tensor.Copy], [Tensor.Contiguous] and
-// [Tensor.Align] if they copy, [Tensor.Convert], [Concat], [Stack], [Tensor.ExportCopy], shm.Copy, and decoders for a tensor whose
-// elements they had to copy out of the message. Other tensors on the same memory do not have it: views, [Tensor.Share], and
-// [Tensor.Export], whose consumer shares the memory with the tensor.
+// IsCopied means that the function that returned the tensor copied its elements into new memory, which only its caller holds.
+// Every function that returns a copy sets this flag, even if it also changes the elements: [Tensor.Copy], [Tensor.Contiguous] and
+// [Tensor.Align] if they copy, [Tensor.Convert], [Concat], [Stack], [Tensor.ExportCopy], shm.Copy, and decoders that must copy the
+// elements out of the message. Other tensors on the same memory do not have the flag: views, the result of [Tensor.Share], and
+// that of [Tensor.Export], whose consumer shares the memory with the tensor.
 type Flags uint64
 
 // The flags of DLPack 1.3.
@@ -22,8 +22,8 @@ const (
 	SubbytePadded                   // C: DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 )
 
-// String returns the names of the flags, as in "ReadOnly|IsCopied". Bits without a name are one number, as in "ReadOnly|0x18"; no flags
-// are "0".
+// String returns the names of the flags, as in "ReadOnly|IsCopied". Bits without a name are printed as one number, as in
+// "ReadOnly|0x18". Without flags it returns "0".
 func (f Flags) String() string {
 	var names []string
 	for i, name := range []string{"ReadOnly", "IsCopied", "SubbytePadded"} {

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// How many elements %v prints: each dimension of a tensor with more than wholeElements elements is shortened to its first and
-// last edgeItems, as NumPy does, and at most mostElements are printed in all.
+// Limits of the elements that %v prints. In a tensor with more than wholeElements elements, each dimension is shortened to
+// its first and last edgeItems, as in NumPy. At most mostElements are printed in all.
 const (
 	wholeElements = 1000
 	edgeItems     = 3
 	mostElements  = 1000
 )
 
-// Format implements [fmt.Formatter]. %v prints what [Tensor.String] returns and then the elements: in the same line if there is one
-// dimension, as in `int32[3] on cpu [1 2 3]`, and otherwise as NumPy lays them out, each row in a line of its own:
+// Format implements [fmt.Formatter]. %v prints the text of [Tensor.String] and then the elements. One dimension is printed in the
+// same line, as in `int32[3] on cpu [1 2 3]`. Several dimensions are laid out as in NumPy, one line for each row:
 //
 //	float32[2 3] on cpu
 //	[[  1 2.5  -3]
 //	 [  4   5   6]]
 //
-// Of a tensor of more than 1000 elements, the first and last three of each dimension are printed, as in `[0 1 2 ... 998 999 1000]`,
-// and at most 1000 in all.
+// A tensor of more than 1000 elements is shortened to the first and last three of each dimension, as in `[0 1 2 ... 998 999 1000]`,
+// and to 1000 elements in all.
 //
-// A width or a precision, as in %.2f and %.3v, and the verbs e, E, f, F, g and G hold for each float or complex element, as package fmt
-// has them; integers and bools are printed as with %v then. The verbs b, d, o, O, x and X hold for each integer, and t for each bool.
-// %s leaves out the elements, as does %+v, which prints the text of [Tensor.LogValue]. So do the other verbs for a closed tensor, for memory that the host cannot read, and for elements that are
-// not single numbers.
+// A width or a precision, as in %.2f and %.3v, and the verbs e, E, f, F, g and G apply to each float or complex element, as in package fmt;
+// integers and bools are then printed as with %v. The verbs b, d, o, O, x and X apply to each integer, and t to each bool. %s prints no
+// elements, nor does %+v, which prints the text of [Tensor.LogValue]. The other verbs print no elements of a closed tensor, of memory that
+// the host cannot read, and of types that are not single numbers.
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody writes to the elements. On error: a byte of a bool tensor that is
 // not 0 or 1 is printed as `?`.
@@ -50,7 +50,7 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	if _, goType := holderOf(t.dtype); goType == nil || !t.device.HostReadable() {
 		return
 	}
-	if t.NumElements() == 0 { // its other dimensions may be of any size
+	if t.NumElements() == 0 { // its other dimensions may have any size
 		io.WriteString(f, " []")
 		return
 	}
@@ -66,7 +66,7 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	p.printAll()
 }
 
-// hasVerb reports whether a verb is for integers or bools alone, and the elements are that.
+// hasVerb reports whether a verb is only for integers or only for bools, and the elements have that type.
 func (t *Tensor) hasVerb(verb rune) bool {
 	switch {
 	case t.isNone():
@@ -77,7 +77,7 @@ func (t *Tensor) hasVerb(verb rune) bool {
 	return t.dtype.Code() == CodeBool && verb == 't'
 }
 
-// elementFormat returns the format of one element. The flag of %#v means nothing to elements.
+// elementFormat returns the format of one element. It ignores the flag of %#v.
 func (t *Tensor) elementFormat(f fmt.State, verb rune) string {
 	_, width := f.Width()
 	_, precision := f.Precision()
@@ -93,9 +93,9 @@ func (t *Tensor) elementFormat(f fmt.State, verb rune) string {
 type printer struct {
 	out    io.Writer
 	t      *Tensor
-	format string // of an element
+	format string // the format of an element
 	index  []int64
-	width  int  // of an element: shorter ones are padded
+	width  int  // the width of an element; shorter ones are padded
 	widest int  // the width of the widest element that was printed
 	left   int  // how many elements may still be printed
 	short  bool // whether long dimensions are shortened

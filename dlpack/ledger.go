@@ -25,8 +25,8 @@ const ledgerVariable = "DLBRIDGE_LEDGER"
 type Kind uint8
 
 const (
-	KindExport     Kind = iota // a managed tensor handed out whose deleter has not run
-	KindImport                 // a managed tensor taken over that Go still holds
+	KindExport     Kind = iota // an exported managed tensor whose deleter has not run
+	KindImport                 // an imported managed tensor that Go still holds
 	KindAllocation             // memory of New, Copy, Convert or Lend that Go still holds
 )
 
@@ -48,13 +48,13 @@ type Record struct {
 	Bytes int64     // of the elements without gaps
 	Since time.Time // when it was made
 	Count int       // the number of objects: 1 for a live one
-	View  bool      // the record is that of a view or share of the import or allocation: see [Live]
-	Stack []uintptr // where it was made, for [runtime.CallersFrames]; the innermost call first
+	View  bool      // the record shows a view or share of the import or allocation: see [Live]
+	Stack []uintptr // the calls that made it, the innermost first, for [runtime.CallersFrames]
 }
 
-// Caller returns the innermost call outside of this module, which is where the program made the object. The module's own tests, examples
-// and commands count as the program. If C has called the module, the stack may have no such call, and Caller returns the function
-// of the module that C has called.
+// Caller returns the innermost call outside this module: the place where the program made the object. The module's own tests, examples
+// and commands count as the program. If C called the module, the stack may have no such call. Caller then returns the function of the
+// module that C called.
 func (r Record) Caller() runtime.Frame { return core.Caller(r.Stack) }
 
 // String describes the record in one line: `import of float32[1024], 4096 bytes, 3s old, main.load (load.go:12)`.
@@ -71,8 +71,8 @@ func (r Record) String() string {
 		time.Since(r.Since).Round(time.Millisecond), c.Function, c.File, c.Line)
 }
 
-// MarshalJSON implements [json.Marshaler]: the fields, with the calls of the stack as functions, files and lines. It is for logs, and
-// nothing reads it back.
+// MarshalJSON implements [json.Marshaler]. It writes the fields, with the calls of the stack as functions, files and lines. It is for
+// logs: nothing decodes it.
 func (r Record) MarshalJSON() ([]byte, error) {
 	type call struct {
 		Function, File string
@@ -122,22 +122,23 @@ func init() {
 	}
 }
 
-// SetLedger switches the ledger on or off, and reports whether it was on. While it is on, each export, import and
-// allocation is recorded with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName], and takes microseconds
-// more, as does each view or share of an import or allocation. While it is off, it costs nothing.
+// SetLedger switches the ledger on or off, and reports whether it was on. While the ledger is on, it records each export,
+// import and allocation with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName]. This costs
+// microseconds, and so does each view or share of an import or allocation. While it is off, it costs nothing.
 //
-// SetLedger(true) of a ledger that is on keeps its records, and lets [Forgotten] tell what was made before the call from what was made
-// after it. Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of exports
-// by C code. The profile may still show exports that were released a moment ago; Live does not.
+// If the ledger is already on, SetLedger(true) keeps its records; [Forgotten] then has separate records for objects made before and
+// after the call. Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of
+// exports by C code. The profile may still show exports that were released a moment ago; Live does not.
 func SetLedger(on bool) (was bool) { return core.SetLedger(on) }
 
-// Live calls [Reap] and returns the records of live objects, the oldest first. There is one for each import or allocation: that of the tensor
-// with which it was made or, if that one is closed, of the oldest view or share that is not. So its line is one where a Close is missing.
+// Live calls [Reap] and returns the records of live objects, the oldest first. Each import or allocation has one record. It shows the
+// tensor that the import or allocation returned or, if that is closed, the oldest view or share that is still open. At the line of the
+// record, a Close is therefore missing.
 func Live() []Record { return records(core.Live()) }
 
-// Forgotten returns the imports and allocations that were dropped without Close and that cleanup guards have caught since
-// the ledger was switched on: one record for each line of source, the oldest first. The line is as for [Live]. If a line has made objects
-// before and after a call of [SetLedger], there is one record for those before and one for those after.
+// Forgotten returns the imports and allocations that were dropped without Close and that cleanup guards have caught since the ledger was
+// switched on. There is one record for each line of source, the oldest first. The line is as for [Live]. If a line made objects before
+// and after a call of [SetLedger], it has two records, one for each period.
 func Forgotten() []Record { return records(core.Forgotten()) }
 
 func records(list []core.Record) []Record {

@@ -10,10 +10,10 @@ import (
 // mostLogged is the length of the longest text of a tensor in a log line. With the quotes around it, that is 200 bytes.
 const mostLogged = 198
 
-// LogValue implements [slog.LogValuer]: in a log line a tensor is what [Tensor.String] returns, without its elements. It takes at most
-// 200 bytes: of a shape or strides that are too long for that, only the first and the last number are written. Each tensor in a slice, a
-// map or an exported field of a struct has the same text, by %+v in lines of slog.TextHandler and by [Tensor.MarshalText] in those of
-// slog.JSONHandler. In an unexported field, slog.TextHandler writes its address, and slog.JSONHandler nothing.
+// LogValue implements [slog.LogValuer]: in a log line a tensor is the text of [Tensor.String], without the elements. The text takes at
+// most 200 bytes: if shape or strides are too long, only their first and last number are written. A tensor in a slice, a map or an
+// exported field of a struct has the same text: slog.TextHandler prints it with %+v, and slog.JSONHandler with [Tensor.MarshalText]. For
+// a tensor in an unexported field, slog.TextHandler writes an address, and slog.JSONHandler nothing.
 func (t *Tensor) LogValue() slog.Value {
 	text := t.String()
 	if len(text) > mostLogged {
@@ -27,8 +27,8 @@ func (t *Tensor) LogValue() slog.Value {
 	return slog.StringValue(text)
 }
 
-// MarshalText implements [encoding.TextMarshaler], so that a tensor in JSON, also in a slice or a struct, is the text of
-// [Tensor.LogValue]. It is for logs: the elements are not in it, and nothing reads it back. It never fails.
+// MarshalText implements [encoding.TextMarshaler]: in JSON a tensor is the text of [Tensor.LogValue], even inside a
+// slice or a struct. It is for logs: the text lacks the elements, and nothing decodes it. It never fails.
 func (t *Tensor) MarshalText() ([]byte, error) { return []byte(t.LogValue().String()), nil }
 
 // LogValue implements [slog.LogValuer]: in a log line the counters are a group.

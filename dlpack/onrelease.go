@@ -10,27 +10,28 @@ import (
 )
 
 // OnRelease calls f once, after the last holder has released the memory: all tensors of the memory are closed, all of its
-// exports, in Go, C or Python, are released, and the slice is no longer pinned. A pool of buffers can then use the
-// slice again. Memory that this package has allocated, as for [New] and [Tensor.Copy], has been freed when f is called. Memory
-// that was imported, or passed to [Lend], is refused, because its producer is told already. [Own] is for memory that f itself
-// has to give back.
+// exports, in Go, C or Python, are released, and the slice is no longer pinned. A pool of buffers can then reuse the slice.
+// Memory that this package allocated, as for [New] and [Tensor.Copy], has been freed when f is called. Memory that was
+// imported, or passed to [Lend], is refused, because its producer is notified already. [Own] is for memory that f itself must
+// give back.
 //
-// f belongs to the memory, which may have several such functions. They are called one after the other, the last first, on a
+// f belongs to the memory, which may have several such functions. They are called one after the other, the last one first, on a
 // goroutine of this library. That goroutine has no profiler labels, is in no testing/synctest bubble, and holds no lock, so f may
-// use this package. f may block, but while 64 such functions or releases of forgotten memory are blocked, the others wait. A
+// use this package. f may block. But while 64 such functions or releases of forgotten memory are blocked, all others wait. A
 // panic in f ends the program.
 //
-// f is called at once, usually within microseconds, also if a thread of C releases the last export: its deleter wakes Go,
-// whatever [WakeAt] says. (If the process had no file descriptors left when the library was first used, a deleter cannot wake
-// Go, and f waits for the next [Reap], export or garbage collection.) In a forked child, which has no Go, f is not called.
+// f is called immediately, usually within microseconds. This holds even if a C thread releases the last export: the deleter
+// wakes Go, whatever [WakeAt] says. (If the process had no free file descriptor when the library was first used, a deleter
+// cannot wake Go, and f waits for the next [Reap], export or garbage collection.) In a forked child, where Go does not run, f
+// is not called.
 //
-// If all tensors are dropped without Close, f is called after the next garbage collection instead. But then f is never
-// called if it refers to a tensor of the memory itself, or if a slice of the memory has got out since OnRelease, as by [Values] (see
-// the package documentation), because such a slice may still be in use. In both cases the memory is leaked.
+// If all tensors are dropped without Close, f is called after the next garbage collection instead. There are two exceptions, in
+// which f is never called and the memory is leaked: f itself refers to a tensor of the memory, or [Values] or a similar function has
+// returned a slice of the memory since OnRelease, because this slice may still be in use.
 //
-// Ownership: unchanged. Lifetime: from now on the slice stays pinned until nobody holds it. Threads: any goroutine. On error:
-// f is not called; [ErrClosed], [ErrNull] if f is nil, [ErrMemory], [ErrOverflow], or [errors.ErrUnsupported] for memory that
-// was imported, borrowed or lent.
+// Ownership: unchanged. Lifetime: the slice stays pinned until the last holder has released it. Threads: any goroutine. On
+// error: f is not called; [ErrClosed], [ErrNull] if f is nil, [ErrMemory], [ErrOverflow], or [errors.ErrUnsupported] for
+// memory that was imported, borrowed or lent.
 func (t *Tensor) OnRelease(f func()) error {
 	const op = "on release"
 	if err := t.acquire(op); err != nil {
@@ -50,22 +51,22 @@ func (t *Tensor) OnRelease(f func()) error {
 }
 
 // Own makes a tensor in memory that need not be Go's, such as a mapping of a file, memory of malloc, or a buffer of another
-// runtime. The tensor is as that of [FromBytes]. When nobody holds the memory any more, release is called once, to give it
-// back. Everything that [Tensor.OnRelease] says about its function holds for release: it runs on a goroutine of this library,
-// whichever thread has given up the last share; it may block and may use this package; a panic in it ends the program; it is
-// not called in a forked child. A process that ends does not wait for it. [Lend] takes a C function instead, which needs
-// no goroutine and is called in a forked child, too.
+// runtime. The tensor is like that of [FromBytes]. After the last holder has released the memory, Own calls release once, to
+// give it back. The rules of [Tensor.OnRelease] apply to release, too: it runs on a goroutine of this library, whichever
+// thread released the memory last; it may block and may use this package; a panic in it ends the program; it is not called in
+// a forked child. The end of the process does not wait for it. [Lend] takes a C function instead, which needs no goroutine
+// and is also called in a forked child.
 //
-// An adapter for a library with buffers of its own is one function: it gets the memory as a slice of bytes, describes it by a
-// [Spec], and passes it to Own with the function that gives the buffer back. The example "Adapter" is such a function for mmap.
-// In the other direction, [Tensor.Require] checks that the library accepts the type and the shape. [Read] and [Use] are for a
-// library that has the memory during one call only. If it keeps the memory longer, give it [Tensor.Data] of a [Tensor.Share],
-// and close that when the library has released the buffer. A library that speaks DLPack takes a [Tensor.Export] and needs
-// neither. A library whose buffers are Go slices needs no adapter: the example "Gonum" uses mat.Dense and blas64.General of
-// gonum by [FromSlice] and [Use]. DESIGN.md says what GoMLX lacks.
+// An adapter for a library with its own buffers is one function. It gets the memory as a slice of bytes, describes it with a
+// [Spec], and passes it to Own with the function that gives the buffer back. The example "Adapter" does this for mmap. In the
+// other direction, [Tensor.Require] checks that the library accepts the type and the shape. Use [Read] or [Use] if the library
+// needs the memory during one call only. If it keeps the memory longer, give it [Tensor.Data] of a [Tensor.Share], and close
+// the share when the library has released the buffer. A library that accepts DLPack takes a [Tensor.Export] and needs neither.
+// A library whose buffers are Go slices needs no adapter: the example "Gonum" uses mat.Dense and blas64.General of gonum with
+// [FromSlice] and [Use]. DESIGN.md says what GoMLX lacks.
 //
 // Ownership: memory moves to the tensor and its exports, until release is called. Lifetime: memory must stay valid until then.
-// A slice of it, such as that of [Values], must not be used after the last Close. Threads: any. On error: memory stays the
+// Slices of it, for example from [Values], must not be used after the last Close. Threads: any. On error: memory stays the
 // caller's, and release is not called; [ErrNull] if release is nil, [ErrMemory], and those of [FromBytes].
 func Own(memory []byte, s Spec, release func()) (*Tensor, error) {
 	const op = "own"

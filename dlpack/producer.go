@@ -13,14 +13,14 @@ import (
 )
 
 // Export returns the tensor as a `DLManagedTensorVersioned *` of version 1.3, for a consumer in C, C++ or Python, or in
-// another Go library. Each call returns a new managed tensor, which may outlive t. Strides are always given, byte_offset
-// is 0 on the host, and data is NULL without elements.
+// another Go library. Each call returns a new managed tensor, which may outlive t. strides is set even if the tensor is
+// row-major, byte_offset is 0 on the host, and data is NULL if there are no elements.
 //
-// Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. The deleter must be
-// called with the address that Export returned, not with that of a copy of the struct. Lifetime: the memory lives at least
-// until then. Threads: the deleter is a C function that does not enter Go, unless it gives up the last share and the
-// producer's deleter, or the release of [Lend], does. It may run on any thread, in a forked child, and after an interpreter
-// has ended. On error: [ErrClosed], [ErrBorrowed], [ErrMemory] or [ErrOverflow].
+// Ownership: the consumer owns the result and calls its deleter once; in Go, [Release] does so. The deleter must be called
+// with the address that Export returned, not with the address of a copy of the struct. Lifetime: the memory lives at least
+// until then. Threads: the deleter is a C function that may run on any thread, in a forked child, and after an interpreter
+// has ended. It does not enter Go, unless it is the last to release the memory and calls a producer's deleter, or a release
+// of [Lend], that does. On error: [ErrClosed], [ErrBorrowed], [ErrMemory] or [ErrOverflow].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
 	if t == nil {
 		return nil, t.errClosed("export")
@@ -32,11 +32,11 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 	return t.export("export", flags, true)
 }
 
-// ExportLegacy returns the tensor as a `DLManagedTensor *`, the form from before DLPack 1.0, for consumers that accept
-// no other (TensorFlow, ONNX Runtime). This form cannot state that memory is read-only, so read-only tensors are refused. Tensors
-// whose writability is unknown are exported.
+// ExportLegacy returns the tensor as a `DLManagedTensor *`, the form from before DLPack 1.0, for consumers that accept only this
+// form (TensorFlow, ONNX Runtime). It cannot state that memory is read-only, so read-only tensors are refused. Tensors whose
+// writability is unknown are exported.
 //
-// Ownership, Lifetime, Threads: as [Tensor.Export], with [ReleaseLegacy] in the place of Release. On error: also
+// Ownership, Lifetime, Threads: as [Tensor.Export], with [ReleaseLegacy] instead of Release. On error: also
 // [ErrReadOnly], and [ErrDType] for padded sub-byte types, because this form cannot state the padding.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 	const op = "export legacy"
@@ -64,11 +64,11 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 	return c.export("export", c.flags&SubbytePadded|IsCopied, true)
 }
 
-// ExportSlice exports a Go slice once as a row-major tensor, which is one-dimensional without a shape. It has the effect of
-// [FromSlice], [Tensor.Export] and [Tensor.Close] together. It allocates nothing, except for a pin if more slices are
-// exported at once than ever before.
+// ExportSlice exports a Go slice once, as a row-major tensor. Without a shape the tensor is one-dimensional. ExportSlice
+// has the effect of [FromSlice], [Tensor.Export] and [Tensor.Close] together. It allocates nothing, except a pin if more
+// slices are exported at the same time than ever before.
 //
-// Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. Lifetime: the slice is
+// Ownership: the consumer owns the result and calls its deleter once; in Go, [Release] does so. Lifetime: the slice is
 // pinned until then; see [WakeAt]. Threads: the deleter may run on any thread. On error: as [FromSlice] and
 // [Tensor.Export]; nothing is pinned.
 func ExportSlice[T Element](data []T, shape ...int64) (unsafe.Pointer, error) {
@@ -121,8 +121,8 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 			return nil, err
 		}
 	}
-	// The fields are set one by one: the compiler would build a whole struct on the stack and copy it by loads of other widths
-	// than the stores, for which the processor has to wait.
+	// The fields are set one by one. The compiler would build a whole struct on the stack and copy it with loads whose widths
+	// differ from those of the stores, so that the processor would have to wait.
 	d := b.Describe(versioned, uint64(flags), int(t.rank), t.dims)
 	d.Data = t.data
 	d.Device = core.Device{Type: int32(t.device.Type), ID: t.device.ID}
@@ -135,7 +135,7 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 	return unsafe.Pointer(b), nil
 }
 
-// firstExport exports memory that was not exported before, or not since it was unpinned.
+// firstExport exports memory that has not been exported before, or not since it was unpinned.
 func (t *Tensor) firstExport(op string) (*core.Block, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err

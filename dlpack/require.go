@@ -4,8 +4,8 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/extent"
 
-// Require returns an error that says what differs unless the tensor has the given data type and shape. A size of -1 stands for any
-// size; without sizes, the tensor must have no dimensions. For example, a function on rows of 4 numbers begins with
+// Require returns an error unless the tensor has the given data type and shape. The error says what differs. A size of -1 stands
+// for any size; without sizes, the tensor must have no dimensions. For example, a function on rows of 4 numbers begins with
 //
 //	if err := t.Require(dlpack.Float32, -1, 4); err != nil {
 //		return nil, err
@@ -33,7 +33,7 @@ func (t *Tensor) Require(dtype DataType, shape ...int64) error {
 	return nil
 }
 
-// errDType returns an error for a tensor of another data type than asked for.
+// errDType returns an error for a tensor whose data type is not the requested one.
 func (t *Tensor) errDType(op string, asked DataType) error {
 	return t.newError(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, asked)
 }

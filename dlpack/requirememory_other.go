@@ -2,5 +2,5 @@
 
 package dlpack
 
-// canMap returns true: it cannot ask this system.
+// canMap returns true, because it cannot ask this system.
 func canMap(int) bool { return true }

@@ -10,8 +10,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Strided shows the elements of a tensor of any layout where they lie. [ReadStrided] and [UseStrided] make it. [Strided.Rows] and
-// [Strided.All] iterate over it, the last index fastest. A loop of one's own over two dimensions is
+// A Strided gives access to the elements of a tensor of any layout, without a copy. [ReadStrided] and [UseStrided] make it.
+// [Strided.Rows] and [Strided.All] iterate over it, the last index fastest. Your own loop over two dimensions looks like this:
 //
 //	s0, s1 := x.Strides[0], x.Strides[1]
 //	for i := range x.Shape[0] {
@@ -20,30 +20,31 @@ import (
 //		}
 //	}
 //
-// With x.Strides[0] and x.Strides[1] in the loop itself, where the compiler cannot keep them in registers, it can take 3.5 times as long.
+// Copy the strides to variables first, as above: the compiler cannot keep x.Strides[0] and x.Strides[1] in registers, and a loop over
+// them can take 3.5 times as long.
 //
-// [Tensor.Contiguous] and then [Read] are faster, up to three times, where each element is visited more than once, and where the
-// elements of a row lie a power of two of 2 KiB or more apart. A variable that a loop changes at each element, such as a sum, should be
-// declared in the function that gets the Strided: one from outside can make the loop three times as slow.
+// [Tensor.Contiguous] followed by [Read] is up to three times as fast if each element is visited more than once, or if the distance
+// between the elements of a row is a power of two of at least 2 KiB. If a loop changes a variable at each element, such as a sum,
+// declare it in the function that gets the Strided: a variable from outside can make the loop three times as slow.
 type Strided[T Element] struct {
-	Data    []T     // the memory from the lowest to the highest element; between elements it may have anything
+	Data    []T     // the memory from the lowest to the highest element; bytes between elements may have any value
 	Start   int64   // the index in Data of element (0, ..., 0)
-	Shape   []int64 // must not be changed, as Strides
+	Shape   []int64 // must not be changed, nor must Strides
 	Strides []int64 // in elements; they may be negative or 0, and those of dimensions of size 1 may have any value
 }
 
-// ReadStrided is [Read] for any layout: it calls f with the elements where they lie. f must not write to them.
+// ReadStrided is [Read] for any layout: it calls f with the elements, without a copy. f must not write to them.
 //
-// Ownership, Lifetime, Threads: as [Read], of the slices of the [Strided]. On error: as Read, without [ErrLayout].
+// Ownership, Lifetime, Threads: as [Read], for the slices of the [Strided]. On error: as Read, without [ErrLayout].
 func ReadStrided[T Element](t *Tensor, f func(elements Strided[T]) error) error {
 	return during("read strided", t, false, strided[T], f)
 }
 
-// UseStrided is [Use] for any layout: it calls f with the elements where they lie, to be read and written. f must not write to what
-// lies between them.
+// UseStrided is [Use] for any layout: it calls f with the elements, without a copy. f may read and write them, but must not write
+// to the memory between them.
 //
-// Ownership, Lifetime, Threads: as [Use], of the slices of the [Strided]. On error: as Use, with [ErrLayout] only for elements that
-// overlap.
+// Ownership, Lifetime, Threads: as [Use], for the slices of the [Strided]. On error: as Use, with [ErrLayout] only for elements
+// that overlap.
 func UseStrided[T Element](t *Tensor, f func(elements Strided[T]) error) error {
 	return during("use strided", t, true, strided[T], f)
 }
@@ -67,13 +68,13 @@ func strided[T Element](op string, t *Tensor, write bool) (x Strided[T], err err
 	return x, nil
 }
 
-// Rows iterates over the rows, which are the elements of the last dimension, with the indices of the other dimensions. A row of the
-// tensor is a slice of its memory. A tensor without dimensions is one row of one element, and one without elements has no rows.
-// [Tensor.FlatOuter] joins the last dimensions of a tensor beforehand, for longer rows: over rows of a few elements, such as the 3 of a
-// pixel, a loop over Data, as [Strided] shows, is faster.
+// Rows iterates over the rows: the elements along the last dimension, with the indices of the other dimensions. Each row is a slice of
+// the tensor's memory. A tensor without dimensions is one row of one element; a tensor without elements has no rows. For rows of a few
+// elements, such as the 3 of a pixel, the loop over Data that [Strided] shows is faster. To get longer rows, join the last dimensions
+// of the tensor with [Tensor.FlatOuter] first.
 //
-// Ownership: none, rows are views. Lifetime: an index is valid until the next row, and must not be changed; rows are as Data. Threads:
-// as Data. On error: [ErrLayout] if the elements of a row do not lie side by side.
+// Ownership: none, rows are views. Lifetime: an index is valid until the next row, and must not be changed; rows are valid as long as
+// Data. Threads: as Data. On error: [ErrLayout] if the elements of a row have gaps between them.
 func (x Strided[T]) Rows() (iter.Seq2[[]int64, []T], error) {
 	n, stride := x.row()
 	if n > 1 && stride != 1 && len(x.Data) > 0 {
@@ -90,11 +91,12 @@ func (x Strided[T]) Rows() (iter.Seq2[[]int64, []T], error) {
 	}, nil
 }
 
-// All iterates over the elements with their indices. A loop over Data, as [Strided] shows, is faster, about 6 times for rows of 3 elements.
+// All iterates over the elements with their indices. The loop over Data that [Strided] shows is faster: about 6 times for rows of 3
+// elements.
 //
 // Ownership: none. Lifetime: an index is valid until the next element, and must not be changed. Threads: as Data. On error: none.
 func (x Strided[T]) All() iter.Seq2[[]int64, T] {
-	return func(yield func([]int64, T) bool) { // inlined into the loop of the caller, which a call for each element would slow down
+	return func(yield func([]int64, T) bool) { // inlined into the caller's loop: a call for each element would slow it down
 		c := x.first()
 		for more := c.n > 0; more; more = c.next() {
 			at := c.at

@@ -21,15 +21,15 @@ import (
 // device) and keeps the memory alive. Several tensors can share one memory; the last [Tensor.Close] gives the memory back to its
 // producer.
 //
-// Methods may be called from any goroutine, even while another goroutine closes the tensor: they then either work or
-// return [ErrClosed]. The description does not change and can be read after Close. A nil *Tensor and the zero Tensor are
-// closed and describe nothing; methods without an error result, except String, return a zero value for them.
+// Methods may be called from any goroutine. While another goroutine closes the tensor, they either work or return
+// [ErrClosed]. The description does not change and can be read after Close. A nil *Tensor and the zero Tensor are closed
+// and describe nothing; methods without an error result, except String, return a zero value for them.
 //
 // Methods that return views, such as [Tensor.Slice] and [Tensor.Transpose], copy no elements. Ownership: each view shares the memory
-// and is closed by itself. Lifetime: until its Close. Threads: any. On error: as [Tensor.Apply]; what differs stands at the method.
+// and is closed separately. Lifetime: until its Close. Threads: any. On error: as [Tensor.Apply], unless the method says otherwise.
 //
-// A Tensor must not be copied, as in u := *t: the copy does not learn that t is closed, and closing both gives the
-// memory back twice. go vet reports such copies. [Tensor.Share] and [Tensor.View] make another Tensor of the same memory.
+// Do not copy a Tensor, as in u := *t: the copy stays open when t is closed, and closing both gives the memory back
+// twice. go vet reports these copies. [Tensor.Share] and [Tensor.View] make another Tensor of the same memory.
 type Tensor struct {
 	mem    *core.Memory
 	status atomic.Uint32
@@ -39,21 +39,21 @@ type Tensor struct {
 	data   uintptr // the data field of the description, on the host with byte_offset added; 0 without elements
 	dims   *int64  // shape, strides and, for memory that the host cannot address, byte_offset
 	rank   uint16
-	// rowMajor: the elements lie without gaps, the last index fastest.
+	// rowMajor is true if the elements lie without gaps, the last index fastest.
 	rowMajor bool
-	// writabilityUnknown: imported in a form that cannot state whether the memory may be written.
+	// writabilityUnknown is true for a tensor imported in a form that cannot state whether the memory may be written.
 	writabilityUnknown bool
 }
 
 // The bits of a tensor's status.
 const (
 	closed       uint32 = 1 << iota
-	boolsChecked        // checkBools has found all elements to be 0 or 1
+	boolsChecked        // checkBools has found only 0 and 1
 )
 
-// The structs below make a tensor one allocation: viewN is a tensor of existing memory, and rootN is the first tensor of a
-// memory together with that memory. Allocating is most of the cost of an import and grows with the size, so there are
-// several sizes.
+// With the structs below a tensor is one allocation. viewN is a tensor of existing memory. rootN is the first tensor of a
+// memory, together with its core.Memory. An allocation is most of the cost of an import and costs more for larger structs,
+// so there are several sizes.
 type (
 	view1 struct {
 		Tensor
@@ -63,7 +63,7 @@ type (
 		Tensor
 		dims [8]int64
 	}
-	view9 struct { // of rank 8 and with a byte_offset
+	view9 struct { // of rank 8, with a byte_offset
 		Tensor
 		dims [18]int64
 	}
@@ -120,14 +120,14 @@ type Spec struct {
 	DType   DataType
 	Shape   []int64
 	Strides []int64 // in elements; nil: row-major without gaps
-	// ByteOffset is the distance of element (0, ..., 0), in bytes, from the start of the memory or, for View, from element
-	// (0, ..., 0) of the tensor that is viewed.
+	// ByteOffset is the position of element (0, ..., 0), in bytes. It counts from the start of the memory or, for View,
+	// from element (0, ..., 0) of the viewed tensor.
 	ByteOffset int64
 	// ReadOnly forbids writing. A view of read-only memory is read-only even if this is false.
 	ReadOnly bool
 	// Padded gives each sub-byte element bytes of its own (see [DataType.IsSubByte]); otherwise these elements are packed.
 	Padded bool
-	// Copied sets the flag [IsCopied]: the memory is a copy that was made for the tensor.
+	// Copied sets the flag [IsCopied]: the memory is a copy made for this tensor.
 	Copied bool
 }
 
@@ -144,8 +144,8 @@ func (s *Spec) flags() (f Flags) {
 	return f
 }
 
-// describe sets the description of a tensor and copies shape and strides; nil strides are row-major. The tensor must have
-// been allocated for their rank.
+// describe sets the description of a tensor and copies shape and strides; nil strides are row-major. The tensor must be
+// allocated for their rank.
 func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, strides []int64) {
 	t.dtype, t.flags, t.rowMajor = dt, flags, rowMajor
 	n := len(shape)
@@ -161,12 +161,12 @@ func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, stride
 	extent.SetRowMajor(dims[n:], shape)
 }
 
-// shape and strides return slices of t's own, which must not be written to.
+// shape and strides return t's own slices, which must not be written to.
 func (t *Tensor) shape() []int64   { return unsafe.Slice(t.dims, t.rank) }
 func (t *Tensor) strides() []int64 { return unsafe.Slice(t.dims, 2*int(t.rank))[t.rank:] }
 
-// span returns the bytes that the tensor touches, counted from element (0, ..., 0): the lowest (<= 0), and one past the
-// highest.
+// span returns the range of bytes that the tensor touches, counted from element (0, ..., 0): the lowest (<= 0), and one
+// past the highest.
 func (t *Tensor) span() (low, high int64) {
 	if t.rowMajor || t.data == 0 {
 		return 0, t.NumBytes()
@@ -176,9 +176,9 @@ func (t *Tensor) span() (low, high int64) {
 	return low * item, high * item
 }
 
-// Close gives up this tensor's reference to its memory. Calls after the first have no effect. If it was the last
-// reference, the memory goes back to its producer: the deleter runs on this thread before Close returns or, inside eight
-// other releases, after the innermost of them has returned. Exports keep the memory alive.
+// Close gives up this tensor's reference to its memory. Calls after the first have no effect. The last reference gives
+// the memory back to its producer: the deleter runs on this thread before Close returns. If eight releases are running
+// inside each other on this thread, it runs after the innermost of them has returned. Exports keep the memory alive.
 //
 // Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
 // Close. Threads: any goroutine. On error: never fails; the result makes Tensor an io.Closer.
@@ -218,11 +218,11 @@ func (t *Tensor) orZero() *Tensor {
 	return t
 }
 
-// acquire keeps the memory alive for one operation even if another goroutine closes the tensor; done ends that. acquire
-// must take its reference before it looks whether the tensor is open: [core.Memory.Close] relies on that order.
+// acquire keeps the memory alive until done is called, even if another goroutine closes the tensor. acquire must take
+// its reference before it checks that the tensor is open: [core.Memory.Close] relies on this order.
 func (t *Tensor) acquire(op string) error { return t.acquireAs(op, "the tensor") }
 
-// acquireAs is acquire for an operation on several tensors; name is what errors call this one.
+// acquireAs is acquire for an operation on several tensors. Errors call this tensor name.
 func (t *Tensor) acquireAs(op, name string) error {
 	if t.isNone() {
 		return t.errClosedAs(op, name)
@@ -242,7 +242,7 @@ func (t *Tensor) acquireAs(op, name string) error {
 
 func (t *Tensor) errClosed(op string) error { return t.errClosedAs(op, "the tensor") }
 
-// errClosedAs is errClosed for an operation on several tensors; name is the tensor that is not open.
+// errClosedAs is errClosed for an operation on several tensors. The error calls the closed tensor name.
 func (t *Tensor) errClosedAs(op, name string) error {
 	state := "closed"
 	switch {
@@ -254,13 +254,13 @@ func (t *Tensor) errClosedAs(op, name string) error {
 	return t.newError(op, ErrClosed, "%s is %s", name, state)
 }
 
-// errDevice is the error of an operation on memory that the host cannot read.
+// errDevice returns the error for an operation on memory that the host cannot read.
 func (t *Tensor) errDevice(op string) error {
 	return t.newError(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 }
 
-// RequireOpen is for packages that write tensors in other forms, such as those of bridge, to refuse a closed one before they begin: it
-// returns [ErrClosed] unless the tensor is open. Another goroutine may close it at any time.
+// RequireOpen returns [ErrClosed] unless the tensor is open. Packages that encode tensors, such as those of bridge, call it before
+// they begin. Another goroutine may still close the tensor at any time.
 func (t *Tensor) RequireOpen() error {
 	if t.isClosed() {
 		return t.errClosed("open")
@@ -279,22 +279,23 @@ func (t *Tensor) DType() DataType { return t.orZero().dtype }
 // Device returns the device of the memory.
 func (t *Tensor) Device() Device { return t.orZero().device }
 
-// Collected is for packages that hand memory on, such as those of bridge: it reports whether the memory is Go's own, as for
-// [FromSlice]. The garbage collector keeps such memory as long as a pointer refers to it, even after the last Close.
+// Collected reports whether the memory is Go's own, as for [FromSlice]. The garbage collector keeps this memory as long as
+// a pointer refers to it, even after the last Close. Collected is for packages that hand memory on, such as those of
+// bridge.
 func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.IsGos() }
 
 // Flags returns the flags with which the tensor was made or imported, including unknown ones.
 func (t *Tensor) Flags() Flags { return t.orZero().flags }
 
 // ReadOnly reports whether the memory must not be written through this tensor. It is also true if the writability is
-// unknown, as for imports in the legacy form, which cannot state it (see [AssumeWritable]).
+// unknown, as for imports in the legacy form (see [AssumeWritable]).
 func (t *Tensor) ReadOnly() bool {
 	t = t.orZero()
 	return t.flags&ReadOnly != 0 || t.writabilityUnknown
 }
 
-// errReadOnly returns an error for a tensor that must not be written. remedy is the end of its text if the memory is known to be
-// read-only.
+// errReadOnly returns an error for a tensor that must not be written. If the memory is known to be read-only, the text ends with
+// remedy.
 func (t *Tensor) errReadOnly(op, remedy string) error {
 	if t.flags&ReadOnly == 0 {
 		return t.newError(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
@@ -322,13 +323,14 @@ func (t *Tensor) Strides() []int64 {
 	return append([]int64{}, t.strides()...)
 }
 
-// Dim returns the size of dimension d; -1 is the last dimension. It returns 0 if the tensor has no such dimension.
+// Dim returns the size of dimension d; -1 is the last dimension. It returns 0 if there is no dimension d.
 func (t *Tensor) Dim(d int) int64 { return numberOf(t.orZero().shape(), d) }
 
-// Stride returns the stride of dimension d in elements. d is as for [Tensor.Dim].
+// Stride returns the stride of dimension d, in elements; -1 is the last dimension. It returns 0 if there is no
+// dimension d.
 func (t *Tensor) Stride(d int) int64 { return numberOf(t.orZero().strides(), d) }
 
-// numberOf returns the entry of dimension d in a shape or in strides, or 0 if there is no such dimension.
+// numberOf returns the entry of dimension d in a shape or in strides, or 0 if there is no dimension d.
 func numberOf(numbers []int64, d int) int64 {
 	if d < 0 {
 		d += len(numbers)
@@ -346,12 +348,12 @@ func (t *Tensor) NumElements() int64 {
 	}
 	count := int64(1)
 	for _, n := range t.shape() {
-		count *= n // wraps only where another factor is 0
+		count *= n // overflows only if another factor is 0
 	}
 	return count
 }
 
-// NumBytes returns the size of the elements without gaps. Elements of a packed type are counted as packed.
+// NumBytes returns the number of bytes of the elements without gaps. Packed elements are counted as packed.
 func (t *Tensor) NumBytes() int64 {
 	if t.isNone() {
 		return 0
@@ -363,16 +365,16 @@ func (t *Tensor) NumBytes() int64 {
 	return (t.NumElements()*width + 7) / 8
 }
 
-// IsContiguous reports whether the elements lie row-major without gaps. The strides of dimensions of size 1 do not count,
-// and a tensor without elements is contiguous.
+// IsContiguous reports whether the elements lie row-major without gaps. The strides of dimensions of size 1 do not
+// matter, and a tensor without elements is contiguous.
 func (t *Tensor) IsContiguous() bool { return t.orZero().rowMajor }
 
-// Data returns the data field of the description. On the host this is the address of element (0, ..., 0), and on other
-// devices the value that the device uses as an address. It is 0 without elements.
+// Data returns the data field of the description. On the host it is the address of element (0, ..., 0). On other
+// devices it is the value that the device uses as an address. It is 0 if there are no elements.
 func (t *Tensor) Data() uintptr { return t.orZero().data }
 
-// ByteOffset returns the byte_offset of the description if the memory is not [Device.HostReadable]. Otherwise it is 0, since Data
-// includes it.
+// ByteOffset returns the byte_offset of the description if the memory is not [Device.HostReadable]. Otherwise it returns 0,
+// because Data includes the offset.
 func (t *Tensor) ByteOffset() uint64 {
 	if t.isNone() || t.device.HostReadable() {
 		return 0
@@ -380,11 +382,11 @@ func (t *Tensor) ByteOffset() uint64 {
 	return uint64(*t.addressWord())
 }
 
-// addressWord returns the place of the byte_offset of memory that the host cannot address.
+// addressWord returns the address of the byte_offset of a tensor whose memory the host cannot address.
 func (t *Tensor) addressWord() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
 
-// dimsPairs returns how many pairs of int64 a tensor on d needs from [newView] or [newRoot]: one for the size and the stride of
-// each dimension, and one more for the byte_offset if the memory is not [Device.HostReadable].
+// dimsPairs returns how many pairs of int64 a tensor on d needs from [newView] or [newRoot]: one pair for each dimension, its
+// size and its stride, and one more for the byte_offset if the memory is not [Device.HostReadable].
 func (d Device) dimsPairs(rank int) int {
 	if d.HostReadable() {
 		return rank
@@ -392,7 +394,7 @@ func (d Device) dimsPairs(rank int) int {
 	return rank + 1
 }
 
-// first returns the address of element (0, ..., 0), and 0 without elements.
+// first returns the address of element (0, ..., 0), or 0 without elements.
 func (t *Tensor) first() uintptr {
 	if t.data == 0 {
 		return 0
@@ -410,12 +412,12 @@ func (t *Tensor) Alignment() int {
 	return int(at & -at)
 }
 
-// String describes the tensor in one line, as in `float32[3 4] on cpu`, with strides if they are not row-major.
+// String describes the tensor in one line, as in `float32[3 4] on cpu`. Strides are included if they are not row-major.
 func (t *Tensor) String() string {
 	return t.describedBy(func(sizes []int64) string { return fmt.Sprint(sizes) })
 }
 
-// describedBy is [Tensor.String] with a function that makes the text of the shape and of the strides.
+// describedBy is [Tensor.String]; list returns the text of the shape and of the strides.
 func (t *Tensor) describedBy(list func([]int64) string) string {
 	switch {
 	case t == nil:
@@ -438,8 +440,8 @@ func (t *Tensor) describedBy(list func([]int64) string) string {
 	return b.String()
 }
 
-// place sets the description of t from s and checks that the elements lie inside the memory; start is the address or
-// byte_offset from which s.ByteOffset counts. t must have been allocated for the rank of s.
+// place sets the description of t from s and checks that the elements lie inside the memory; s.ByteOffset counts from
+// start, an address or a byte_offset. t must be allocated for the rank of s.
 func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := s.DType.Validate(); err != nil {
 		return newError(op, ErrDType, "%v", err)
@@ -456,7 +458,7 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 }
 
 // setStart puts element (0, ..., 0) at start+offset, which is an address on the host and a byte_offset elsewhere. It returns
-// an error if the extent reaches outside of the memory.
+// an error if the extent reaches outside the memory.
 func (t *Tensor) setStart(op string, start uintptr, offset int64, e *core.Extent) error {
 	if e.Count > 0 {
 		// start lies within the memory, which has less than 2^63 bytes, so neither difference overflows.
@@ -485,8 +487,8 @@ func (t *Tensor) setStart(op string, start uintptr, offset int64, e *core.Extent
 // New allocates zeroed C memory on the CPU for a row-major tensor, aligned to [AllocAlignment] bytes. JAX and TVM share
 // memory with this alignment, and copy or refuse other memory.
 //
-// Ownership: the caller's, shared with exports. Lifetime: the memory is freed immediately at Close or the last consumer's
-// release, whichever comes last. Threads: any. On error: [ErrDType],
+// Ownership: the caller's, shared with exports. Lifetime: the memory is freed at the last Close or the last consumer's
+// release, whichever comes later, without waiting for the garbage collector. Threads: any. On error: [ErrDType],
 // [ErrLayout], [ErrOverflow] or [ErrMemory].
 func New(dtype DataType, shape ...int64) (*Tensor, error) { return newZeroed("new", dtype, shape) }
 
@@ -515,7 +517,7 @@ func (t *Tensor) allocate(op string, size int64, zeroed bool) error {
 	return nil
 }
 
-// own makes t describe all of its memory, which was allocated or lent, as row-major elements.
+// own makes t describe all of its memory as row-major elements. The memory was allocated or lent.
 func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 	t.device = Device{Type: CPU}
 	if t.mem.High > t.mem.Low {
@@ -527,9 +529,9 @@ func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 	}
 }
 
-// FromSlice makes a row-major tensor of a Go slice. Without a shape the tensor is one-dimensional; Reshape() makes a
-// tensor of one element a scalar. The slice is pinned while it has exports; [WakeAt] says when it is
-// unpinned. [ExportSlice] exports a slice once, without a Tensor.
+// FromSlice makes a row-major tensor of a Go slice. Without a shape the tensor is one-dimensional; Reshape() without
+// arguments turns a tensor of one element into a scalar. The slice is pinned while it has exports; [WakeAt] says when
+// it is unpinned. [ExportSlice] exports a slice once, without a Tensor.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
 // Threads: any. On error: [ErrLayout] if the shape is invalid or does not have as many elements as the slice;
@@ -538,7 +540,7 @@ func FromSlice[T Element](data []T, shape ...int64) (*Tensor, error) {
 	return fromSlice(data, false, shape)
 }
 
-// FromReadOnly is [FromSlice] for memory to which no consumer may write.
+// FromReadOnly is [FromSlice] for memory that no consumer may write to.
 func FromReadOnly[T Element](data []T, shape ...int64) (*Tensor, error) {
 	return fromSlice(data, true, shape)
 }
@@ -562,7 +564,7 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 	return nil, err
 }
 
-// FromBytes makes a tensor of any data type and layout inside a slice of bytes, aligned or not, as codecs need it.
+// FromBytes makes a tensor of any data type and layout inside a slice of bytes. The slice need not be aligned.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
 // Threads: any. On error: [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -580,14 +582,13 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 	return t, nil
 }
 
-// Lend makes a one-dimensional uint8 tensor of C memory that somebody else owns. release is nil or a C function
-// `void (*)(void *ctx)` that gives the memory back. It is called once with ctx, on the thread that gives up the last
-// share of the memory.
+// Lend makes a one-dimensional uint8 tensor of C memory that somebody else owns. release is nil or a C function `void
+// (*)(void *ctx)` that gives the memory back. It is called once with ctx, on the thread of the last Close or release.
 //
 // Ownership: data is lent until release is called. Lifetime: data must stay valid until then or, if release is nil, until the
-// last Close and the release of the last export. Threads: release may run on any thread. It must return: if it calls Go, that
-// code must recover from panics and must not call [runtime.Goexit], or the work that release has left undone is lost. On
-// error: release is not called; [ErrLayout] for a negative size, [ErrNull], [ErrOverflow] or [ErrMemory].
+// last Close and the release of the last export. Threads: release may run on any thread. It must return. If it calls Go, that
+// code must recover from panics and must not call [runtime.Goexit]; otherwise the rest of release does not run. On error:
+// release is not called; [ErrLayout] for a negative size, [ErrNull], [ErrOverflow] or [ErrMemory].
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// MaxRank is the most dimensions that a [Tensor] can have: 256. More are refused with [ErrLayout].
+// MaxRank is the largest number of dimensions of a [Tensor]: 256. [ErrLayout] reports a larger number.
 const MaxRank = core.MaxRank
 
 // AllocAlignment is the alignment, in bytes, of the memory that [New] allocates: 256.
@@ -26,11 +26,11 @@ func (t *Tensor) newError(op string, cause error, format string, args ...any) er
 	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause, about: t}
 }
 
-// IsAbout reports whether the error is about t: not about several tensors, or another one of the same memory. A function that was given
-// tensors can say by it which of them was wrong.
+// IsAbout reports whether the error is about t itself, not about several tensors or another tensor of the same memory. With IsAbout, a
+// function with several tensors can report which of them was wrong.
 func (e *Error) IsAbout(t *Tensor) bool { return t != nil && e.about == t }
 
-// causes are the errors for the statuses of package core.
+// causes maps the statuses of package core to errors.
 var causes = [...]error{
 	core.Null:       ErrNull,
 	core.BadVersion: ErrVersion,
@@ -45,7 +45,7 @@ var causes = [...]error{
 	core.Borrowed:   ErrBorrowed,
 }
 
-// newFaultError makes an error of a fault that package core has found.
+// newFaultError makes an error from a fault that package core found.
 func newFaultError(op string, f *core.Fault) error {
 	return &Error{Op: op, Where: f.Text, Err: causes[f.Status]}
 }
@@ -53,8 +53,8 @@ func newFaultError(op string, f *core.Fault) error {
 // deviceOf returns the device of a foreign tensor.
 func deviceOf(t *core.DLTensor) Device { return Device{DeviceType(t.Device.Type), t.Device.ID} }
 
-// checkTensor checks a foreign description as far as possible without touching the elements, and sets e. The slices that it
-// returns lie in the producer's memory; strides is nil for row-major. C: dlbcore_check_tensor
+// checkTensor checks a foreign description as far as possible without access to the elements, and sets e. The slices that
+// it returns lie in the producer's memory; strides is nil for row-major. C: dlbcore_check_tensor
 func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shape, strides []int64, err error) {
 	if t.NDim < 0 || t.NDim > MaxRank {
 		return nil, nil, newError(op, ErrLayout, "ndim = %d is not in 0..%d", t.NDim, MaxRank)
@@ -70,8 +70,8 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 	return shape, strides, nil
 }
 
-// checkLayout checks shape and strides of elements of a valid type, and sets e. Nil strides are row-major. A negative size is
-// [layout.ErrNegative] too.
+// checkLayout checks shape and strides, and sets e. The type must be valid. Nil strides are row-major. The error for a
+// negative size also wraps [layout.ErrNegative].
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *core.Extent) error {
 	if len(shape) > MaxRank {
 		return newError(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)

@@ -9,17 +9,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// Read calls f with the elements of a tensor as a Go slice of the same memory, which f must not write to, and returns the error of
-// f. It reads any memory, read-only memory too; [Use] is for writing. The tensor must be on the host, row-major without gaps, aligned for
-// T, and of T's data type; [ReadStrided] reads other layouts. The bytes of a bool tensor are checked once, because Go allows only 0
-// and 1.
+// Read calls f with the elements of a tensor as a Go slice of the same memory, and returns the error of f. f must not write to the slice;
+// [Use] is for writing. The tensor may be read-only. It must be on the host, row-major without gaps, aligned for T, and of T's data type;
+// [ReadStrided] reads other layouts. The bytes of a bool tensor are checked once, because Go allows only 0 and 1.
 //
-// The memory stays alive until f returns, even if another goroutine closes the tensor meanwhile. After f has returned, no slice is
-// out: the cleanup guard frees the memory of a forgotten tensor, unlike after [Values].
+// The memory stays alive until f returns, even if another goroutine closes the tensor meanwhile. Unlike after [Values], the
+// cleanup guard still frees the memory of a forgotten tensor, because no slice outlives the call.
 //
-// Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: any, while nobody
-// writes to the tensor. On error: [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrValue] for a bool that is not
-// 0 or 1, or [ErrNull] for a nil f, without a call of f; or the error of f.
+// Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: any, while nobody writes
+// to the tensor. On error: [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrValue] for a bool that is not 0 or
+// 1, or [ErrNull] for a nil f: then f is not called; or the error of f.
 func Read[T Element](t *Tensor, f func(values []T) error) error {
 	return during("read", t, false, slice[T], f)
 }
@@ -31,12 +30,12 @@ func Use[T Element](t *Tensor, f func(values []T) error) error {
 	return during("use", t, true, slice[T], f)
 }
 
-// during calls f with the elements of t in the form that see gives them, and keeps their memory alive until f returns.
+// during calls f with the elements of t in the form that see returns, and keeps their memory alive until f returns.
 func during[V any](op string, t *Tensor, write bool, see func(op string, t *Tensor, write bool) (V, error), f func(V) error) error {
 	if err := t.acquire(op); err != nil {
 		return err
 	}
-	defer t.done() // until then t is reachable, and with it the cleanup guard
+	defer t.done() // keeps t and the cleanup guard reachable until f returns
 	if f == nil {
 		return newError(op, ErrNull, "the function is nil")
 	}
@@ -48,7 +47,7 @@ func during[V any](op string, t *Tensor, write bool, see func(op string, t *Tens
 }
 
 // Values returns the elements as a Go slice of the same memory, which may be written to. The tensor must be as for [Use]. Values is for
-// slices that must outlive a call; the slice of Use or [Read] cannot be used too long.
+// slices that must outlive a call; otherwise Use or [Read] is safer.
 //
 // Ownership: none, the slice is a view. Lifetime: the tensor must not be closed while the slice is in
 // use. The slice alone does not keep foreign memory alive. After the first call, the cleanup guard reports a forgotten
@@ -78,7 +77,7 @@ func handOut[T Element](op string, t *Tensor, write bool) ([]T, error) {
 	if err == nil && len(values) > 0 {
 		t.mem.Escape()
 	}
-	runtime.KeepAlive(t) // until the cleanup guard knows of the slice
+	runtime.KeepAlive(t) // until the cleanup guard is told of the slice
 	return values, err
 }
 
@@ -97,8 +96,8 @@ func slice[T Element](op string, t *Tensor, write bool) ([]T, error) {
 	return unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements()), nil
 }
 
-// checkElements returns an error unless the elements of a tensor can be seen as values of T in memory, to be written or only to be read.
-// The caller keeps the memory alive.
+// checkElements returns an error unless the elements of a tensor can be accessed in memory as values of T. If write is true, the tensor
+// must be writable. The caller keeps the memory alive.
 func checkElements[T Element](op string, t *Tensor, write bool) error {
 	var zero T
 	if write && t.ReadOnly() {
@@ -119,12 +118,13 @@ func checkElements[T Element](op string, t *Tensor, write bool) error {
 	return nil
 }
 
-// boolsUnchecked reports whether checkBools is still to be called.
+// boolsUnchecked reports whether checkBools must still be called.
 func (t *Tensor) boolsUnchecked() bool {
 	return t.dtype == Bool && t.data != 0 && t.status.Load()&boolsChecked == 0
 }
 
-// checkBools checks that every byte of a bool tensor, which has elements, is 0 or 1. The caller keeps the memory alive.
+// checkBools checks that every byte of a bool tensor is 0 or 1. The tensor must have elements. The caller keeps the
+// memory alive.
 func (t *Tensor) checkBools(op string) error {
 	low, high := t.span()
 	x := Strided[byte]{unsafe.Slice((*byte)(core.Pointer(t.data+uintptr(low))), high-low), -low, t.Shape(), t.strides()}
@@ -135,7 +135,7 @@ func (t *Tensor) checkBools(op string) error {
 		}
 		elements *= x.Shape[d]
 	}
-	if n := int64(len(x.Data)); elements >= n { // no gaps, or elements that share memory, of which there may be very many
+	if n := int64(len(x.Data)); elements >= n { // no gaps, or overlapping elements, which may be many more than the bytes
 		x.Start, x.Shape, x.Strides = 0, []int64{n}, []int64{1}
 	}
 	c := x.first()
@@ -152,8 +152,8 @@ func (t *Tensor) checkBools(op string) error {
 	return nil
 }
 
-// UnsafeBytes returns the bytes from the lowest to the highest that the tensor touches, including gaps, for any type and
-// layout. Element (0, ..., 0) starts at data[start].
+// UnsafeBytes returns the range of bytes that the tensor touches, including gaps, for any type and layout. Element (0,
+// ..., 0) starts at data[start].
 //
 // Ownership, Lifetime, Threads: as [UnsafeValues]. On error: [ErrClosed] or [ErrDevice].
 func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
@@ -173,8 +173,8 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	return unsafe.Slice((*byte)(core.Pointer(t.data-uintptr(-low))), high-low), -low, nil
 }
 
-// AsBytes makes a one-dimensional uint8 tensor of the bytes from the lowest to the highest that the tensor touches,
-// including gaps. It serves to pass on the memory itself.
+// AsBytes makes a one-dimensional uint8 tensor of the range of bytes that the tensor touches, including gaps. It is for
+// passing on the memory itself.
 //
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed], or [ErrLayout] for memory of a device whose byte_offset would become negative.

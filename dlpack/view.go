@@ -13,13 +13,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's
-// element (0, ..., 0). The view must lie inside the memory, as the producer described it. For memory that the host cannot
-// address, the view has the same data field and another byte_offset. The view is writable if this tensor is, even if several
-// indices lead to one element; broadcasts and overlapping windows are read-only, because one write would change several elements.
+// View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's element
+// (0, ..., 0). The view must lie inside the memory that the producer described. For memory that the host cannot address, the view
+// has the same data field and another byte_offset. The view is writable if this tensor is, even if several indices lead to one
+// element. This differs from [Tensor.BroadcastTo] and [Tensor.Windows], which return read-only views then, because one write
+// would change several elements.
 //
-// Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
-// any. On error: [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
+// Ownership: the view shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
+// [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
 func (t *Tensor) View(s Spec) (*Tensor, error) { return t.view("view", s) }
 
 // view is View for the operation op.
@@ -37,10 +38,10 @@ func (t *Tensor) view(op string, s Spec) (*Tensor, error) {
 	return v, nil
 }
 
-// Share makes another Tensor of the same memory with the same description, which keeps the memory alive after t is closed. Of the
-// flags, it does not have [IsCopied].
+// Share makes another Tensor of the same memory with the same description, but without the flag [IsCopied]. It keeps the memory
+// alive after t is closed.
 //
-// Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close. Threads: any. On error:
+// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed] or [ErrOverflow].
 func (t *Tensor) Share() (*Tensor, error) { return t.share("share") }
 
@@ -72,7 +73,7 @@ func (v *Tensor) initView(t *Tensor) (start uintptr) {
 	return uintptr(*t.addressWord())
 }
 
-// Layout returns shape and strides, with offset 0 for element (0, ..., 0). The slices are the caller's.
+// Layout returns shape and strides, with offset 0 for element (0, ..., 0). The slices are copies.
 func (t *Tensor) Layout() layout.Layout {
 	if t.isNone() {
 		return layout.Layout{}
@@ -80,23 +81,23 @@ func (t *Tensor) Layout() layout.Layout {
 	return layout.Layout{Shape: t.shape(), Strides: t.strides()}.Clone()
 }
 
-// Apply makes a view by one or more methods of [layout.Layout], without a tensor for each step:
+// Apply makes a view with one or more methods of [layout.Layout], without a tensor for each step:
 //
 //	v, err := t.Apply(func(l *layout.Layout) error {
 //		return errors.Join(l.Transpose(1, 0), l.Slice(layout.From(1)))
 //	})
 //
 // The layout counts in elements, from element (0, ..., 0) of t, and is valid only until view returns. The result must lie
-// inside the memory, as the producer described it. It is read-only if t is, or if two indices lead to one element, as in a
-// broadcast. Packed elements of fewer than 8 bits can only be viewed row-major without gaps, from the beginning of a byte
-// on.
+// inside the memory that the producer described. It is read-only if t is, or if two indices lead to one element, as in a
+// broadcast. A view of packed elements of fewer than 8 bits must be row-major without gaps, and must begin at the
+// beginning of a byte.
 //
-// Index, Slice and the other methods below each apply one method of [layout.Layout], whose comment describes the view. All of
-// them but Split allocate once up to rank 8.
+// Index, Slice and the other methods below each apply one method of [layout.Layout]. The comment of that method describes the
+// view. All of them except Split allocate once, up to rank 8.
 //
-// Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
-// any. On error: [ErrClosed]; [ErrNull] for a nil function; [ErrOverflow] or [ErrLayout] together with the error of view,
-// such as [layout.ErrIndex], [layout.ErrAxis], or [layout.ErrCopy] if only a copy can have the layout.
+// Ownership: the view shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
+// [ErrClosed]; [ErrNull] for a nil function; [ErrOverflow] or [ErrLayout] together with the error of view, such as
+// [layout.ErrIndex], [layout.ErrAxis], or [layout.ErrCopy] if only a copy can have the layout.
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	const op = "apply"
 	if t.isClosed() {
@@ -109,8 +110,8 @@ func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	return readOnlyIfOverlapping(t.derive(op, l, view(&l.Layout)))
 }
 
-// A draft is a layout from which a view is made, with room for up to 8 dimensions. The methods of [layout.Layout] bring
-// it to the heap, so drafts are used again: allocating one would cost as much as the rest of the view.
+// A draft is the layout of a view that is being made, with room for up to 8 dimensions. The methods of [layout.Layout]
+// make it escape to the heap. Drafts are therefore reused: allocating one would cost as much as the rest of the view.
 type draft struct {
 	layout.Layout
 	dtype          DataType // of the view
@@ -128,8 +129,8 @@ func (t *Tensor) draft() *draft {
 	return d
 }
 
-// derive makes a view of t from a draft, which must not be used any more. op is what the user has called. err is the result of changing
-// the layout. derive returns it, unless the tensor is closed: then it returns [ErrClosed].
+// derive makes a view of t from a draft, which must not be used afterwards. op is the operation that the user called. err is the result
+// of changing the layout. derive returns err, or [ErrClosed] if the tensor is closed.
 func (t *Tensor) derive(op string, l *draft, err error) (*Tensor, error) {
 	defer drafts.Put(l)
 	if t.isClosed() {
@@ -167,7 +168,7 @@ func (t *Tensor) derive(op string, l *draft, err error) (*Tensor, error) {
 	return v, nil
 }
 
-// readOnlyIfOverlapping makes v read-only if two of its indices lead to the same element. It passes err on.
+// readOnlyIfOverlapping makes v read-only if two of its indices lead to the same element. It returns err unchanged.
 func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	if err == nil && !v.rowMajor && layout.Overlaps(v.shape(), v.strides()) {
 		v.flags |= ReadOnly
@@ -175,8 +176,8 @@ func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	return v, err
 }
 
-// newLayoutError makes an error of this package about t from an error of package layout; both causes are found by errors.Is. The name that
-// package layout has for the operation op is left out.
+// newLayoutError makes an error of this package about t from an error of package layout. errors.Is finds both causes. The text does not
+// repeat the name of the operation in package layout.
 func (t *Tensor) newLayoutError(op string, err error) error {
 	cause, where := ErrLayout, strings.TrimPrefix(err.Error(), "layout: ")
 	if name, text, ok := strings.Cut(where, ": "); ok && strings.HasPrefix(op, name) {
@@ -191,27 +192,28 @@ func (t *Tensor) newLayoutError(op string, err error) error {
 	return &Error{Op: op, Where: where, Err: errors.Join(cause, err), about: t}
 }
 
-// Index selects the elements with these first indices, and removes as many dimensions: see [layout.Layout.Index].
+// Index selects the elements whose first indices are these, and removes these dimensions: see [layout.Layout.Index].
 // TensorFlow calls it Tensor::SubSlice.
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("index", l, l.Index(index...))
 }
 
-// Slice selects a part of each dimension by Python's rules: see [layout.Layout.Slice].
+// Slice selects a part of each dimension, by Python's rules: see [layout.Layout.Slice].
 func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("slice", l, l.Slice(index...))
 }
 
-// Narrow selects size indices of dimension d from start on, which may count from the end: see [layout.Layout.Narrow].
+// Narrow selects size indices of dimension d, beginning with start. A negative start counts from the end: see
+// [layout.Layout.Narrow].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("narrow", l, l.Narrow(d, start, size))
 }
 
-// Split divides dimension d into views of these sizes, whose sum must be the size of the dimension. It allocates four times,
-// and once more for each view up to rank 8. Each view takes up to 256 bytes, and 36 more for each dimension.
+// Split divides dimension d into views of these sizes. The sizes must add up to the size of the dimension. Split allocates
+// four times, and once more for each view up to rank 8. Each view takes up to 256 bytes, and 36 more for each dimension.
 //
 // On error: also [ErrMemory].
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
@@ -246,7 +248,7 @@ func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 	return t.derive("transpose", l, l.Transpose(order...))
 }
 
-// Reshape gives the elements, in row-major order of their indices, another shape: see
+// Reshape returns the elements in another shape, in the same row-major order of their indices: see
 // [layout.Layout.Reshape]. It never copies; [Tensor.Contiguous] makes a copy that can be reshaped.
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	l := t.draft()
@@ -265,21 +267,21 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 	return t.derive("flat outer", l, l.FlatOuter(rank))
 }
 
-// FlatEnds keeps rank dimensions from dimension begin on, and merges those before and after them into the first and the
-// last: see [layout.Layout.FlatEnds].
+// FlatEnds keeps rank dimensions, beginning with dimension begin. It merges the dimensions before and after them into
+// the first and the last: see [layout.Layout.FlatEnds].
 func (t *Tensor) FlatEnds(begin, rank int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("flat ends", l, l.FlatEnds(begin, rank))
 }
 
-// Squeeze removes the dimensions axes, whose size must be 1, or without axes all dimensions of size 1: see
+// Squeeze removes the given dimensions, which must have size 1. Without axes it removes all dimensions of size 1: see
 // [layout.Layout.Squeeze].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("squeeze", l, l.Squeeze(axes...))
 }
 
-// Expand inserts dimensions of size 1 at these places of the view: see [layout.Layout.Expand].
+// Expand inserts dimensions of size 1, which have these numbers in the view: see [layout.Layout.Expand].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("expand", l, l.Expand(axes...))
@@ -292,13 +294,13 @@ func (t *Tensor) BroadcastTo(shape ...int64) (*Tensor, error) {
 	return readOnlyIfOverlapping(t.derive("broadcast to", l, l.BroadcastTo(shape...)))
 }
 
-// Flip reverses these dimensions, or all of them: see [layout.Layout.Flip].
+// Flip reverses these dimensions, or all dimensions without axes: see [layout.Layout.Flip].
 func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("flip", l, l.Flip(axes...))
 }
 
-// Diagonal selects the elements whose index along dimension b is k more than that along dimension a: see
+// Diagonal selects the elements whose index along dimension b exceeds their index along dimension a by k: see
 // [layout.Layout.Diagonal].
 func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 	l := t.draft()
@@ -311,8 +313,8 @@ func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 	return readOnlyIfOverlapping(t.derive("windows", l, l.Windows(d, size, step, dilation)))
 }
 
-// Bitcast reads the same bytes as elements of another type. If the types have different sizes, the last dimension
-// changes its size, and must be without gaps: see [layout.Layout.Bitcast]. Padded elements stay padded.
+// Bitcast reads the same bytes as elements of another type. If the types have different sizes, the size of the last
+// dimension changes, and its elements must lie without gaps: see [layout.Layout.Bitcast]. Padded elements stay padded.
 //
 // On error: also [ErrDType].
 func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {

@@ -1,20 +1,19 @@
-// Package background runs functions on goroutines that have nothing in common with the caller. The packages of this
-// module use it for long-running work of the library, for the release of memory whose tensors were forgotten, and for
-// the functions of OnRelease.
+// Package background runs functions on goroutines that inherit nothing from the caller. The packages of this module use
+// it for long-running work of the library, for releases of forgotten memory, and for the functions of OnRelease.
 //
 // A goroutine inherits the profiler labels of the goroutine that starts it, and its membership in a bubble of
-// testing/synctest. A library goroutine that a caller's goroutine started would keep the caller's labels for as long as the
-// process lives, and would keep the caller's bubble from ending. The goroutines of this package are started by a goroutine
-// that the initialization of the package has started, and inherit nothing.
+// testing/synctest. If a caller's goroutine started a library goroutine, that would keep the caller's labels until the
+// process ends, and would keep the caller's bubble from ending. The initialization of this package therefore starts a
+// goroutine that starts all others.
 //
-// Cleanups and finalizers must not call foreign code themselves, because it may block: a deleter may wait for Python's
-// GIL, or for an interpreter that has ended. With fewer than 8 processors, the runtime has one goroutine for all cleanups of
-// the process, so one release that blocks would stop the cleanups of the whole program. [Release] is for such calls.
+// Cleanups and finalizers must not call foreign code themselves, because it may block: a deleter may wait for Python's GIL,
+// or for an interpreter that has ended. With fewer than 8 processors, the runtime has one goroutine for all cleanups of the
+// process. One release that blocks would stop the cleanups of the whole program. [Release] is for these calls.
 package background
 
 import "sync"
 
-// start carries functions to the goroutine that starts others.
+// start carries functions to the goroutine that starts all others.
 var start = make(chan func())
 
 func init() {
@@ -33,24 +32,24 @@ func Go(f func()) {
 }
 
 // maxRunning is the largest number of releases that run at the same time. Each release that blocks in C occupies a thread of the
-// operating system, and Go ends the process if it needs more than 10,000. Without the limit, thousands of forgotten tensors
-// whose deleters wait for one lock would occupy that many.
+// operating system, and Go ends the process if it needs more than 10,000 threads. Without the limit, thousands of forgotten
+// tensors whose deleters wait for one lock would need that many.
 const maxRunning = 64
 
 var releases struct {
 	mu      sync.Mutex
 	waiting []func()
 	running int
-	// busy is locked while running is not 0, so that Wait can wait for it. It is a mutex because goroutines inside and outside
-	// of a testing/synctest bubble can share nothing else: other means of waiting end the process, or count as a deadlock of the
+	// busy is locked while running is not 0; Wait waits for it. It is a mutex because only mutexes work between goroutines
+	// inside and outside a testing/synctest bubble: other means of waiting end the process, or count as a deadlock of the
 	// bubble.
 	busy sync.Mutex
 }
 
-// Release runs f on a goroutine of the package, and does not wait for it. f gives memory back, or tells the program
-// that it was given back, and may block. Up to 64 releases run at the same time, so that one that blocks does not delay
-// the others. If 64 releases block, later ones wait until one of them returns. No lock is held while f runs. Release
-// waits for no release, so the caller may hold locks that releases need. A nil f does nothing.
+// Release runs f on a goroutine of the package. f gives memory back, or tells the program that it was given back, and
+// may block. Up to 64 releases run at the same time, so that one that blocks does not delay the others. If 64 releases
+// block, later ones wait until one of them returns. No lock is held while f runs. Release does not wait for f or other
+// releases, so the caller may hold locks that they need. A nil f does nothing.
 func Release(f func()) {
 	if f == nil {
 		return
@@ -70,8 +69,8 @@ func Release(f func()) {
 	}
 }
 
-// work runs releases until none is waiting. It does not hold the mutex during a release, which may block. After a release that
-// calls [runtime.Goexit], another goroutine goes on in its place.
+// work runs releases until none is waiting. It does not hold the mutex during a release, which may block. If a release calls
+// [runtime.Goexit], another goroutine takes over.
 func work() {
 	exited := true
 	defer func() {
@@ -95,7 +94,7 @@ func work() {
 	exited = false
 }
 
-// Wait waits until no release is running or waiting. Tests use it before they count what is alive.
+// Wait waits until no release is running or waiting. Tests call it before they count live objects.
 func Wait() {
 	releases.busy.Lock()
 	defer releases.busy.Unlock()

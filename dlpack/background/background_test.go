@@ -26,7 +26,7 @@ func TestReleasesThatNeverReturnDelayNoOtherUntilAllPlacesAreTaken(t *testing.T)
 		block()
 	}
 	blocked.Wait()
-	for range 1000 { // one after another, in the place that is left
+	for range 1000 { // one after another: one place is left
 		ran := make(chan bool)
 		background.Release(func() { close(ran) })
 		<-ran
@@ -37,7 +37,7 @@ func TestReleasesThatNeverReturnDelayNoOtherUntilAllPlacesAreTaken(t *testing.T)
 	for i := range 100 {
 		background.Release(func() { later = append(later, i) })
 	}
-	forever <- true // one returns, and the others run in its place, in order
+	forever <- true // one returns, and the others run in its place, in order of their calls
 	done := make(chan bool)
 	background.Release(func() { close(done) })
 	<-done
@@ -72,7 +72,7 @@ func TestGoroutinesAreInNobodysBubble(t *testing.T) {
 	background.Wait()
 }
 
-// Who waits in a bubble of testing/synctest waits for releases outside of it.
+// In a bubble of testing/synctest, Wait waits for releases outside it.
 func TestWaitMayBeCalledInABubble(t *testing.T) {
 	release := make(chan bool)
 	returned := false
@@ -99,7 +99,7 @@ func TestNilFunctionsDoNothing(t *testing.T) {
 	background.Wait()
 }
 
-// A release that ends its goroutine gives its place to the next one.
+// If a release ends its goroutine, the next release takes its place.
 func TestReleasesMayEndTheirGoroutine(t *testing.T) {
 	for range 2 * background.MaxRunning {
 		background.Release(runtime.Goexit)

@@ -1,4 +1,4 @@
 package background
 
-// MaxRunning is for the tests.
+// MaxRunning exports maxRunning to the tests.
 const MaxRunning = maxRunning

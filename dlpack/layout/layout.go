@@ -1,38 +1,38 @@
-// Package layout computes with the shapes and strides of tensors. It is for programs that need to know where the elements
-// of a tensor lie, or how to view them differently, without touching memory or data types; package dlpack applies it to
-// tensors. It needs no cgo.
+// Package layout computes with the shapes and strides of tensors. It tells a program where the elements of a tensor lie,
+// and how to view them differently, without access to memory or data types. Package dlpack applies it to tensors. It
+// needs no cgo.
 //
 //	l, err := layout.New([]int64{3, 4}, nil, nil)   // 3 rows and 4 columns, row-major
 //	err = l.Slice(layout.All(), layout.All().By(2)) // every second column: shape [3 2] strides [4 2]
 //
 // A shape counts the elements along each dimension. A stride is the step, in elements, from one index of a dimension to the
 // next; it may be negative or 0. An order lists the dimensions from the slowest to the fastest: row-major is 0, 1, ..., n-1.
-// Where a view takes the number of a dimension, -1 is the last one.
+// For all views, -1 is the number of the last dimension.
 //
 //   - A [Layout] says where the elements of a tensor lie. [New] returns one, with or without padding.
-//   - A simple view is another layout of the same elements: [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the
-//     other methods of *Layout.
-//   - A [PartialShape] is a shape of which only some sizes may be known, with the text form of TensorFlow.
+//   - A view is another layout of the same elements. [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the other
+//     methods of *Layout make views.
+//   - A [PartialShape] is a shape with sizes that may be unknown, and with the text form of TensorFlow.
 //
 // # Views in place
 //
-// The methods that make views change the layout they are called on, and leave it unchanged on error. A copy of a Layout
-// shares its slices with the original. To keep the original, begin a view with [Layout.Clone], or with [Layout.Set] on a
-// layout whose slices may be overwritten. With Set, a view allocates only if its rank exceeds 8 or the capacity of Shape
-// and Strides, or if it returns an error. In addition to the errors they list, all views return [ErrRank] for shape and
-// strides of different lengths and [ErrNegative] for a negative size.
+// The methods that make views change the layout that they are called on. On error they leave it unchanged. A copy of a
+// Layout shares its slices with the original. To keep the original, begin a view with [Layout.Clone], or with
+// [Layout.Set] on a layout whose slices may be overwritten. After Set, a view allocates only if its rank exceeds 8 or
+// the capacity of Shape and Strides, or if it returns an error. In addition to the errors in their comments, all views
+// return [ErrRank] for shape and strides of different lengths, and [ErrNegative] for a negative size.
 //
 // # Sizes of 1 and 0
 //
-// The stride of a dimension of size 1 has no meaning, because there is no second index to step to: no function depends on
-// it, and only functions that make a new dimension set it. Likewise, any strides are valid for a tensor without elements.
-// A view without elements keeps the offset of its base, so that no view starts outside the memory of its base.
+// The stride of a dimension of size 1 has no meaning, because the dimension has no second index. No function depends on
+// this stride, and only functions that make a new dimension set it. Likewise, any strides are valid for a tensor without
+// elements. A view without elements keeps the offset of its base, so no view starts outside the memory of its base.
 //
 // # Safety
 //
-// No function panics, whatever numbers it is given: sums and products are checked, and slices of different lengths are
-// errors. As with append, there is no error if memory runs out: the result of [Layout.Split] is as large as the product of
-// the number of its parts and the rank.
+// No function panics, whatever its arguments are: sums and products are checked, and slices of different lengths are
+// errors. As with append, there is no error if memory runs out. The size of the result of [Layout.Split] is proportional
+// to the number of its parts times the rank.
 package layout
 
 import (
@@ -45,7 +45,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// The causes of errors; errors.Is finds them.
+// The causes of errors, for errors.Is.
 var (
 	// ErrNegative reports a negative size.
 	ErrNegative = errors.New("negative dimension")
@@ -55,19 +55,19 @@ var (
 	ErrRank = errors.New("different ranks")
 	// ErrOrder reports an order that does not list each dimension exactly once.
 	ErrOrder = errors.New("not a permutation")
-	// ErrAxis reports a dimension that does not exist, or that is named twice.
+	// ErrAxis reports a dimension that does not exist, or that is given twice.
 	ErrAxis = errors.New("no such dimension")
 	// ErrIndex reports an index outside the shape, or an invalid slice.
 	ErrIndex = errors.New("out of bounds")
 	// ErrShape reports shapes that do not match, or a size that the operation cannot use.
 	ErrShape = errors.New("shapes do not fit")
-	// ErrCopy reports a view that no strides can express. A copy of the elements can have its shape.
+	// ErrCopy reports a view that no strides can express. A copy of the elements can have the shape of the view.
 	ErrCopy = errors.New("needs a copy")
-	// ErrSyntax reports a text that cannot be parsed.
+	// ErrSyntax reports text that cannot be parsed.
 	ErrSyntax = errors.New("syntax")
 )
 
-// A causedError is an error with a text of its own, which is more specific than the text of its cause.
+// A causedError is an error whose text is more specific than the text of its cause.
 type causedError struct {
 	text  string
 	cause error
@@ -84,17 +84,16 @@ func (e *causedError) Unwrap() error { return e.cause }
 type Layout struct {
 	Shape   []int64
 	Strides []int64 // one for each dimension
-	Offset  int64   // of element (0, ..., 0), from the beginning of the memory
+	Offset  int64   // position of element (0, ..., 0), from the beginning of the memory
 }
 
-// New returns the layout of a tensor with memory of its own. sizes[d] is the number of elements to allocate along dimension
-// d, at least shape[d], and determines the strides; nil means the shape. order lists the dimensions from the slowest to the
-// fastest; nil means row-major. The memory must have as many elements as the product of the sizes. New allocates once.
+// New returns the layout of a tensor in new memory. sizes[d] is the number of elements to allocate along dimension d. It is
+// at least shape[d], and determines the strides; nil sizes mean the shape. order lists the dimensions from the slowest to
+// the fastest; nil means row-major. The memory must have as many elements as the product of the sizes. New allocates once.
 //
 // Source: "Dense L-Tensor Implementation" of the Nervana Graph documentation.
 //
-// Errors: those of [Count] for shape and sizes, [ErrOrder], [ErrRank], and [ErrShape] if a size is less than that of the
-// shape.
+// Errors: those of [Count] for shape and sizes, [ErrOrder], [ErrRank], and [ErrShape] if sizes[d] is less than shape[d].
 func New(shape, sizes []int64, order []int) (Layout, error) {
 	if sizes == nil {
 		sizes = shape
@@ -125,11 +124,11 @@ func New(shape, sizes []int64, order []int) (Layout, error) {
 	return Layout{Shape: both[:rank:rank], Strides: both[rank:]}, nil
 }
 
-// AppendAligned appends sizes for [New] such that every row starts at a multiple of align bytes if the first row does. They
-// are the shape, with the fastest dimension of the order rounded up; a nil order means row-major. An element has itemsize
-// bytes.
+// AppendAligned appends sizes for [New]. With them, every row starts at a multiple of align bytes if the first row does.
+// The sizes are the shape, with the fastest dimension of the order rounded up. A nil order means row-major. An element has
+// itemsize bytes.
 //
-// Errors: those of [Count], [ErrOrder] if the order names no valid fastest dimension, and [ErrShape] if itemsize or align is
+// Errors: those of [Count], [ErrOrder] if the fastest dimension in order is invalid, and [ErrShape] if itemsize or align is
 // not positive.
 func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]int64, error) {
 	if itemsize <= 0 || align <= 0 {
@@ -172,7 +171,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// Clone returns a copy of l with slices of its own. It allocates once.
+// Clone returns a copy of l with its own slices. It allocates once.
 func (l Layout) Clone() Layout {
 	both := make([]int64, 0, len(l.Shape)+len(l.Strides))
 	both = append(append(both, l.Shape...), l.Strides...)
@@ -180,7 +179,7 @@ func (l Layout) Clone() Layout {
 	return Layout{Shape: both[:rank:rank], Strides: both[rank:], Offset: l.Offset}
 }
 
-// Set makes l a copy of from. It reuses the slices of l if they have the capacity.
+// Set makes l a copy of from. It reuses the slices of l if their capacity is sufficient.
 func (l *Layout) Set(from Layout) {
 	l.Shape = append(l.Shape[:0], from.Shape...)
 	l.Strides = append(l.Strides[:0], from.Strides...)
@@ -213,8 +212,8 @@ func (l Layout) OffsetOf(index ...int64) (int64, error) {
 	return offset, nil
 }
 
-// forward returns offset + steps×stride, and whether fits was true and neither the product nor the sum overflows, so that
-// calls can be chained.
+// forward returns offset + steps×stride, and whether it fits in 63 bits. The second result is false if fits was false, so
+// that calls can be chained.
 func forward(offset int64, fits bool, steps, stride int64) (int64, bool) {
 	way, fits1 := extent.Mul(steps, stride)
 	sum, fits2 := extent.Add(offset, way)
@@ -242,7 +241,7 @@ func (l Layout) Span() (lo, hi int64, err error) {
 	return lo, hi, nil
 }
 
-// IsRowMajor reports what the function [IsRowMajor] reports for shape and strides. The offset does not matter.
+// IsRowMajor is the function [IsRowMajor] for shape and strides. The offset does not matter.
 func (l Layout) IsRowMajor() bool { return IsRowMajor(l.Shape, l.Strides) }
 
 // String returns the layout in the form "shape [2 3] strides [3 1] offset 0".
@@ -250,9 +249,9 @@ func (l Layout) String() string {
 	return fmt.Sprintf("shape %v strides %v offset %d", l.Shape, l.Strides, l.Offset)
 }
 
-// Count returns the number of elements: the product of the sizes, which is 1 without dimensions.
+// Count returns the number of elements: the product of the sizes, or 1 without dimensions.
 //
-// Errors: [ErrNegative] for a negative size, also beside a size of 0; [ErrOverflow] unless a size is 0.
+// Errors: [ErrNegative] for a negative size, even if another size is 0; [ErrOverflow] unless a size is 0.
 func Count(shape []int64) (int64, error) {
 	count, axis := extent.Count(shape)
 	switch {
@@ -268,17 +267,17 @@ func errNegative(d int, n int64) error {
 	return newError(ErrNegative, "shape[%d] is %d, must not be negative", d, n)
 }
 
-// errIndices returns an error for another number of indices than there are dimensions. op is the beginning of its text.
+// errIndices returns an error for a number of indices that differs from the rank. Its text begins with op.
 func errIndices(op string, indices, rank int) error {
 	return newError(ErrRank, "%s%s for %s", op, extent.Number(indices, "index", "indices"), extent.Dimensions(rank))
 }
 
-// errIndex returns an error for an index outside dimension d, which has size n. op is the beginning of its text.
+// errIndex returns an error for an index outside dimension d, which has size n. Its text begins with op.
 func errIndex(op string, d int, index, n int64) error {
 	return newError(ErrIndex, "%sindex[%d] is %d, dimension %d has size %d", op, d, index, d, n)
 }
 
-// isEmpty reports whether any size of a shape is 0. If one is negative, it returns [ErrNegative].
+// isEmpty reports whether any size of a shape is 0. For a negative size it returns [ErrNegative].
 func isEmpty(shape []int64) (bool, error) {
 	empty := false
 	for d, n := range shape {
@@ -322,7 +321,7 @@ func AppendStrides(dst, shape []int64, order []int) ([]int64, error) {
 	return appendStrides(dst, shape, func(k int) int { return order[k] })
 }
 
-// appendStrides is [AppendStrides] for the order in which dimension at(k) has place k.
+// appendStrides is [AppendStrides] for the order with dimension at(k) at place k.
 func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 	if _, err := Count(shape); err != nil {
 		return dst, err
@@ -352,8 +351,8 @@ func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 // Span returns the lowest offset to which the strides lead from element (0, ..., 0), which is 0 or negative, and the offset
 // after the highest. Without elements both are 0.
 //
-// Errors: [ErrRank], [ErrNegative], and [ErrOverflow], also if hi-lo does not fit in 63 bits: then the offsets could not be
-// counted from another corner, as after [Layout.Flip].
+// Errors: [ErrRank], [ErrNegative], and [ErrOverflow], also if hi-lo does not fit in 63 bits: otherwise offsets from
+// another corner, as after [Layout.Flip], could overflow.
 func Span(shape, strides []int64) (lo, hi int64, err error) {
 	if err := sameRank(shape, strides); err != nil {
 		return 0, 0, err
@@ -381,7 +380,7 @@ func sameRank(shape, strides []int64) error {
 }
 
 // IsRowMajor reports whether the elements lie without gaps in row-major order: the last dimension is the fastest, the first
-// one the slowest. It is true for a layout without elements, and false for an invalid one.
+// one the slowest. It returns true for a layout without elements, and false for an invalid layout.
 func IsRowMajor(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return false
@@ -391,7 +390,7 @@ func IsRowMajor(shape, strides []int64) bool {
 }
 
 // IsColumnMajor reports whether the elements lie without gaps in column-major order: the first dimension is the fastest, the
-// last one the slowest. It is true for a layout without elements, and false for an invalid one.
+// last one the slowest. It returns true for a layout without elements, and false for an invalid layout.
 func IsColumnMajor(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return false
@@ -410,12 +409,12 @@ func IsColumnMajor(shape, strides []int64) bool {
 	return true
 }
 
-// Packed reports whether the elements lie without gaps and without overlapping, in any order of the dimensions and with any
-// of them reversed. order lists the dimensions from the slowest to the fastest; reversed[d] is true if the stride of
-// dimension d is negative. Both are new slices. A layout without elements is packed; an invalid one is not.
+// Packed reports whether the elements lie without gaps and overlaps. The dimensions may be in any order, and any of them
+// may be reversed. order lists the dimensions from the slowest to the fastest; reversed[d] is true if the stride of
+// dimension d is negative. Both are new slices. A layout without elements is packed; an invalid layout is not.
 //
-// Sizes of 1 may leave a choice of orders. Packed then returns 0, 1, ..., n-1 if possible, otherwise n-1, ..., 1, 0 if
-// possible, and otherwise an order in which the dimensions of size 1 come first.
+// With dimensions of size 1, several orders may be possible. Packed then returns the first possible one of 0, 1, ...,
+// n-1; n-1, ..., 1, 0; and an order in which the dimensions of size 1 come first.
 func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 	if len(shape) != len(strides) {
 		return nil, nil, false
@@ -462,8 +461,8 @@ func packedIn(order []int, shape, strides []int64) bool {
 	return fits
 }
 
-// Overlaps reports whether two indices reach the same element, so that the tensor must not be written to. It also returns
-// true for an invalid layout, and for strides that interlock in so many ways that it gives up the search for such a pair.
+// Overlaps reports whether two indices reach the same element; such a tensor must not be written to. It also returns true
+// for an invalid layout, and for strides that interlock in so many ways that it gives up the search.
 func Overlaps(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return true
@@ -494,13 +493,13 @@ func Overlaps(shape, strides []int64) bool {
 	return !apart && meet(axes, 0, false, &budget)
 }
 
-// An axis is a dimension of more than one element. step is the magnitude of its stride, most the largest difference of two
-// indices, and beyond the distance that all narrower axes cover together.
+// An axis is a dimension of more than one element. step is the magnitude of its stride. most is the largest difference of
+// two indices. beyond is the distance that all narrower axes cover together.
 type axis struct{ step, most, beyond int64 }
 
-// meet reports whether there are differences along the axes, not all of them 0, whose steps sum to -rest. moved says that a
-// difference along a wider axis is not 0. It goes through the axes from the widest step on, and tries only differences that
-// the remaining axes can compensate. When the budget is used up, it returns true.
+// meet reports whether there are differences along the axes, not all 0, whose steps add up to -rest. moved is true if the
+// difference along a wider axis is not 0. meet begins with the axis of the widest step, and tries only differences that the
+// remaining axes can compensate. When the budget is used up, it returns true.
 func meet(axes []axis, rest int64, moved bool, budget *int) bool {
 	if len(axes) == 0 {
 		return moved && rest == 0

@@ -11,14 +11,14 @@ import (
 // [Layout.FlatInner], [Layout.FlatOuter] and [Layout.FlatEnds].
 const MaxPartialRank = 254
 
-// Unknown stands for a size of a [PartialShape] that is not known.
+// Unknown stands for an unknown size of a [PartialShape].
 const Unknown = -1
 
-// A PartialShape holds what is known about a shape: nothing, only the rank, or some or all sizes. The rank of the zero
-// PartialShape is unknown. A PartialShape is immutable; its methods return new ones.
+// A PartialShape is a shape that need not be fully known. Its rank may be unknown, or some or all of its sizes. The
+// rank of the zero PartialShape is unknown. A PartialShape is immutable; its methods return new values.
 //
-// It is TensorFlow's PartialTensorShape, with the same text and limits: at most [MaxPartialRank] dimensions and, if all sizes are
-// known, a number of elements that fits in 63 bits.
+// It corresponds to TensorFlow's PartialTensorShape, with the same text and limits: at most [MaxPartialRank] dimensions and, if
+// all sizes are known, a number of elements that fits in 63 bits.
 type PartialShape struct {
 	dims   []int64
 	ranked bool
@@ -95,8 +95,7 @@ func (s PartialShape) String() string {
 	return tensorFlowText.Replace(fmt.Sprint(s.dims))
 }
 
-// tensorFlowText turns the text of package fmt for a list of sizes into that of TensorFlow. The only negative size is
-// [Unknown].
+// tensorFlowText turns package fmt's text for a list of sizes into TensorFlow's. The only negative size is [Unknown].
 var tensorFlowText = strings.NewReplacer(" ", ",", fmt.Sprint(Unknown), "?")
 
 // Rank returns the number of dimensions, and whether it is known.
@@ -110,7 +109,7 @@ func (s PartialShape) Dim(d int) int64 {
 	return s.dims[d]
 }
 
-// Dims returns a copy of the sizes, some of which may be [Unknown]. It returns nil if the rank is not known.
+// Dims returns a copy of the sizes, which may be [Unknown]. It returns nil if the rank is unknown.
 func (s PartialShape) Dims() []int64 {
 	if !s.ranked {
 		return nil
@@ -130,24 +129,24 @@ func (s PartialShape) Count() (count int64, ok bool) {
 	return count, err == nil
 }
 
-// Equal reports whether the same is known about both shapes.
+// Equal reports whether both shapes have the same rank and sizes, known or unknown.
 func (s PartialShape) Equal(o PartialShape) bool {
 	return s.ranked == o.ranked && slices.Equal(s.dims, o.dims)
 }
 
-// CompatibleWith reports whether s and o agree in the rank and in every size that both of them know.
+// CompatibleWith reports whether s and o agree in the rank and in every size, as far as both know them.
 func (s PartialShape) CompatibleWith(o PartialShape) bool {
 	return !s.ranked || !o.ranked || slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool {
 		return m == n || m == Unknown || n == Unknown
 	})
 }
 
-// Refines reports whether s knows at least as much as o, so that every shape that s allows is one that o allows.
+// Refines reports whether o allows every shape that s allows: s knows at least as much as o.
 func (s PartialShape) Refines(o PartialShape) bool {
 	return !o.ranked || s.ranked && slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool { return m == n || n == Unknown })
 }
 
-// Merge returns what is known from s and o together.
+// Merge returns the shape with everything that s or o knows.
 //
 // Errors: [ErrShape] unless the shapes are compatible, [ErrOverflow].
 func (s PartialShape) Merge(o PartialShape) (PartialShape, error) {
@@ -164,7 +163,7 @@ func (s PartialShape) Merge(o PartialShape) (PartialShape, error) {
 	return partialShape(dims)
 }
 
-// Relax returns what s and o agree on: TensorFlow's most_specific_compatible_shape.
+// Relax returns the shape with everything that s and o agree on. It is TensorFlow's most_specific_compatible_shape.
 func (s PartialShape) Relax(o PartialShape) PartialShape {
 	if !s.ranked || !o.ranked || len(s.dims) != len(o.dims) {
 		return PartialShape{}
@@ -178,7 +177,8 @@ func (s PartialShape) Relax(o PartialShape) PartialShape {
 	return PartialShape{dims: dims, ranked: true}
 }
 
-// Concat returns the dimensions of s followed by those of o. If either rank is unknown, so is that of the result.
+// Concat returns the dimensions of s followed by the dimensions of o. If either rank is unknown, the rank of the result
+// is unknown.
 //
 // Errors: [ErrRank] and [ErrOverflow], as for [NewPartialShape].
 func (s PartialShape) Concat(o PartialShape) (PartialShape, error) {
@@ -202,13 +202,13 @@ func (s PartialShape) Replace(i, j int, dims ...int64) (PartialShape, error) {
 	return partialShape(slices.Concat(s.dims[:i], dims, s.dims[j:]))
 }
 
-// HasPrefix reports whether the first dimensions are those of prefix. It returns false if either rank is unknown.
+// HasPrefix reports whether s begins with the dimensions of prefix. It returns false if either rank is unknown.
 func (s PartialShape) HasPrefix(prefix PartialShape) bool {
 	n := len(prefix.dims)
 	return s.ranked && prefix.ranked && n <= len(s.dims) && slices.Equal(s.dims[:n], prefix.dims)
 }
 
-// HasSuffix reports whether the last dimensions are those of suffix. It returns false if either rank is unknown.
+// HasSuffix reports whether s ends with the dimensions of suffix. It returns false if either rank is unknown.
 func (s PartialShape) HasSuffix(suffix PartialShape) bool {
 	n := len(s.dims) - len(suffix.dims)
 	return s.ranked && suffix.ranked && n >= 0 && slices.Equal(s.dims[n:], suffix.dims)

@@ -6,11 +6,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// Reshape gives the elements another shape, in which they keep the row-major order of their indices. One size may be -1: it
-// then follows from the number of elements and the other sizes.
+// Reshape gives the elements another shape. They keep the row-major order of their indices. One size may be -1: it is
+// computed from the number of elements and the other sizes.
 //
-// Errors: [ErrShape] for a shape with another number of elements, and for a -1 that could be any size because another size is
-// 0; [ErrNegative] for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
+// Errors: [ErrShape] for a shape with another number of elements, and for a -1 beside a size of 0, which could stand for any
+// size; [ErrNegative] for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
 func (l *Layout) Reshape(shape ...int64) error {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return err
@@ -28,11 +28,11 @@ func (l *Layout) Reshape(shape ...int64) error {
 	return l.respread(sizes, steps, count)
 }
 
-// respread gives the layout the shape sizes, whose product is count, the number of elements of the layout. It stores the new
-// strides in steps.
+// respread gives the layout the shape sizes. Their product is count, the number of elements of the layout. respread stores
+// the new strides in steps.
 func (l *Layout) respread(sizes, steps []int64, count int64) error {
-	// Seen from the fastest dimension, the elements form stretches within which the stride is the same. A new dimension
-	// must lie within one stretch, because it has only one stride.
+	// From the fastest dimension on, the elements form stretches with one stride each. A new dimension must lie within
+	// one stretch, because it has only one stride.
 	d := len(l.Shape) - 1
 	left, stride := int64(1), int64(1)
 	for k := len(sizes) - 1; k >= 0; k-- {
@@ -55,8 +55,8 @@ func (l *Layout) respread(sizes, steps []int64, count int64) error {
 	return nil
 }
 
-// stretchAt returns the number of elements and the stride of the stretch that begins with dimension d and extends to slower
-// dimensions as long as they continue it. next is the first dimension that does not.
+// stretchAt returns the number of elements and the stride of the stretch that begins with dimension d. The stretch extends
+// to slower dimensions as long as they continue it; next is the first dimension that does not.
 func (l *Layout) stretchAt(d int) (count, stride int64, next int) {
 	for ; d >= 0 && l.Shape[d] == 1; d-- {
 	}
@@ -107,22 +107,22 @@ func complete(shape []int64, count int64) error {
 }
 
 // FlatInner merges the slowest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [12 5]. If the layout
-// has fewer dimensions, it inserts dimensions of size 1 before them. It is TensorFlow's Tensor::flat_inner_dims.
+// has fewer dimensions, it inserts dimensions of size 1 before them. TensorFlow calls it Tensor::flat_inner_dims.
 //
 // Errors: those of [Layout.FlatEnds].
 func (l *Layout) FlatInner(rank int) error { return l.flat(len(l.Shape)-rank, rank) }
 
 // FlatOuter merges the fastest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [3 20]. If the layout
-// has fewer dimensions, it appends dimensions of size 1. It is TensorFlow's Tensor::flat_outer_dims.
+// has fewer dimensions, it appends dimensions of size 1. TensorFlow calls it Tensor::flat_outer_dims.
 //
 // Errors: those of [Layout.FlatEnds].
 func (l *Layout) FlatOuter(rank int) error { return l.flat(0, rank) }
 
-// FlatEnds keeps rank dimensions, of which dimension begin is the first: it merges the dimensions before begin into the
-// first one, and those after the last one into the last one. It is TensorFlow's Tensor::flat_inner_outer_dims. A negative
-// begin does not count from the end.
+// FlatEnds keeps rank dimensions, beginning with dimension begin. It merges all earlier dimensions into the first of
+// these, and all later dimensions into the last. A negative begin does not count from the end. TensorFlow calls it
+// Tensor::flat_inner_outer_dims.
 //
-// Errors: [ErrRank] for a rank that is not in 1 to [MaxPartialRank], [ErrAxis] if begin is not a dimension, [ErrCopy],
+// Errors: [ErrRank] for a rank below 1 or above [MaxPartialRank], [ErrAxis] if begin is not a dimension, [ErrCopy],
 // [ErrOverflow].
 func (l *Layout) FlatEnds(begin, rank int) error {
 	if begin < 0 || begin >= len(l.Shape) {
@@ -158,15 +158,15 @@ func (l *Layout) flat(begin, rank int) error {
 	return l.respread(sizes, steps, count)
 }
 
-// Bitcast views the same memory as elements of another size. from is the size of an element before, to the size after, both in
-// the same unit, such as bits. The last dimension gets a new size; its elements must lie without gaps.
+// Bitcast views the same memory as elements of another size. from is the old size of an element, to the new size, in the same
+// unit, such as bits. The size of the last dimension changes; its elements must lie without gaps.
 //
 // TensorFlow's Tensor::BitcastFrom is Reshape(-1), Bitcast and Reshape. Its operator tf.bitcast is Expand(-1) and Bitcast for
 // smaller elements, and Bitcast and Squeeze(-1) for larger ones.
 //
 // Errors: [ErrRank] without dimensions, unless from and to are equal; [ErrShape] if the last dimension does not hold a whole
-// number of new elements, or from or to is not positive; [ErrCopy] if the elements of the last dimension have gaps, or a row
-// or the layout does not start at a new element; [ErrOverflow].
+// number of new elements, or if from or to is not positive; [ErrCopy] if the elements of the last dimension have gaps, or if
+// a row or the layout does not start at a new element; [ErrOverflow].
 func (l *Layout) Bitcast(from, to int64) error {
 	empty, err := l.check()
 	if err != nil {
@@ -237,7 +237,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 }
 
 // over returns n/part, and whether part divides n. It tests for 1, the most frequent part, because a division takes longer
-// than everything else that is done for a dimension.
+// than all other work for a dimension.
 func over(n, part int64) (quotient int64, whole bool) {
 	if part == 1 {
 		return n, true

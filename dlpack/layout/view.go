@@ -11,11 +11,11 @@ import (
 // room is the largest rank for which views allocate nothing.
 const room = 8
 
-// numbers holds the sizes and strides of the view that a function is making, on the stack of that function.
+// numbers holds the sizes and strides of a view on the stack of the function that makes the view.
 type numbers [2 * room]int64
 
-// draft returns slices for the sizes and strides of a view of the given rank. They are two results because two slices stay
-// in registers; a struct of them would go through memory, which takes as long as the rest of a view.
+// draft returns slices for the sizes and strides of a view of the given rank. It returns two slices because these stay in
+// registers; a struct of both would go through memory, which takes as long as the rest of the view.
 func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	if rank > room {
 		both := make([]int64, 2*rank)
@@ -24,8 +24,8 @@ func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	return n[:rank], n[room:][:rank]
 }
 
-// move sets the shape, the strides and the offset. A view without elements keeps the offset of its base. If fits is false,
-// the offset or a stride has overflowed, which is an error unless the view is empty.
+// move sets the shape, the strides and the offset. A view without elements keeps the offset of its base. fits is false if
+// the offset or a stride has overflowed; this is an error unless the view is empty.
 func (l *Layout) move(op string, sizes, steps []int64, empty bool, offset int64, fits bool) error {
 	if empty {
 		offset, fits = l.Offset, true
@@ -53,9 +53,9 @@ func (l *Layout) dimension(op string, d int) (at int, empty bool, err error) {
 	return at, empty, err
 }
 
-// newAxis returns the stride for a new dimension of size 1 before dimension d of l: the size of dimension d, at least 1, times
-// its stride; 1 after the last dimension; 0 if the product overflows. No address depends on it, because the only index of the
-// new dimension is 0.
+// newAxis returns the stride for a new dimension of size 1 before dimension d of l. It is the size of dimension d, at least 1,
+// times its stride; 1 after the last dimension; 0 if the product overflows. No address depends on it, because the only index
+// of the new dimension is 0.
 func (l *Layout) newAxis(d int) int64 {
 	if d >= len(l.Shape) {
 		return 1
@@ -63,7 +63,7 @@ func (l *Layout) newAxis(d int) int64 {
 	return product(max(l.Shape[d], 1), l.Strides[d])
 }
 
-// Slice takes a part of each dimension, by Python's rules. Dimensions without an index are taken whole.
+// Slice selects a part of each dimension, by Python's rules. Dimensions without an index stay whole.
 //
 // TensorFlow's Tensor::SubSlice(i) is Slice(At(i)).
 //
@@ -134,8 +134,8 @@ func (l *Layout) Slice(index ...Index) error {
 	return l.move("slice", append(sizes, l.Shape[d:]...), append(steps, l.Strides[d:]...), empty, offset, fits)
 }
 
-// Index takes the elements with the given first indices and removes these dimensions. Negative indices count from the end. It
-// is [Layout.Slice] with an [At] for each index.
+// Index selects the elements with the given first indices and removes these dimensions. Negative indices count from the end.
+// It is [Layout.Slice] with an [At] for each index.
 //
 // Errors: [ErrRank] for more indices than dimensions, [ErrIndex], [ErrOverflow].
 func (l *Layout) Index(index ...int64) error {
@@ -158,8 +158,9 @@ func (l *Layout) Index(index ...int64) error {
 	return l.move("index", l.Shape[len(index):], l.Strides[len(index):], empty, offset, fits)
 }
 
-// Narrow takes size indices of dimension d, from start on. A negative start counts from the end. Unlike a slice, Narrow does
-// not leave out indices outside the dimension. TensorFlow's Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
+// Narrow selects size indices of dimension d, beginning with start. A negative start counts from the end. Unlike Slice,
+// Narrow returns an error for indices outside the dimension. TensorFlow's Tensor::Slice(start, limit) is Narrow(0, start,
+// limit-start).
 //
 // Errors: [ErrAxis]; [ErrIndex] for indices outside the dimension and for a negative size; [ErrOverflow].
 func (l *Layout) Narrow(d int, start, size int64) error {
@@ -189,11 +190,11 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	return nil
 }
 
-// Split returns new layouts that divide dimension d into parts of the given sizes. It allocates twice: the result, and 16 bytes
-// for each dimension of each part. [Layout.Narrow] makes a single part in place.
+// Split returns new layouts, which divide dimension d into parts of the given sizes. It allocates twice: the result, and 16
+// bytes for each dimension of each part. [Layout.Narrow] makes a single part in place.
 //
-// Errors: [ErrAxis]; [ErrNegative]; [ErrShape] unless the sizes sum to the size of the dimension; [ErrOverflow], also if the
-// parts would need more memory than can be addressed.
+// Errors: [ErrAxis]; [ErrNegative]; [ErrShape] unless the sizes add up to the size of the dimension; [ErrOverflow], also if
+// the parts would need more memory than a process can address.
 func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	d, _, err := l.dimension("split", d)
 	if err != nil {
@@ -231,8 +232,8 @@ func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	return parts, nil
 }
 
-// Transpose puts the dimensions into another order: dimension k becomes what dimension order[k] was. Without an order it
-// reverses the dimensions.
+// Transpose puts the dimensions into another order: dimension order[k] becomes dimension k. Without an order it reverses
+// the dimensions.
 //
 // Errors: [ErrOrder].
 func (l *Layout) Transpose(order ...int) error {
@@ -267,8 +268,8 @@ func (l *Layout) Transpose(order ...int) error {
 	return nil
 }
 
-// inRange returns the number of dimension d counted from the start, and whether there is one. A negative d counts from the
-// end.
+// inRange returns the number of dimension d counted from the start, and whether there is such a dimension. A negative d
+// counts from the end.
 func inRange(d, rank int) (at int, ok bool) {
 	at = int(fromStart(int64(d), int64(rank)))
 	return at, at >= 0 && at < rank
@@ -287,7 +288,7 @@ func errAxis(op string, d, rank int) error {
 	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
 }
 
-// flags holds a flag for each dimension, on the stack of the function that makes a view, as [numbers] holds sizes and strides.
+// flags holds a flag for each dimension on the stack of the function that makes a view, like [numbers].
 type flags [room]bool
 
 func (f *flags) of(rank int) []bool {
@@ -332,7 +333,7 @@ func (l *Layout) Flip(axes ...int) error {
 		steps[d] = l.Strides[d]
 		if (len(axes) == 0 || named[d]) && n > 1 {
 			offset, fits = forward(offset, fits, n-1, steps[d])
-			fits = fits && steps[d] != math.MinInt64 // whose negative does not fit
+			fits = fits && steps[d] != math.MinInt64 // its negative does not fit
 			steps[d] = -steps[d]
 		}
 	}
@@ -364,7 +365,7 @@ func (l *Layout) Squeeze(axes ...int) error {
 	return nil
 }
 
-// Expand inserts dimensions of size 1. axes are their numbers in the resulting view.
+// Expand inserts dimensions of size 1. axes are the numbers of these dimensions in the view.
 //
 // Errors: [ErrAxis].
 func (l *Layout) Expand(axes ...int) error {
@@ -389,9 +390,9 @@ func (l *Layout) Expand(axes ...int) error {
 	return nil
 }
 
-// BroadcastTo repeats elements, by giving dimensions a stride of 0, until the layout has the given shape. Dimensions are matched
-// from the last one on; those of size 1 are repeated, and missing ones are added. The shape may have more elements than the
-// memory. Repeated elements must not be written through the view (see [Overlaps]).
+// BroadcastTo repeats elements until the layout has the given shape; repeated dimensions have a stride of 0. It matches
+// dimensions from the last one to the first. It repeats dimensions of size 1, and adds missing dimensions. The shape may have
+// more elements than the memory. Repeated elements must not be written through the view (see [Overlaps]).
 //
 // Errors: [ErrShape], and those of [Count] for the shape.
 func (l *Layout) BroadcastTo(shape ...int64) error {
@@ -420,8 +421,8 @@ func (l *Layout) BroadcastTo(shape ...int64) error {
 	return nil
 }
 
-// Diagonal takes the elements whose index along dimension b exceeds the index along dimension a by k. It removes these two
-// dimensions; the diagonal becomes the last dimension.
+// Diagonal selects the elements whose index along dimension b exceeds their index along dimension a by k. It removes these
+// two dimensions; the diagonal becomes the last dimension.
 //
 // Errors: [ErrAxis], [ErrOverflow].
 func (l *Layout) Diagonal(k int64, a, b int) error {
@@ -460,8 +461,9 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 	return l.move("diagonal", sizes, steps, empty || size == 0, offset, fits && ok)
 }
 
-// Windows makes sliding windows along dimension d. A window has size elements, dilation apart; each window begins step
-// elements after the previous one. Dimension d then counts the windows, and a new last dimension the elements of a window.
+// Windows makes sliding windows along dimension d. A window has size elements, at a distance of dilation. Each window
+// begins step elements after the previous one. In the view, dimension d counts the windows, and a new last dimension
+// counts the elements of a window.
 //
 // Errors: [ErrAxis]; [ErrShape] if size, step or dilation is not positive, or the dimension is shorter than a window;
 // [ErrOverflow] if the number of elements of all windows does not fit in 63 bits.

@@ -1,16 +1,16 @@
-// Package extent has the rules of shapes and strides that packages dlpack/layout and dlpack/internal/core share: how many
-// elements a shape has, how far strides lead, which strides are row-major, and how errors count. Package core has C code, which package
-// layout must do without; so the rules are in neither of them.
+// Package extent has the rules of shapes and strides that packages dlpack/layout and dlpack/internal/core share: how many elements a
+// shape has, how far strides lead, which strides are row-major, and how errors count. They are in a package of their own because
+// package layout must not use C, and package core does.
 //
-// The functions return the axis at fault, so that each caller reports it in its own words. The C code has the same rules
-// in dlpack/internal/core/validate.c; testdata/extents.json beside that file has the cases that both are tested with.
+// The functions return the axis at fault, and each caller reports it in its own words. The same rules in C are in
+// dlpack/internal/core/validate.c. testdata/extents.json beside that file has the test cases of both.
 package extent
 
 import "math/bits"
 
 // Count returns the number of elements of a shape: the product of its sizes, and 1 for no dimensions. axis is the first
-// with a negative size or, if there is none and no size is 0, the first at which the product exceeds 63 bits. In both
-// cases count has no meaning. Otherwise axis is -1.
+// axis with a negative size. If no size is negative or 0, it is the first axis at which the product exceeds 63 bits. In
+// both cases count has no meaning. Otherwise axis is -1.
 func Count(shape []int64) (count int64, axis int) {
 	count, axis = 1, -1
 	empty := false
@@ -52,7 +52,7 @@ func Reach(shape, strides []int64) (low, high int64, axis int) {
 }
 
 // IsRowMajor reports whether strides are those of elements without gaps, the last index fastest. The strides of
-// dimensions of size 1 do not count. The shape has no size below 1, and a product of 63 bits at most.
+// dimensions of size 1 do not matter. The shape has no size below 1, and its product fits in 63 bits.
 func IsRowMajor(shape, strides []int64) bool {
 	step := int64(1)
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -65,7 +65,7 @@ func IsRowMajor(shape, strides []int64) bool {
 }
 
 // SetRowMajor sets strides to those of elements without gaps, the last index fastest. A size of 0 counts as 1. Only the
-// strides of a shape without elements can exceed 63 bits, and nobody follows those; they are truncated.
+// strides of a shape without elements can exceed 63 bits. They are truncated, because nobody uses them.
 func SetRowMajor(strides, shape []int64) {
 	step := int64(1)
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -90,7 +90,7 @@ func Mul(a, b int64) (product int64, fits bool) {
 	return int64(lo), int64(hi) == int64(lo)>>63
 }
 
-// Magnitude returns the absolute value, which for the least int64 needs a uint64.
+// Magnitude returns the absolute value. It is a uint64 because that of the lowest int64 does not fit in an int64.
 func Magnitude(a int64) uint64 {
 	if a < 0 {
 		return -uint64(a)

@@ -1,6 +1,6 @@
 //go:build cgo
 
-// Package scalar converts one number at a time. It is slow and plain, and says for the tests what the fast conversions must give, bit by
+// Package scalar converts one number at a time. It is slow and simple. Tests compare the results of the fast conversions with it, bit by
 // bit.
 package scalar
 
@@ -19,7 +19,7 @@ func (t Type) inC() C.DLDataType {
 	return C.DLDataType{code: C.uint8_t(t.Code), bits: C.uint8_t(t.Bits), lanes: 1}
 }
 
-// Convert converts numbers that begin with a byte of their own each.
+// Convert converts numbers, each of which begins at a new byte.
 func Convert(to, from Type, src []byte) (dst []byte) {
 	n := len(src) / from.size()
 	dst = make([]byte, n*to.size())
@@ -29,7 +29,7 @@ func Convert(to, from Type, src []byte) (dst []byte) {
 	return dst
 }
 
-// ConvertScaled converts real numbers, each by its own scale and shift.
+// ConvertScaled converts real numbers, each with its own scale and shift.
 func ConvertScaled(to, from Type, src []byte, scale, shift []float64) (dst []byte) {
 	n := len(src) / from.size()
 	dst = make([]byte, n*to.size())
