@@ -18,7 +18,7 @@ var (
 	// attribute pointer. Package bridge reports it for a packing other than "dense", and for
 	// a tensor that is only metadata.
 	ErrUnsupported = errors.New("not supported")
-	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
+	// ErrNoTENS reports a label without the attribute TENS. The message may be valid, and carry no tensors.
 	ErrNoTENS = errors.New("no attribute TENS")
 	// ErrNoName reports a name that no tensor of a label has.
 	ErrNoName = errors.New("no tensor has this name")
@@ -26,14 +26,13 @@ var (
 	ErrTruncated = errors.New("packed form cut short")
 	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the packed form cannot hold.
 	ErrFrameTooLarge = errors.New("frame too large for the packed form, which holds 4 GiB - 1; separate frames have no limit")
-	// ErrPartMissing reports a tensor that lies, wholly or with one of its parts, in a payload part that the message
-	// does not have.
+	// ErrPartMissing reports a tensor for which the message lacks a payload part.
 	ErrPartMissing = errors.New("part out of range")
 	// ErrSize reports a payload part that is longer or shorter than its tensor.
 	ErrSize = errors.New("part and tensor differ in size")
 )
 
-// A rule is the error for one rule of the specification, or of this package, that is broken. It wraps ErrInvalid or
+// A rule is the error for one broken rule of the specification or of this package. It wraps ErrInvalid or
 // ErrUnsupported, so that errors.Is finds that variable. The Kind of an [Error] is a rule or one of the variables above.
 type rule struct {
 	text  string
@@ -54,8 +53,8 @@ var (
 	errBadLevel     = invalid("level not one of 0 to 8")
 	errHeaderSize   = invalid("header not of 24 bytes")
 	errFormInvalid  = invalid("form longer than four bytes")
-	// errSecondMessage reports, in the packed form, the prefix header of another message behind the first, or a part
-	// that would be taken for one.
+	// errSecondMessage reports, in the packed form, the prefix header of a second message, or a part that would be
+	// taken for one.
 	errSecondMessage = invalid("more than one message")
 
 	// The label as JSON.
@@ -90,17 +89,17 @@ var (
 	errPartsInvalid       = invalid("parts invalid")
 )
 
-// Error is an error in a message, and its place.
+// Error is an error in a message, with its place.
 type Error struct {
 	Kind      error  // the cause, which is or wraps one of the Err variables
-	Tensor    int    // index in TENS.tensors, -1 for an error outside of the tensors
-	Attribute string // name of the attribute, "" for an error outside of the attributes
-	Offset    int    // index of a byte of the label, or for [ErrTruncated] of the data; -1 if it is not known
-	Detail    string // the offending value; text of the message is quoted and cut
+	Tensor    int    // index in TENS.tensors, -1 for an error outside the tensors
+	Attribute string // name of the attribute, "" for an error outside the attributes
+	Offset    int    // index of a byte of the label or, for [ErrTruncated], of the data; -1 if unknown
+	Detail    string // the offending value; text of the message is quoted and shortened
 }
 
-// Error returns a text with, as far as they are known, the index of the tensor, the detail or else the name of the
-// attribute, the cause, and the offset.
+// Error returns a text with the index of the tensor, the detail or, without a detail, the name of the attribute, the
+// cause, and the offset. It leaves out unknown fields.
 func (e *Error) Error() string {
 	b := []byte("tens: ")
 	if e.Tensor >= 0 {
@@ -126,8 +125,8 @@ func newError(kind error, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Offset: -1, Detail: detail}
 }
 
-// labelError converts an error of a [strictjson.Scanner] to an error in the tensor with the given index, or -1. It
-// returns an [*Error] unchanged.
+// labelError converts an error of a [strictjson.Scanner] to an error in the tensor with the given index, or -1 for no
+// tensor. It returns an [*Error] unchanged.
 func labelError(err error, tensor int) *Error {
 	e, ok := err.(*strictjson.Error)
 	if !ok {

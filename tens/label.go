@@ -7,15 +7,15 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The
-// JSON text in a decoded Label aliases the text that was decoded.
+// Label is the decoded label of a TENS message: the tensors, and metadata and attributes of the application. The JSON
+// text in a decoded Label aliases the original text.
 type Label struct {
 	Tensors    []Tensor
-	Metadata   []byte     // TENS.metadata, a JSON object, nil where absent
+	Metadata   []byte     // TENS.metadata, a JSON object, nil if absent
 	Extra      Attributes // further attributes of TENS, in the order of the label
 	LabelExtra Attributes // attributes of the label beside TENS, in the order of the label
-	Absent     bool       // the label has no attribute TENS or is null, so that the message has no tensors; see [Message.DecodeLabel]
-	Relay      *Message   // the message whose label this is, to be encoded as it came; nil after decoding. See [Label.Append]
+	Absent     bool       // the label has no attribute TENS or is null: the message has no tensors; see [Message.DecodeLabel]
+	Relay      *Message   // set it to the message of this label to encode the label as it came; nil after decoding. See [Label.Append]
 }
 
 // Attribute is a member of a JSON object.
@@ -37,10 +37,10 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// Find returns the index in Tensors of the tensor with the given [Tensor.Name]. It is also the index of that tensor in what package
-// bridge decodes, if no tensor lies in several parts or these are joined.
+// Find returns the index in Tensors of the tensor with the given [Tensor.Name]. The tensors that package bridge decodes have the
+// same indices, unless a tensor lies in several parts that are not joined.
 //
-// Errors: [ErrNil]; [ErrNoName] for a name that no tensor has; [ErrInvalid] for one that several have.
+// Errors: [ErrNil]; [ErrNoName] if no tensor has the name; [ErrInvalid] if several tensors have it.
 func (l *Label) Find(name string) (int, error) {
 	if l == nil {
 		return 0, newError(ErrNil, "label")
@@ -61,7 +61,7 @@ func (l *Label) Find(name string) (int, error) {
 	return found, nil
 }
 
-// names returns the end of an error text, which lists the first names of the tensors.
+// names returns the end of an error text: a list of the first names of the tensors.
 func (l *Label) names() string {
 	const most = 8
 	text, separator, count := "", ", the names are ", 0
@@ -82,7 +82,7 @@ func (l *Label) names() string {
 	return text
 }
 
-// unchanged reports whether the label says the same as that of the message Relay.
+// unchanged reports whether the label equals the label of the message Relay.
 func (l *Label) unchanged() bool {
 	old, err := l.Relay.DecodeLabel()
 	if err != nil {
@@ -92,8 +92,9 @@ func (l *Label) unchanged() bool {
 	return reflect.DeepEqual(l, old)
 }
 
-// morePieces is the number of pieces that tensors of several parts may have together, beyond four for each part of the message.
-// Without a limit, tensors that share their parts would take time in proportion to the product of their number and that of the parts.
+// morePieces is the number of pieces that all tensors of several parts may have together, in addition to four for each part of the
+// message. Without a limit, tensors that share their parts would take time in proportion to the number of tensors times the number of
+// parts.
 const morePieces = 1024
 
 // fit returns an error unless each tensor's parts exist and have the size of its elements. Parts that no tensor uses

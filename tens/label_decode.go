@@ -6,8 +6,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// DecodeAttributes returns the members of a JSON object, which it reads as strictly as a label. Their values alias the
-// object.
+// DecodeAttributes returns the members of a JSON object. It reads the object as strictly as a label. The values alias
+// the object.
 //
 // Errors: [ErrInvalid] for text that is not JSON or not an object, duplicate names and nesting beyond [MaxDepth].
 func DecodeAttributes(object []byte) (Attributes, error) {
@@ -29,12 +29,12 @@ func DecodeLabel(label []byte) (*Label, error) {
 }
 
 // DecodeLabel decodes the label and checks it against the payload. In a message of the form TENS the label must have the attribute
-// TENS, or be null, as the Wire-Cell Toolkit writes it for no tensors and no metadata. In a message of another form a label that is
-// not a JSON object, or has no attribute TENS, belongs to the application. The message then has no tensors, as with null: the result
-// is empty with Absent set. In every form it is an error if the label is invalid after the name TENS, or if duplicate names or too
-// deep nesting precede it.
+// TENS or be null. The Wire-Cell Toolkit writes null if there are no tensors and no metadata. In a message of another form, a label
+// that is not a JSON object, or has no attribute TENS, belongs to the application. The message then has no tensors, as with null:
+// the result is empty, with Absent set. In every form, an invalid label after the name TENS is an error, and so are duplicate names
+// or too deep nesting before this name.
 //
-// A tensor of a packing other than "dense", and one that is only metadata, is kept, and its part is not checked: see [Tensor.IsDense].
+// A tensor of a packing other than "dense", or one that is only metadata, is kept without a check of its part: see [Tensor.IsDense].
 //
 // Errors: those of the function [DecodeLabel], [ErrPartMissing], [ErrSize]. A part must have exactly the size of its tensor, except
 // that the part of a tensor of dtype 'V' may be smaller by less than a byte for each element; package bridge, which interprets
@@ -59,7 +59,7 @@ func (m *Message) DecodeLabel() (*Label, error) {
 	return l, nil
 }
 
-// isNull reports whether a text is the JSON value null.
+// isNull reports whether text is the JSON value null.
 func isNull(text []byte) bool {
 	s := strictjson.Scanner{Data: text}
 	if s.Peek() != 'n' {
@@ -70,8 +70,7 @@ func isNull(text []byte) bool {
 	return s.Err == nil
 }
 
-// decodeLabel is DecodeLabel. met reports whether the label has the attribute TENS, as far as it was read, also if err
-// is not nil.
+// decodeLabel is DecodeLabel. met reports whether the name TENS was read, even if err is not nil.
 func decodeLabel(text []byte) (l *Label, met bool, err error) {
 	r := newReader(text)
 	few := new(fewTensors)
@@ -101,7 +100,7 @@ func newReader(text []byte) *reader {
 	return &reader{Scanner: strictjson.Scanner{Data: text}, tensor: -1}
 }
 
-// fewTensors is a Label with memory for three tensors, and for eight sizes in all their shapes, in one allocation. Most
+// fewTensors is a Label with memory for three tensors whose shapes have eight sizes in all, in one allocation. Most
 // labels need no more.
 type fewTensors struct {
 	Label
@@ -109,7 +108,7 @@ type fewTensors struct {
 	sizes   [8]int64
 }
 
-// leastTensor is the fewest bytes of text that a tensor takes in a label, with the comma after it.
+// leastTensor is the smallest number of bytes of a tensor in a label, with the comma after it.
 const leastTensor = len(`{"shape":[],"word":1,"dtype":"b"},`)
 
 // reader decodes a TENS label. The fields Shape, Order, Ascend and Extra of all tensors are slices of sizes, orders,
@@ -117,7 +116,7 @@ const leastTensor = len(`{"shape":[],"word":1,"dtype":"b"},`)
 type reader struct {
 	strictjson.Scanner
 	tensor    int    // index of the tensor that is being read, or -1
-	attribute string // after an error in an attribute of the specification, its name
+	attribute string // after an error in an attribute of the specification, the name of the attribute
 
 	sizes  []int64
 	orders []int
@@ -125,7 +124,7 @@ type reader struct {
 	extras Attributes
 }
 
-// Bits for the attributes of a tensor that were read, to find those that come twice and those that are missing.
+// Bits for the attributes of a tensor that were read. They show which attributes are duplicate or missing.
 const (
 	attrAscend = 1 << iota
 	attrDType
@@ -139,8 +138,8 @@ const (
 	attrWord
 )
 
-// locate returns err, which is an error of the scanner or of this package, as an [*Error] with the tensor and the
-// attribute in which it occurred.
+// locate returns err as an [*Error] with the tensor and the attribute in which it occurred. err is an error of the
+// scanner or of this package.
 func (r *reader) locate(err error) error {
 	e := labelError(err, r.tensor)
 	if r.attribute != "" {
@@ -154,14 +153,14 @@ func (r *reader) fail(kind error, at int, detail string) {
 	r.Fail(&Error{Kind: kind, Tensor: r.tensor, Offset: at, Detail: detail})
 }
 
-// refuse reads over a value of the wrong type, and fails with an error of the given kind, which says that wanted was
-// expected. If the value is not even JSON, the error of the scanner stays.
+// refuse skips a value of the wrong type, and fails with an error of the given kind, which says that wanted was
+// expected. If the value is not JSON, the error of the scanner remains.
 func (r *reader) refuse(kind error, wanted string) {
 	value := r.Raw()
 	r.fail(kind, r.Pos-len(value), strictjson.Quote(value)+" instead of "+wanted)
 }
 
-// open reads the bracket or brace with which a value begins. The error for any other value is of the given kind, and
+// open reads the bracket or brace at the beginning of a value. The error for any other value has the given kind, and
 // says that wanted was expected.
 func (r *reader) open(bracket byte, kind error, wanted string) {
 	if r.Peek() != bracket {
@@ -171,18 +170,18 @@ func (r *reader) open(bracket byte, kind error, wanted string) {
 	r.Open()
 }
 
-// extra reads an attribute that the specification does not have, and appends it to list. list[start:] are the
-// attributes of the same object that were read before. base is what r.Names returned for the object, in which names
-// must be unique. It returns the new start, as add does.
+// extra reads an attribute that the specification does not have, and appends it to list. list[start:] are the earlier
+// attributes of the same object. base is the result of r.Names for this object, in which names must be unique. extra
+// returns the new start, as add does.
 func (r *reader) extra(list *Attributes, start, base int) int {
 	r.Once(base)
 	name := string(r.Name)
 	return add(r, list, start, strictjson.LeastMember, Attribute{name, r.Raw()})
 }
 
-// add appends an item to list, of which list[start:] belongs to the object or array that is being read. If list has no
-// room, these items move to larger memory. It returns the index where they begin now: 0 if they have moved, otherwise
-// start. least is the fewest bytes of text that an item takes.
+// add appends an item to list. list[start:] belongs to the object or array that is being read. If list has no room,
+// these items move to larger memory. add returns the index where they now begin: 0 if they have moved, otherwise start.
+// least is the smallest number of bytes of text for an item.
 func add[L ~[]T, T any](r *reader, list *L, start, least int, item T) int {
 	if len(*list) == cap(*list) {
 		*list = strictjson.Grow(&r.Scanner, *list, start, least)
@@ -195,7 +194,7 @@ func add[L ~[]T, T any](r *reader, list *L, start, least int, item T) int {
 func (r *reader) readTENS(l *Label) {
 	r.open('{', errTENSInvalid, "an object")
 	base := r.Names()
-	var tensors, metadata bool // whether they were met
+	var tensors, metadata bool // whether these attributes were read
 	for r.Member() {
 		switch string(r.Name) {
 		case "tensors":
@@ -330,8 +329,8 @@ func (r *reader) readMetadata() []byte {
 	return r.Raw()
 }
 
-// readInt reads an integer without fraction and exponent. The error for an integer that does not fit in T has the kind
-// large, and for any other value, or an integer of more than 64 bits, the given kind.
+// readInt reads an integer without fraction and exponent. If the integer does not fit in T, the error has the kind
+// large. For an integer of more than 64 bits, and for any other value, it has the given kind.
 func readInt[T int | int64](r *reader, kind, large error) T {
 	if c := r.Peek(); c != '-' && !strictjson.IsDigit(c) {
 		r.refuse(kind, "an integer")
@@ -351,8 +350,8 @@ func readInt[T int | int64](r *reader, kind, large error) T {
 func (r *reader) readSize() int64    { return readInt[int64](r, errShapeInvalid, errShapeInvalid) }
 func (r *reader) readDimension() int { return readInt[int](r, errOrderInvalid, errOrderInvalid) }
 
-// readList reads an array, appends its elements to *list, each as the function read returns it, and returns the slice
-// of these elements alone. The error for a value that is not an array has the given kind.
+// readList reads an array with the function read for each element. It appends the elements to *list, and returns the
+// slice of these elements alone. The error for a value that is not an array has the given kind.
 func readList[T any](r *reader, list *[]T, kind error, read func() T) []T {
 	r.open('[', kind, "an array")
 	if *list == nil {
@@ -381,8 +380,7 @@ func (r *reader) readBool() bool {
 }
 
 // readString reads a string, the value of the attribute named what. The error for a value of another type has the given
-// kind. The error for a string for which supported returns false has the kind unknown, and the end of its text is
-// which.
+// kind. If supported returns false for the string, the error has the kind unknown, and its text ends with which.
 func (r *reader) readString(what string, kind, unknown error, supported func(text []byte) bool, which string) (text []byte) {
 	if r.Peek() != '"' {
 		r.refuse(kind, "a string")

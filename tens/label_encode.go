@@ -9,9 +9,9 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// EncodeLabel sets m.Label to the text of l, as [Label.Append] writes it, after checking l against the payload as
-// [Message.DecodeLabel] does. It does not set the form. On an error the message is unchanged. It ends the process if
-// there is no memory for the label, as [Label.Append] does.
+// EncodeLabel checks l against the payload, as [Message.DecodeLabel] does, and sets m.Label to the text that
+// [Label.Append] writes. It does not set the form. On an error the message is unchanged. Like [Label.Append], it ends
+// the process if there is no memory for the label.
 //
 // Errors: [ErrNil], [ErrPartMissing], [ErrSize], and those of [Label.Append].
 func (m *Message) EncodeLabel(l *Label) error {
@@ -33,19 +33,19 @@ func (m *Message) EncodeLabel(l *Label) error {
 }
 
 // Append appends the label as JSON text in the form of the C++ implementation: without white space, and with names in
-// the order of their bytes. It writes part and TENS.metadata always, and omits a nil Ascend, Order or Metadata of a
+// the order of their bytes. It always writes part and TENS.metadata. It omits a nil Ascend, Order or Metadata of a
 // tensor, an empty Packing, and Parts below 2. JSON text in the label loses its white space and is otherwise unchanged.
-// [DecodeLabel] can decode the result. On an error dst is returned unchanged. Like append, it ends the process if there
-// is no memory for the result, which may be much larger than the label if attributes share their memory.
+// [DecodeLabel] can decode the result. On an error it returns dst unchanged. Like append, it ends the process if there
+// is no memory for the result. The result may be much larger than the label if attributes share their memory.
 //
 // The metadata of a tensor must be an object of scalars, as the specification says: objects and arrays belong in TENS.metadata.
-// [DecodeLabel] accepts any object, and tensors that are only metadata. To send on what was decoded, set Relay to the message that it
-// was decoded from: metadata of tensors may then have objects and arrays, and tensors may be only metadata. JSON text is written as it
-// is. If nothing in the label was changed, its whole text is that of the message, byte for byte.
+// [DecodeLabel] accepts any object, and tensors that are only metadata. To send a decoded label on, set Relay to the message that it
+// was decoded from. The metadata of tensors may then have objects and arrays, tensors may be only metadata, and JSON text is written
+// unchanged. If nothing in the label was changed, the result is the label of that message, byte for byte.
 //
 // Errors: [ErrNil]; those of [DecodeLabel]; without Relay, [ErrInvalid] also for metadata of a tensor that contains an object or array,
-// and [ErrUnsupported] for a tensor that is only metadata; [ErrInvalid] for a further attribute whose name is one of the
-// specification's, is not unique or is not UTF-8; and [ErrNoTENS] for a label that is Absent, unless it is relayed unchanged.
+// and [ErrUnsupported] for a tensor that is only metadata; [ErrInvalid] for a further attribute whose name belongs to the
+// specification, is not unique or is not UTF-8; and [ErrNoTENS] for a label that is Absent, unless it is relayed unchanged.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
 		return dst, newError(ErrNil, "label")
@@ -82,13 +82,13 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 }
 
 // writer writes the JSON objects of a label. The caller writes the attributes of the specification in the order of their names,
-// and the further attributes are merged in. Values that are JSON text keep their own order. After an error the output has no
-// meaning; the first error is kept.
+// and writer inserts the further attributes between them. Values that are JSON text keep their own order. After an error the
+// output has no meaning. The first error is kept.
 type writer struct {
 	out    []byte
-	depth  int  // how many objects and arrays are open
+	depth  int  // number of open objects and arrays
 	tensor int  // index of the tensor that is being written, or -1
-	relay  bool // JSON text is written as it is, metadata of a tensor may have objects and arrays, and a tensor may be only metadata
+	relay  bool // JSON text is written unchanged, metadata of a tensor may have objects and arrays, and a tensor may be only metadata
 	err    error
 }
 
@@ -99,13 +99,13 @@ func (w *writer) fail(err *Error) {
 	}
 }
 
-// refuse fails because of the attribute with the given name; why completes a sentence that begins with the name.
+// refuse fails because of the attribute with the given name. why completes a sentence that begins with the name.
 func (w *writer) refuse(name, why string) {
 	w.fail(&Error{Kind: errAttributeInvalid, Attribute: name, Offset: -1, Detail: strictjson.Quote([]byte(name)) + " " + why})
 }
 
-// open begins an object that has the given further attributes, and returns these in the order of their names. The
-// methods member, optional and close write them, and remove from that list what they have written.
+// open begins an object with the given further attributes, and returns these in the order of their names. The methods
+// member, optional and close write these attributes, and remove them from the list.
 func (w *writer) open(extra Attributes) Attributes {
 	w.depth++
 	w.out = append(w.out, '{')
@@ -117,8 +117,8 @@ func (w *writer) open(extra Attributes) Attributes {
 	return extra
 }
 
-// member writes the further attributes whose names precede the name of an attribute of the specification, and then that name.
-// The caller writes the value.
+// member writes the further attributes whose names precede name, and then name, an attribute of the specification. The caller
+// writes the value.
 func (w *writer) member(extra *Attributes, name string) { w.optional(extra, name, true) }
 
 // optional is member for an attribute that may be absent. It returns present.
@@ -132,7 +132,7 @@ func (w *writer) optional(extra *Attributes, name string, present bool) bool {
 	}
 	if present {
 		w.comma()
-		w.out = append(append(append(w.out, '"'), name...), '"', ':') // names of the specification need no escapes
+		w.out = append(append(append(w.out, '"'), name...), '"', ':') // names in the specification need no escapes
 	}
 	return present
 }
@@ -144,7 +144,7 @@ func (w *writer) comma() {
 	}
 }
 
-// close writes the further attributes that are left, and ends the object.
+// close writes the remaining further attributes, and ends the object.
 func (w *writer) close(extra *Attributes) {
 	for len(*extra) > 0 {
 		w.further(extra)
@@ -153,7 +153,7 @@ func (w *writer) close(extra *Attributes) {
 	w.depth--
 }
 
-// further writes the first of the further attributes that are left, and removes it from extra.
+// further writes the first of the remaining further attributes, and removes it from extra.
 func (w *writer) further(extra *Attributes) {
 	a, rest := (*extra)[0], (*extra)[1:]
 	*extra = rest
@@ -168,8 +168,8 @@ func (w *writer) further(extra *Attributes) {
 	w.value(a.Name, a.Value)
 }
 
-// value writes JSON text that a caller has set for an attribute, without white space, or, in a label that is relayed, as it is. It
-// fails if the text is not valid JSON.
+// value writes JSON text that a caller has set for an attribute. It removes white space, unless the label is relayed. It fails if
+// the text is not valid JSON.
 func (w *writer) value(attribute string, text []byte) {
 	s := strictjson.Scanner{Data: text, Depth: w.depth}
 	s.Value()
@@ -187,8 +187,7 @@ func (w *writer) value(attribute string, text []byte) {
 	w.out = strictjson.AppendCompact(w.out, text)
 }
 
-// metadata writes metadata that a caller has set, which must be an object. Metadata that is nil is written as an empty
-// object.
+// metadata writes metadata that a caller has set, which must be an object. nil is written as an empty object.
 func (w *writer) metadata(text []byte) {
 	if text == nil || string(text) == "{}" {
 		w.out = append(w.out, "{}"...)
@@ -207,8 +206,8 @@ func notObject(metadata []byte) *Error {
 		Detail: strictjson.Quote(metadata) + " instead of an object"}
 }
 
-// scalars fails if the metadata of a tensor, which is an object, contains an object or array: the specification allows
-// scalars only. Metadata that are relayed may contain them.
+// scalars fails if the metadata object of a tensor contains an object or array, because the specification allows only
+// scalars. Relayed metadata may contain them.
 func (w *writer) scalars(object []byte) {
 	if w.err != nil || w.relay || object == nil {
 		return

@@ -13,7 +13,7 @@ const (
 	HeaderSize = 24
 	// MaxLevel is the highest level of a message.
 	MaxLevel = 8
-	// MaxDepth is how deep arrays and objects of a label may be nested, the label itself included.
+	// MaxDepth is the largest depth of nested arrays and objects in a label, including the label itself.
 	MaxDepth = strictjson.MaxDepth
 
 	magic      = "ZIO"
@@ -22,19 +22,19 @@ const (
 
 var formTENS = [4]byte{'T', 'E', 'N', 'S'}
 
-// Message is a ZIO message: prefix header, coordinate header and payload. A decoded message owns nothing: its label and its
-// parts alias the frames.
+// Message is a ZIO message: prefix header, coordinate header and payload. A decoded message owns no memory: its label and
+// its parts alias the frames.
 type Message struct {
 	Level   int      // 0 to 8
 	Form    [4]byte  // as on the wire; see [MakeForm]
-	Label   []byte   // the rest of the prefix header after the form, any bytes
-	Origin  uint64   // of the coordinate header, as Granule and Seqno are; any number
+	Label   []byte   // the rest of the prefix header after the form; any bytes
+	Origin  uint64   // in the coordinate header, like Granule and Seqno; any number
 	Granule uint64   //
 	Seqno   uint64   //
 	Parts   [][]byte // the payload parts
 }
 
-// String returns the header of the message and the sizes of what it has, in one line and without its bytes.
+// String describes the message in one line: its headers, and the sizes of label and parts.
 func (m Message) String() string {
 	size := 0
 	for _, part := range m.Parts {
@@ -44,7 +44,7 @@ func (m Message) String() string {
 		m.Level, m.Form[:], len(m.Label), m.Origin, m.Granule, m.Seqno, len(m.Parts), size)
 }
 
-// MakeForm returns a name of at most four bytes as a form, padded with spaces. The error for a longer name is [ErrInvalid].
+// MakeForm returns a name as a form: at most four bytes, padded with spaces. The error for a longer name is [ErrInvalid].
 func MakeForm(name string) ([4]byte, error) {
 	form := [4]byte{' ', ' ', ' ', ' '}
 	if len(name) > len(form) {
@@ -81,8 +81,8 @@ func Decode(frames [][]byte) (*Message, error) {
 	}, nil
 }
 
-// Validate returns [ErrInvalid] if the level is not one of 0 to 8, and [ErrNil] for a nil message. Form, label and parts may be
-// any bytes.
+// Validate returns [ErrInvalid] if the level is not in 0 to 8, and [ErrNil] for a nil message. Form, label and parts may be any
+// bytes.
 func (m *Message) Validate() error {
 	if m == nil {
 		return newError(ErrNil, "message")
@@ -108,8 +108,8 @@ func (m *Message) Encode() [][]byte {
 	return append(frames, m.Parts...)
 }
 
-// AppendPrefix appends a prefix header: magic, level, form, label. The error for a level outside of 0 to 8 is [ErrInvalid]; dst is
-// then returned unchanged.
+// AppendPrefix appends a prefix header: magic, level, form, label. The error for a level outside 0 to 8 is [ErrInvalid];
+// AppendPrefix then returns dst unchanged.
 func AppendPrefix(dst []byte, level int, form [4]byte, label []byte) ([]byte, error) {
 	if err := (&Message{Level: level}).Validate(); err != nil {
 		return dst, err

@@ -10,7 +10,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// longSize is the first byte of a frame whose size follows in four bytes, big-endian. A smaller first byte is the size.
+// longSize is the first byte of a frame whose size follows in four bytes, big-endian. A smaller first byte is itself
+// the size.
 const longSize = 0xff
 
 // DecodePacked decodes a message from its packed form. Label and parts alias data.
@@ -24,11 +25,12 @@ func DecodePacked(data []byte) (*Message, error) {
 	return Decode(frames)
 }
 
-// DecodeAll returns an iterator over the messages that follow one another in data, each in the packed form. Label and
-// parts alias data. The iterator ends after an error, whose offset counts from the beginning of data.
+// DecodeAll returns an iterator over the messages in data, which follow one another in the packed form. Label and parts
+// alias data. The iterator ends after an error. The offset in the error counts from the beginning of data.
 //
-// The packed form does not say where a message ends. A frame behind the coordinate header that begins as a prefix header
-// does, with ZIO and a level, is the prefix header of the next message; [Message.AppendPacked] therefore refuses such a part.
+// The packed form does not say where a message ends. A frame after the coordinate header that begins like a prefix header,
+// with ZIO and a level, is the prefix header of the next message. [Message.AppendPacked] therefore refuses a part that begins
+// in this way.
 //
 // Errors: those of [Decode] and [ErrTruncated].
 func DecodeAll(data []byte) iter.Seq2[*Message, error] {
@@ -50,8 +52,8 @@ func DecodeAll(data []byte) iter.Seq2[*Message, error] {
 	}
 }
 
-// SizeFirst returns the size in bytes of the first message in data, which has messages in the packed form, one after
-// another (see [DecodeAll]). The error for data that ends inside a frame is [ErrTruncated]. Nothing is allocated.
+// SizeFirst returns the size in bytes of the first message in data. Messages in data follow one another in the packed
+// form (see [DecodeAll]). The error for data that ends inside a frame is [ErrTruncated]. SizeFirst allocates nothing.
 func SizeFirst(data []byte) (int, error) {
 	at := 0
 	for i := 0; at < len(data); i++ {
@@ -67,9 +69,9 @@ func SizeFirst(data []byte) (int, error) {
 	return at, nil
 }
 
-// AppendPacked appends the packed form of the message, into which it copies the parts. On an error, one of
-// [Message.PackedSize], dst is returned unchanged. Like append, it ends the process if Go has no memory for the result,
-// and panics if no slice can be that long; [Message.PackedSize] returns how many bytes are appended.
+// AppendPacked appends the packed form of the message, with copies of the parts. Its errors are those of
+// [Message.PackedSize]; it then returns dst unchanged. Like append, it ends the process if Go has no memory for the
+// result, and panics if no slice can be that long. [Message.PackedSize] returns the number of bytes that are appended.
 func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	n, err := m.PackedSize()
 	if err != nil {
@@ -86,9 +88,10 @@ func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// PackedSize returns the size of the packed form in bytes. The error for a level outside of 0 to 8, and for a part that
-// begins as a prefix header does (see [DecodeAll]), is [ErrInvalid], and for a frame of more than 4 GiB - 1
-// [ErrFrameTooLarge].
+// PackedSize returns the size of the packed form in bytes.
+//
+// Errors: [ErrInvalid] for a level outside 0 to 8, and for a part that begins like a prefix header (see [DecodeAll]);
+// [ErrFrameTooLarge] for a frame of more than 4 GiB - 1; [ErrNil].
 func (m *Message) PackedSize() (int, error) {
 	if err := m.Validate(); err != nil {
 		return 0, err
@@ -104,9 +107,9 @@ func (m *Message) PackedSize() (int, error) {
 	return prefix + 1 + HeaderSize + parts, nil
 }
 
-// AppendFrames appends the frames of a message in the packed form: the size of each, then its bytes. A size below 255
-// takes one byte, any other five. The errors are those of [SizeFrames]; dst is then returned unchanged. Like append, it ends the process if Go has no memory for the result, and panics if no slice can be that
-// long; [SizeFrames] returns how many bytes are appended.
+// AppendFrames appends the frames of a message in the packed form: the size of each, then its bytes. A size below 255 takes one byte, any
+// other size takes five. The errors are those of [SizeFrames]; AppendFrames then returns dst unchanged. Like append, it ends the process if
+// Go has no memory for the result, and panics if no slice can be that long. [SizeFrames] returns the number of bytes that are appended.
 func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	n, err := SizeFrames(frames)
 	if err != nil {
@@ -119,9 +122,11 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DecodeFrames decodes the frames of a message in the packed form, which alias data. It accepts a size of five bytes also
-// for a frame of less than 255 bytes. The error for data that ends inside a frame is [ErrTruncated], and for data with another
-// message behind the first [ErrInvalid]: [DecodeAll] reads several. Errors are returned before anything is allocated.
+// DecodeFrames decodes the frames of a message in the packed form. The frames alias data. It also accepts a size of five bytes
+// for a frame of less than 255 bytes. It returns errors before it allocates.
+//
+// Errors: [ErrTruncated] for data that ends inside a frame; [ErrInvalid] for data with several messages, which [DecodeAll]
+// reads.
 func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
 	for _, err := range DecodeAllFrames(data) {
@@ -133,9 +138,9 @@ func DecodeFrames(data []byte) ([][]byte, error) {
 	return listFrames(data, count)
 }
 
-// listFrames returns the frames of data, of which the caller has counted count. If another thread has since changed
-// data to have more frames, it returns an error, so that the list never takes more memory than was allocated for count
-// frames.
+// listFrames returns the frames of data. The caller has counted them: count. If another thread has changed data since
+// then, so that it has more frames, listFrames returns an error. The list therefore never takes more memory than that
+// for count frames.
 func listFrames(data []byte, count int) ([][]byte, error) {
 	frames := make([][]byte, 0, count)
 	for at := 0; at < len(data); {
@@ -152,15 +157,15 @@ func listFrames(data []byte, count int) ([][]byte, error) {
 	return frames, nil
 }
 
-// truncated returns the error for the frame with the given index, which begins with its size at data[at] and for which
-// data is too short.
+// truncated returns the error for data that ends inside the frame with the given index. The size of the frame is at
+// data[at].
 func truncated(data []byte, at, frame int) *Error {
 	return &Error{Kind: ErrTruncated, Tensor: -1, Offset: at,
 		Detail: "frame " + strconv.Itoa(frame) + " does not end in the " + strconv.Itoa(len(data)-at) + " bytes that are left"}
 }
 
-// DecodeAllFrames returns an iterator over the frames that [DecodeFrames] returns. It needs no memory for a list of them. It
-// yields an error of DecodeFrames in the place of the frame that the error is about, and ends.
+// DecodeAllFrames returns an iterator over the frames that [DecodeFrames] returns. It needs no memory for a list of frames.
+// Instead of a frame with an error, it yields the error of DecodeFrames and ends.
 func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i, at := 0, 0; at < len(data); i++ {
@@ -184,11 +189,11 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// SizeFrames returns the size in bytes of the frames of a message in the packed form. The error for a frame of more than
-// 4 GiB - 1 is [ErrFrameTooLarge], and for a part that begins as a prefix header does (see [DecodeAll]) [ErrInvalid].
+// SizeFrames returns the size in bytes of the frames of a message in the packed form. The error is [ErrFrameTooLarge]
+// for a frame of more than 4 GiB - 1, and [ErrInvalid] for a part that begins like a prefix header (see [DecodeAll]).
 func SizeFrames(frames [][]byte) (int, error) { return sizeFrames(frames, 0) }
 
-// sizeFrames is SizeFrames. first is the index in the message of frames[0], which an error names.
+// sizeFrames is SizeFrames. first is the index of frames[0] in the message, for errors.
 func sizeFrames(frames [][]byte, first int) (int, error) {
 	total := 0
 	for i, frame := range frames {
@@ -204,14 +209,14 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 	return total, nil
 }
 
-// looksLikePrefix returns the error for the part with the given index, which a reader would take for another message.
+// looksLikePrefix returns the error for the part with the given index: a reader would take it for another message.
 func looksLikePrefix(part []byte, index int) error {
 	return newError(errSecondMessage, "part "+strconv.Itoa(index)+" begins with "+strictjson.Quote(part[:prefixSize])+
 		", as another message does; the packed form cannot tell them apart, separate frames can")
 }
 
-// frameAt returns where a frame lies: its size begins at data[at], and its bytes are data[start:end]. ok is false if
-// data ends before the frame does.
+// frameAt locates the frame whose size begins at data[at]: its bytes are data[start:end]. ok is false if data ends
+// inside the frame.
 func frameAt(data []byte, at int) (start, end int, ok bool) {
 	size := uint64(data[at])
 	start = at + 1
@@ -235,8 +240,8 @@ func appendSize(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, longSize), uint32(n))
 }
 
-// isPrefix reports whether a frame begins as a prefix header does, as [DecodePrefix] checks it. It is small enough to be
-// inlined, since it is asked about every part.
+// isPrefix reports whether a frame begins like a prefix header, by the rules of [DecodePrefix]. It is small enough to be
+// inlined, because it is called for every part.
 func isPrefix(frame []byte) bool {
 	return len(frame) >= prefixSize && frame[0] == magic[0] && hasMagic(frame)
 }

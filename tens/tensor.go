@@ -13,15 +13,15 @@ import (
 
 // Tensor describes a tensor whose elements are in a payload part.
 type Tensor struct {
-	Shape    []int64    // size of each dimension; empty for a tensor of rank 0, which has one element
+	Shape    []int64    // size of each dimension; empty for rank 0, a tensor of one element
 	Word     int        // bytes of an element; 0 if OnlyMetadata
 	DType    byte       // 'f', 'i', 'u', 'c', 'b', 'V' with the attribute [Dlpack], or '?' if OnlyMetadata
 	Part     int        // index of the payload part, or of the first one
-	Parts    int        // how many consecutive parts hold the elements; 0 means one. See [Tensor.Slowest]
+	Parts    int        // number of consecutive parts that hold the elements; 0 means 1. See [Tensor.Slowest]
 	Order    []int      // dimensions from the one that varies fastest in memory to the slowest; nil is C order
-	Ascend   []bool     // for each dimension, false if addresses fall as its index rises; nil is all true
-	Metadata []byte     // JSON object, nil where absent
-	Packing  string     // "" and "dense" say the same; see [Tensor.IsDense] for other texts
+	Ascend   []bool     // false for each dimension whose index rises as addresses fall; nil is all true
+	Metadata []byte     // JSON object, nil if absent
+	Packing  string     // "" and "dense" mean the same; see [Tensor.IsDense] for other texts
 	Extra    Attributes // further attributes, in the order of the label
 }
 
@@ -34,29 +34,31 @@ const noType = '?'
 
 const dense = "dense"
 
-// Ends of error texts that say which values are supported.
+// Ends of error texts, which say which values are supported.
 const (
 	knownDTypes = `, not one of "f", "i", "u", "c", "b" and "V"`
 	noPacking   = ", which names no packing"
 )
 
-// words are the sizes of the elements of each dtype but 'V'.
+// words has the sizes of elements for each dtype except 'V'.
 var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 
-// IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as
-// a compressed one, and for a tensor that is only metadata ([Tensor.OnlyMetadata]): a decoder of the label keeps that tensor
-// and does not check it against its part, and this module cannot read its elements.
+// IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as a
+// compressed one, and for a tensor that is only metadata ([Tensor.OnlyMetadata]). A decoder of the label keeps these tensors
+// without a check of their parts, and this module cannot read their elements.
 func (t *Tensor) IsDense() bool { return t.isPackedDense() && !t.OnlyMetadata() }
 
 func (t *Tensor) isPackedDense() bool { return t.Packing == "" || t.Packing == dense }
 
-// OnlyMetadata reports whether the tensor has metadata and no elements: its DType is '?', its Word 0 and its Shape empty. The
-// Wire-Cell Toolkit sends such tensors beside others, to describe these. The specification does not have them.
+// OnlyMetadata reports whether the tensor has metadata but no elements: its DType is '?', its Word is 0, and its Shape is
+// empty. The Wire-Cell Toolkit sends these tensors to describe the other tensors of a message. The specification does not
+// have them.
 func (t *Tensor) OnlyMetadata() bool {
 	return t.DType == noType && t.Word == 0 && len(t.Shape) == 0 && t.Parts == 0 && t.Metadata != nil && t.isPackedDense()
 }
 
-// Name returns the name of the tensor: the text "name" in its metadata, decoded. It is "" for a tensor without one.
+// Name returns the name of the tensor: the text "name" in its metadata, decoded. It returns "" for a tensor without a
+// name.
 func (t *Tensor) Name() string { return string(t.name()) }
 
 // name is [Tensor.Name]. The result may alias the metadata.
@@ -87,8 +89,8 @@ func nameIn(object []byte) []byte {
 	return nil
 }
 
-// SetName writes the name of the tensor into its metadata, as the member "name" of a new object. A name that the metadata have
-// already must be the same text. Nothing else in them is checked before the label is encoded.
+// SetName adds the name of the tensor to its metadata, as the member "name" in a copy of the object. If the metadata
+// already have a name, it must be the same text. The rest of the metadata is not checked until the label is encoded.
 //
 // Errors: [ErrNil]; [ErrInvalid] for a name that is empty or not UTF-8, and for metadata that have another name or are not an object.
 func (t *Tensor) SetName(name string) error {
@@ -122,9 +124,9 @@ func (t *Tensor) SetName(name string) error {
 	return nil
 }
 
-// Slowest returns the dimension that varies slowest in memory among those with more than one index, along which a
-// tensor is cut into several parts. ok is false if there is no such dimension, if the tensor has no elements, and if it
-// is invalid; it is then never cut.
+// Slowest returns the dimension that varies slowest in memory among those with more than one index. A tensor in several
+// parts is cut along this dimension. ok is false if there is no such dimension, if the tensor has no elements, or if it
+// is invalid: these tensors are never cut.
 func (t *Tensor) Slowest() (dim int, ok bool) {
 	if n, err := t.NumElements(); err != nil || n == 0 || t.layout() != nil {
 		return 0, false
@@ -147,8 +149,8 @@ func (t *Tensor) slowest() (dim int, ok bool) {
 }
 
 // NumElements returns the product of the shape, which is 1 for rank 0. The error is [ErrInvalid] for a negative size, for a
-// Word below 1, and if the product of Word and all sizes other than 0 does not fit in 63 bits. The last holds for tensors
-// without elements too, as in NumPy. A nil Tensor is [ErrNil].
+// Word below 1, and if the product of Word and all sizes other than 0 does not fit in 63 bits. This product is checked even
+// if the tensor has no elements, as in NumPy. The error for a nil Tensor is [ErrNil].
 func (t *Tensor) NumElements() (int64, error) {
 	n, _, err := t.size()
 	if err != nil {
@@ -166,10 +168,9 @@ func (t *Tensor) NumBytes() (int64, error) {
 	return n, nil
 }
 
-// Strides returns the stride of each dimension and the place of element (0, …, 0) in its part, all in
-// elements: element i lies at offset plus the sum of i[d] * strides[d]. A dimension that does not ascend
-// has a negative stride. A size of 0 counts as 1 in the strides of the other dimensions, and offset is 0
-// where there are no elements.
+// Strides returns the stride of each dimension and the offset of element (0, …, 0) in its part, all in elements:
+// element i lies at offset plus the sum of i[d] * strides[d]. A dimension that does not ascend has a negative stride. A
+// size of 0 counts as 1 in the strides of the other dimensions. offset is 0 if there are no elements.
 //
 // Errors: those of [Tensor.NumElements], and [ErrInvalid] for an invalid Order or Ascend.
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
@@ -179,7 +180,7 @@ func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
 	return t.AppendStrides(make([]int64, 0, len(t.Shape)))
 }
 
-// AppendStrides is [Tensor.Strides], except that it appends the strides to dst. On an error dst is returned unchanged.
+// AppendStrides is [Tensor.Strides], but appends the strides to dst. On an error it returns dst unchanged.
 func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err error) {
 	n, _, fault := t.size()
 	if fault == nil {
@@ -209,14 +210,14 @@ func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err 
 	return dst, offset, nil
 }
 
-// Decoding and encoding share the checks below. Their errors have no Offset, and -1 as the index of the tensor, which the caller
-// replaces.
+// Decoding and encoding share the checks below. Their errors have no Offset, and the index of the tensor is -1; the caller
+// replaces it.
 
 func (t *Tensor) newError(kind error, attribute, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Attribute: attribute, Offset: -1, Detail: detail}
 }
 
-// size checks shape and word, and returns the number of elements and the number of bytes that they take.
+// size checks shape and word, and returns the number of elements and of their bytes.
 func (t *Tensor) size() (elements, bytes int64, err *Error) {
 	if t == nil {
 		return 0, 0, newError(ErrNil, "tensor")
@@ -277,7 +278,7 @@ func (t *Tensor) layout() *Error {
 	return nil
 }
 
-// check checks everything that needs no payload, except for the JSON text of metadata and of further attributes.
+// check checks everything that needs no payload, except the JSON text of metadata and of further attributes.
 func (t *Tensor) check() *Error {
 	only := t.OnlyMetadata()
 	if _, _, err := t.size(); err != nil && !only {
@@ -309,7 +310,7 @@ func (t *Tensor) check() *Error {
 	return nil
 }
 
-// checkParts checks Parts, in a tensor whose shape, word, order and part are valid.
+// checkParts checks Parts. Shape, word, order and part of the tensor must be valid.
 func (t *Tensor) checkParts() *Error {
 	switch {
 	case t.Parts < 0:
@@ -327,14 +328,14 @@ func (t *Tensor) checkParts() *Error {
 	return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", more than the slowest dimension has indices")
 }
 
-// isSize reports whether parts of have bytes can hold elements of want bytes and nothing else. Elements of dtype 'V'
-// may be packed without the unused bits of their last byte, which saves less than a byte for each.
+// isSize reports whether parts with have bytes can hold exactly the elements, which take want bytes. Elements of dtype
+// 'V' may be packed without the unused bits of their last byte, which saves less than a byte for each element.
 func (t *Tensor) isSize(have, want int64) bool {
 	return have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word)
 }
 
-// fit checks the tensor against the payload: its parts must be there, and have the size of its elements (see isSize, and
-// fitPieces for several parts). Nothing is checked of a tensor that is not dense.
+// fit checks the tensor against the payload: its parts must exist, and have the size of its elements (see isSize, and
+// fitPieces for several parts). A tensor that is not dense is not checked.
 func (t *Tensor) fit(parts [][]byte) *Error {
 	if !t.IsDense() {
 		return nil
@@ -357,9 +358,9 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
 }
 
-// fitPieces checks a tensor of several parts, which takes want bytes, against the payload: each part must hold a whole
-// number of indices of the slowest dimension, at least one. For dtype 'V' only the sum of the sizes is checked here,
-// and that no part is empty, because an index of packed elements may take fewer bytes; package bridge checks the rest.
+// fitPieces checks a tensor of several parts against the payload. The tensor takes want bytes. Each part must hold a
+// whole number of indices of the slowest dimension, at least one. For dtype 'V' it only checks that no part is empty,
+// and the sum of the sizes, because an index of packed elements may take fewer bytes; package bridge checks the rest.
 func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 	if err := t.checkParts(); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// AppendString appends text, which must be UTF-8, as a JSON string. It escapes only the characters that must be escaped,
-// in the same form as the C++ implementation of ZIO.
+// AppendString appends text, which must be UTF-8, as a JSON string. It escapes only the characters that require it, in
+// the form of the C++ implementation of ZIO.
 func AppendString(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	for _, c := range []byte(text) {

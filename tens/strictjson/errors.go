@@ -18,7 +18,7 @@ var (
 type Error struct {
 	Kind   error  // one of the Err variables
 	Offset int    // index of a byte of the text
-	Detail string // the offending text, quoted and cut, and what was expected
+	Detail string // the offending text, quoted and shortened, and the expected text
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v (byte %d)", e.Detail, e.Kind, e.Offset) }
@@ -26,7 +26,8 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v (byte %d)", e.Detail
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Quote returns untrusted text for an error text: quoted, with non-printing characters escaped, and cut after 32 bytes.
+// Quote returns untrusted text in a form for errors: quoted, with non-printing characters escaped, and cut after 32
+// bytes.
 func Quote(text []byte) string {
 	const most = 32
 	if len(text) > most {

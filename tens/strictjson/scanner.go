@@ -10,25 +10,25 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep arrays and objects may be nested, the outermost one included.
+// MaxDepth is the largest depth of nested arrays and objects, including the outermost one.
 const MaxDepth = 256
 
-// A Scanner reads one JSON text from its beginning to its end. It recurses at most [MaxDepth] levels deep, and takes
-// time linear in the text except for sorting the names of large objects.
+// A Scanner reads one JSON text from its beginning to its end. It recurses at most [MaxDepth] levels deep. Its time is
+// linear in the text, except for sorting the names of large objects.
 //
-// Err is the first error. The scanner then stands at the end of the text, so that loops over members and elements end,
-// and callers need to look at Err only after the last read. If it is set then, the values that were read have no
-// meaning.
+// Err is the first error. After an error the scanner stands at the end of the text, so that loops over members and
+// elements end. Callers therefore need to check Err only after the last read. If Err is set, the values that were read
+// have no meaning.
 type Scanner struct {
 	Data  []byte
 	Pos   int
-	Depth int // how many arrays and objects are open at Pos; a caller sets it first if the text will stand inside others
+	Depth int // number of open arrays and objects at Pos; set it at the start if the text will be nested in others
 	Err   error
 
-	Name   []byte // the name that Member has read, decoded
+	Name   []byte // the name that Member read, decoded
 	NameAt int    // index in Data of the quote before that name
-	names  []name // the names that Once has noted in all open objects, those of the outermost object first
-	opened bool   // whether Open has just been called, so that no comma precedes the next member or element
+	names  []name // the names that Once noted in all open objects, the outermost object first
+	opened bool   // Open was just called: no comma precedes the next member or element
 }
 
 type name struct {
@@ -36,11 +36,11 @@ type name struct {
 	at   int // see NameAt
 }
 
-// fewNames is the number of names up to which Once compares a name with all others of its object. The names of a larger
-// object are sorted at its end (see Leave).
+// fewNames is the largest number of names for which Once compares a name with all others of its object. The names of a
+// larger object are sorted at its end (see Leave).
 const fewNames = 16
 
-// Fail ends the reading with an error, unless there was one before.
+// Fail ends the reading with an error, unless there was an error before.
 func (s *Scanner) Fail(err error) {
 	if s.Err == nil {
 		s.Err = err
@@ -48,7 +48,7 @@ func (s *Scanner) Fail(err error) {
 	s.Pos, s.opened = len(s.Data), false
 }
 
-// syntax fails because the text is not JSON at s.Pos. wanted says what would be.
+// syntax fails because the text is not JSON at s.Pos. wanted describes the expected text.
 func (s *Scanner) syntax(wanted string) {
 	found := "end of text"
 	if s.Pos < len(s.Data) {
@@ -58,9 +58,9 @@ func (s *Scanner) syntax(wanted string) {
 	s.Fail(&Error{ErrSyntax, s.Pos, found + " instead of " + wanted})
 }
 
-// Document reads all of the text, which must be one object, and calls member for each member, at whose value the scanner
-// then stands. member must read the value, and calls [Scanner.Once] for a name that must be unique. It returns s.Err, which
-// is [ErrNotObject] for another JSON value.
+// Document reads all of the text, which must be one object, and calls member for each member. The scanner then stands at
+// the value. member must read the value, and call [Scanner.Once] for a name that must be unique. Document returns s.Err; it
+// is [ErrNotObject] if the text is another JSON value.
 func (s *Scanner) Document(member func()) error {
 	if s.Peek() != '{' {
 		value := s.Raw()
@@ -77,7 +77,7 @@ func (s *Scanner) Document(member func()) error {
 	return s.Err
 }
 
-// Peek skips white space and returns the byte that follows, 0 at the end of the text.
+// Peek skips white space and returns the next byte, or 0 at the end of the text.
 func (s *Scanner) Peek() byte {
 	if s.Pos < len(s.Data) && s.Data[s.Pos] > ' ' {
 		return s.Data[s.Pos]
@@ -97,7 +97,7 @@ func (s *Scanner) skip() byte {
 	return 0
 }
 
-// End fails unless only white space is left.
+// End fails if there is more than white space left.
 func (s *Scanner) End() {
 	if s.Peek(); s.Pos < len(s.Data) {
 		s.syntax("the end of text")
@@ -115,8 +115,8 @@ func (s *Scanner) Open() {
 	s.opened = true
 }
 
-// next moves behind the comma before the next member or element; before the first one there is none. If there is no
-// next one, it reads the closing bracket and returns false. wanted is for the error.
+// next moves to the next member or element, after its comma; the first one has no comma. If there is no next one, it
+// reads the closing bracket and returns false. wanted is for the error.
 func (s *Scanner) next(closing byte, wanted string) bool {
 	c, first := s.Peek(), s.opened
 	if c == ',' && !first {
@@ -164,12 +164,12 @@ func (s *Scanner) Member() bool {
 	return true
 }
 
-// Names returns how many names are noted. The result for an object that has just been opened is the base that
-// [Scanner.Once] and [Scanner.Leave] expect.
+// Names returns the number of noted names. Its result just after an object was opened is the base for [Scanner.Once]
+// and [Scanner.Leave].
 func (s *Scanner) Names() int { return len(s.names) }
 
-// Once notes s.Name as a name of the object whose names begin at base. For a duplicate this call fails or, if the
-// object has more than 16 names, Leave.
+// Once notes s.Name as a name of the object whose names begin at base. It fails for a duplicate; if the object has more
+// than 16 names, Leave fails instead.
 func (s *Scanner) Once(base int) {
 	if len(s.names)-base < fewNames {
 		for _, n := range s.names[base:] {
@@ -188,8 +188,8 @@ func (s *Scanner) Once(base int) {
 	s.names = append(s.names, name{s.Name, s.NameAt})
 }
 
-// Leave removes the names of an object that has ended. If there are more than 16, it first fails if two of them are
-// equal.
+// Leave removes the names of an object that has ended. If the object has more than 16 names, Leave fails if two of them
+// are equal.
 func (s *Scanner) Leave(base int) {
 	if names := s.names[base:]; len(names) > fewNames {
 		slices.SortFunc(names, func(a, b name) int {
@@ -207,15 +207,16 @@ func (s *Scanner) Leave(base int) {
 
 func (s *Scanner) duplicate(n name) { s.Fail(&Error{ErrDuplicateName, n.at, Quote(n.text)}) }
 
-// Duplicate fails because of a second member with the name that was just read.
+// Duplicate fails because the name that was just read is a duplicate.
 func (s *Scanner) Duplicate() { s.duplicate(name{s.Name, s.NameAt}) }
 
-// Grow returns the items list[from:] in new memory with capacity for more. The items before from stay in the old memory
-// only, because they belong to slices that were returned before. least is the fewest bytes of text that an item takes.
+// Grow returns the items list[from:] in new memory with capacity for more. It does not copy the items before from,
+// because they belong to slices that were returned before. least is the smallest number of bytes of text for an item.
 //
-// A list of 16 items or more gets capacity for the rest of the text, under the assumption that the rest is like the
-// text so far, and never for more items than the rest can hold. Growing by a constant factor would take several times
-// the memory. The items of a text must be in few such lists, since each may get capacity for all of the rest.
+// A list of 16 items or more gets capacity for the rest of the text. Grow assumes that the rest is like the text so
+// far, but never adds capacity for more items than the rest can hold. Growing by a constant factor would take several
+// times the memory. The items of a text must be in few such lists, because each list may get capacity for the whole
+// rest.
 func Grow[T any](s *Scanner, list []T, from, least int) []T {
 	const short = 16
 	n := len(list)
@@ -228,7 +229,8 @@ func Grow[T any](s *Scanner, list []T, from, least int) []T {
 	return append(make([]T, 0, 1+min(n+max(n, likely), len(list)+rest/least)), list...)
 }
 
-// The fewest bytes of text that a member of an object and an element of an array take, with the comma after it.
+// The smallest number of bytes of text for a member of an object, and for an element of an array, with the comma after
+// it.
 const (
 	LeastMember  = len(`"":0,`)
 	LeastElement = len(`0,`)
@@ -242,7 +244,7 @@ func (s *Scanner) Raw() []byte {
 	return s.Data[start:s.Pos:s.Pos]
 }
 
-// Value reads over a value of any type, and fails if an object in it has duplicate names.
+// Value skips a value of any type. It fails if an object in it has duplicate names.
 func (s *Scanner) Value() {
 	switch s.Peek() {
 	case '"':
@@ -273,7 +275,7 @@ func (s *Scanner) Value() {
 	}
 }
 
-// Literal reads over word, which is true, false or null.
+// Literal skips word, which is true, false or null.
 func (s *Scanner) Literal(word string) {
 	if !bytes.HasPrefix(s.Data[s.Pos:], []byte(word)) {
 		s.syntax("a value")
@@ -282,8 +284,8 @@ func (s *Scanner) Literal(word string) {
 	s.Pos += len(word)
 }
 
-// Number reads over a number. plain reports whether it is an integer without fraction and exponent, and its absolute
-// value is less than 1<<63; value is then its value.
+// Number skips a number. plain reports whether it is an integer without fraction and exponent whose absolute value is
+// less than 1<<63. If so, value is the integer.
 func (s *Scanner) Number() (value int64, plain bool) {
 	data, start := s.Data, s.Pos
 	negative := data[start] == '-'
@@ -316,7 +318,7 @@ func (s *Scanner) Number() (value int64, plain bool) {
 	return value, plain
 }
 
-// fraction reads over the fraction and the exponent of a number, if there are any.
+// fraction skips the fraction and the exponent of a number, if there are any.
 func (s *Scanner) fraction() {
 	if s.accept('.') {
 		s.digits()
@@ -329,7 +331,7 @@ func (s *Scanner) fraction() {
 	}
 }
 
-// accept reads over c if that is the byte at s.Pos, and reports whether it is.
+// accept skips the byte at s.Pos if it is c, and reports whether it is.
 func (s *Scanner) accept(c byte) bool {
 	if s.Pos == len(s.Data) || s.Data[s.Pos] != c {
 		return false
@@ -338,7 +340,7 @@ func (s *Scanner) accept(c byte) bool {
 	return true
 }
 
-// digits reads over one or more digits.
+// digits skips one or more digits.
 func (s *Scanner) digits() {
 	start := s.Pos
 	for s.Pos < len(s.Data) && IsDigit(s.Data[s.Pos]) {
@@ -357,7 +359,7 @@ var plain = func() (p [256]bool) {
 	return p
 }()
 
-// skipPlain returns the index of the first byte from data[i] on that is not plain, or len(data).
+// skipPlain returns the index of the first byte that is not plain, at i or later, or len(data).
 func skipPlain(data []byte, i int) int {
 	for i < len(data) && plain[data[i]] {
 		i++
@@ -365,7 +367,7 @@ func skipPlain(data []byte, i int) int {
 	return i
 }
 
-// Text reads a string and returns it decoded. Without escapes the result aliases s.Data.
+// Text reads a string and returns it decoded. If it has no escapes, the result aliases s.Data.
 func (s *Scanner) Text() []byte {
 	inner, escaped := s.quoted()
 	if escaped {
@@ -374,7 +376,7 @@ func (s *Scanner) Text() []byte {
 	return inner
 }
 
-// quoted reads over a string. It returns the text between the quotes, not decoded, and whether it has escapes.
+// quoted skips a string. It returns the text between the quotes, not decoded, and whether it has escapes.
 func (s *Scanner) quoted() (inner []byte, escaped bool) {
 	data := s.Data
 	start := s.Pos + 1
@@ -409,14 +411,14 @@ func (s *Scanner) quoted() (inner []byte, escaped bool) {
 	return nil, false
 }
 
-// The letter of each escape of two characters, and the character that it stands for.
+// The letter of each two-character escape, and the character that the escape stands for.
 const (
 	letters  = `"\/bfnrt`
 	meanings = "\"\\/\b\f\n\r\t"
 )
 
-// escape decodes the escape, or the pair of escapes for two surrogates, with which text begins. n is its length, and 0
-// if it is not a valid escape.
+// escape decodes the escape at the beginning of text, or the pair of escapes for two surrogates. n is its length, or 0
+// for an invalid escape.
 func escape(text []byte) (c rune, n int) {
 	if len(text) < 2 {
 		return 0, 0
@@ -438,13 +440,13 @@ func escape(text []byte) (c rune, n int) {
 	return 0, 0
 }
 
-// unescape decodes the text between the quotes of a string that quoted has read. Another thread may have changed the text
-// since then, so that it must not rely on the escapes being valid.
+// unescape decodes the text between the quotes of a string, after quoted. Another thread may have changed the text since
+// then, so unescape must not rely on valid escapes.
 func unescape(inner []byte) []byte {
 	out := make([]byte, 0, len(inner))
 	for i := 0; i < len(inner); {
 		if inner[i] == '\\' {
-			if c, n := escape(inner[i:]); n > 0 { // otherwise the text has changed
+			if c, n := escape(inner[i:]); n > 0 { // otherwise another thread has changed the text
 				out = utf8.AppendRune(out, c)
 				i += n
 				continue
@@ -456,8 +458,8 @@ func unescape(inner []byte) []byte {
 	return out
 }
 
-// hex4 returns the number in text, which is an escape without its backslash: u and four hexadecimal digits. The result
-// is -1 for any other text.
+// hex4 returns the number in text, an escape without its backslash: u and four hexadecimal digits. It returns -1 for
+// any other text.
 func hex4(text []byte) rune {
 	if len(text) < 5 || text[0] != 'u' {
 		return -1

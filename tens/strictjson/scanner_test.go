@@ -2,7 +2,7 @@ package strictjson
 
 import "testing"
 
-// Another thread may overwrite an escape between the time when the string is scanned and the time when it is decoded.
+// Another thread may overwrite an escape after the string is scanned and before it is decoded.
 func TestWhatIsNoEscapeAnyLongerEnds(t *testing.T) {
 	for _, text := range []string{`\Z0041xy`, `\u00`, `\uzzzz`, `\ud83dxx`, `\\Z`, `ab\`, `\`} {
 		if got := unescape([]byte(text)); len(got) > 3*len(text) {

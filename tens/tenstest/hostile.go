@@ -1,4 +1,4 @@
-// Package tenstest is for tests: it has labels and messages that need much memory for their size, by name.
+// Package tenstest is for tests. It has named labels and messages whose decoding needs much memory for their size.
 package tenstest
 
 import (
@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// list returns n JSON items with commas between them. A formatting verb in item stands for the number of the item, from 0 on.
+// list returns n JSON items with commas between them. A formatting verb in item stands for the number of the item, counted
+// from 0.
 func list(n int, item string) string {
 	var b strings.Builder
 	for i := range n {
@@ -29,7 +30,8 @@ func label(tensors, further string) []byte {
 	return []byte(`{` + further + `"TENS":{"tensors":[` + tensors + `]}}`)
 }
 
-// objects returns JSON objects inside each other. inner is the text of each one before its last value, the next object or 0.
+// objects returns nested JSON objects. inner is the text of each object before its last value, which is the next object or
+// 0.
 func objects(depth int, inner string) string {
 	return strings.Repeat("{"+inner, depth) + "0" + strings.Repeat("}", depth)
 }
@@ -39,7 +41,7 @@ const Scalar = `{"part":0,"shape":[],"word":1,"dtype":"b"}`
 
 const scalar = `"part":0,"shape":[],"word":1,"dtype":"b"`
 
-// Labels returns labels in JSON, by the names of test cases. Each is for a TENS message with one part, of one byte.
+// Labels returns JSON labels by the names of test cases. Each is for a TENS message with one part of one byte.
 func Labels() map[string][]byte {
 	ones := func(n int) string { return list(n, "1") }
 	further := `{` + list(18, `"%x":0`) + `,` + scalar + `}`
