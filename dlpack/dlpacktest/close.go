@@ -19,10 +19,10 @@ import (
 // shown is the number of differing elements that AllClose prints.
 const shown = 5
 
-// AllClose fails the test unless got has the shape of want, and each element differs from that of want by at most
-// absolute + relative*|want|, as assert_allclose of NumPy. The data types may differ. NaN is close to NaN, and an infinity to the
-// same infinity; a complex number with a part that is NaN counts as NaN. Integers too large for a float are compared exactly. It
-// reports whether they are close. The text of the failure has the number of elements that differ, and the first of them.
+// AllClose fails the test unless got has the shape of want, and each element differs from the element of want by at most absolute
+// + relative*|want|, as in NumPy's assert_allclose. It reports whether all are close. The data types may differ. NaN is close to
+// NaN, and an infinity to the same infinity. A complex number counts as NaN if one of its parts is NaN. Integers too large for a
+// float are compared exactly. The failure text has the number of differing elements, and the first of them.
 //
 // Errors: the test also fails for tensors that are closed or that [dlpack.Tensor.At] cannot read.
 func AllClose(t testing.TB, want, got *dlpack.Tensor, relative, absolute float64) bool {
@@ -70,7 +70,7 @@ func AllClose(t testing.TB, want, got *dlpack.Tensor, relative, absolute float64
 	return false
 }
 
-// advance sets index to the next one of a shape, the last dimension fastest.
+// advance sets index to the next index of a shape, the last dimension fastest.
 func advance(index, shape []int64) {
 	for d := len(index) - 1; d >= 0; d-- {
 		if index[d]++; index[d] < shape[d] {
@@ -96,10 +96,10 @@ func isClose(want, got any, relative, absolute float64) bool {
 	return math.Hypot(apart, imag(g)-imag(w)) <= absolute+math.Hypot(relative*real(w), relative*imag(w))
 }
 
-// hasNaN reports whether a part of a number is NaN. NumPy takes such a number for NaN.
+// hasNaN reports whether a part of a number is NaN. For NumPy the number is then NaN.
 func hasNaN(x complex128) bool { return math.IsNaN(real(x)) || math.IsNaN(imag(x)) }
 
-// exactly returns a finite real number, or the real part of another.
+// exactly returns a finite real number, or the real part of a complex number.
 func exactly(x any) *big.Float {
 	switch v := reflect.ValueOf(x); {
 	case v.CanInt():

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// A recorder is a test that notes its failures.
+// A recorder is a test that records its failures.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -80,7 +80,7 @@ func TestAllClose(t *testing.T) {
 	}
 }
 
-// The index of a difference is that of the tensor, whatever the layout.
+// For every layout, the failure names the index in the tensor.
 func TestAllCloseNamesTheIndex(t *testing.T) {
 	CheckLeaks(t)
 	x := must.Own(dlpack.FromSlice([]int32{0, 1, 2, 3, 4, 5}, 3, 2))(t)

@@ -14,10 +14,10 @@
 //
 // The functions by purpose:
 //
-//   - [CheckLeaks] fails a test that leaves tensors behind, and [Main] does so for all tests of a package.
+//   - [CheckLeaks] fails a test that leaves tensors behind. [Main] checks all tests of a package.
 //   - [Produce] makes a managed tensor in C, valid or hostile, and counts the calls of its deleter. [Lend] makes C memory for
 //     [dlpack.Lend].
-//   - [Read], [Sum], [Fill] and [Scribble] are what a consumer in C does with a managed tensor. [DeleteOnThreads] calls deleters
-//     on threads that Go has not created.
+//   - [Read], [Sum], [Fill] and [Scribble] use a managed tensor as a consumer in C does. [DeleteOnThreads] calls deleters on
+//     threads that Go has not created.
 //   - [CheckPlacements] runs an operation on tensors in all kinds of memory.
 package dlpacktest

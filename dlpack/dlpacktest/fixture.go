@@ -23,7 +23,7 @@ import (
 )
 
 // A Config describes the managed tensor that [Produce] makes. The zero Config is a valid float32 scalar on the CPU. Other values
-// make other tensors, or invalid ones.
+// may describe invalid tensors.
 type Config struct {
 	Legacy       bool   // a DLManagedTensor, the form from before DLPack 1.0
 	Major, Minor uint32 // the current version if Major is 0
@@ -36,13 +36,13 @@ type Config struct {
 	Shape        []int64
 	Strides      []int64
 	ByteOffset   uint64
-	Shift        int // distance in bytes of the data from a multiple of 256
+	Shift        int // distance of the data from a multiple of 256, in bytes
 	NullShape    bool
-	NullStrides  bool // the field strides is NULL, as it is if Strides is nil
+	NullStrides  bool // the field strides is NULL; it is also NULL if Strides is nil
 	NullData     bool
 	DataAt       uintptr // if not 0, the value of the field data, which may be an invalid address
-	ShapeAt      uintptr // the same for shape
-	StridesAt    uintptr // the same for strides
+	ShapeAt      uintptr // the same for the field shape
+	StridesAt    uintptr // the same for the field strides
 	NullDeleter  bool
 	Bytes        int // size of the data; 0 means 4 KiB
 }
@@ -53,7 +53,7 @@ type Producer struct {
 	bytes int
 }
 
-// Produce makes a managed tensor in C. The memory stays valid until the test ends, also after the deleter was called.
+// Produce makes a managed tensor in C. The memory stays valid until the test ends, even after the deleter was called.
 func Produce(t testing.TB, c Config) *Producer {
 	if c.Bytes == 0 {
 		c.Bytes = 4096
@@ -113,14 +113,14 @@ func Produce(t testing.TB, c Config) *Producer {
 	return p
 }
 
-// Allocate returns a `DLManagedTensorVersioned *` of count float32 elements, all 0. It has memory of its own, which the deleter
-// frees, as the tensors of most producers do.
+// Allocate returns a `DLManagedTensorVersioned *` of count float32 elements, all 0. As with most producers, its deleter frees
+// the memory.
 func Allocate(count int64) (managed unsafe.Pointer) {
 	return unsafe.Pointer(C.fixture_allocate(C.int64_t(count)))
 }
 
-// ProduceGuarded makes a versioned managed tensor with the given major version. Its memory ends after the field flags, so that
-// a consumer that reads the fields behind it crashes.
+// ProduceGuarded makes a versioned managed tensor with the given major version. Its memory ends after the field flags, so a
+// consumer that reads later fields crashes.
 func ProduceGuarded(t testing.TB, major uint32) *Producer {
 	p := &Producer{f: C.fixture_guarded(C.uint32_t(major))}
 	t.Cleanup(func() { C.fixture_free(p.f) })
@@ -130,7 +130,7 @@ func ProduceGuarded(t testing.TB, major uint32) *Producer {
 // Managed returns the `DLManagedTensorVersioned *`, or the `DLManagedTensor *` if the Config is Legacy, for a consumer.
 func (p *Producer) Managed() unsafe.Pointer { return p.f.managed }
 
-// DLTensor returns the `DLTensor *` inside of the managed tensor. legacy must be as in the Config.
+// DLTensor returns the `DLTensor *` inside the managed tensor. legacy must be as in the Config.
 func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
 	if legacy {
 		return unsafe.Pointer(&(*C.DLManagedTensor)(p.f.managed).dl_tensor)
@@ -138,7 +138,7 @@ func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
 	return unsafe.Pointer(&(*C.DLManagedTensorVersioned)(p.f.managed).dl_tensor)
 }
 
-// Data returns the producer's memory from its start on, whatever the Shift is.
+// Data returns all of the producer's memory; it ignores Shift.
 func (p *Producer) Data() []byte { return unsafe.Slice((*byte)(p.f.data), p.bytes) }
 
 // Deletes returns the number of calls of the deleter.
@@ -190,8 +190,8 @@ func readTensor(t *C.DLTensor) View {
 	return v
 }
 
-// Scribble overwrites all public fields of a `DLManagedTensorVersioned *` but the deleter, as some consumers do before they call
-// the deleter.
+// Scribble overwrites all public fields of a `DLManagedTensorVersioned *` except the deleter, as some consumers do before they
+// call it.
 func Scribble(managed unsafe.Pointer) {
 	m := (*C.DLManagedTensorVersioned)(managed)
 	deleter := m.deleter
@@ -215,8 +215,8 @@ func DeleteOnThreads(managed []unsafe.Pointer, threads int) {
 	deleteOnThreads(managed, threads, 0)
 }
 
-// DeleteInChild calls the deleter of a `DLManagedTensorVersioned *` in a forked child, which has no Go, and returns the status with which
-// the child has ended: 0 if the deleter has returned. The managed tensor is still valid in this process.
+// DeleteInChild calls the deleter of a `DLManagedTensorVersioned *` in a forked child, where Go does not run, and returns the exit status
+// of the child: 0 if the deleter has returned. The managed tensor is still valid in this process.
 func DeleteInChild(managed unsafe.Pointer) (status int) {
 	return int(C.fixture_delete_in_child(managed))
 }
@@ -232,8 +232,8 @@ func deleteOnThreads(managed []unsafe.Pointer, threads int, legacy C.int) {
 	}
 }
 
-// ExportInC makes a managed tensor of one float32 element by the C library's own functions: a `DLManagedTensorVersioned *`, or
-// a `DLManagedTensor *` if legacy is true. Its deleter frees the element.
+// ExportInC makes a managed tensor of one float32 element with the C library's own functions: a `DLManagedTensorVersioned *`,
+// or a `DLManagedTensor *` if legacy is true. Its deleter frees the element.
 func ExportInC(legacy bool) (managed unsafe.Pointer) {
 	share := C.dlbcore_share_alloc(4, 1)
 	defer C.dlbcore_share_drop(share)
@@ -244,7 +244,7 @@ func ExportInC(legacy bool) (managed unsafe.Pointer) {
 	return unsafe.Pointer(C.dlbcore_export_versioned(share, &view, 0))
 }
 
-// A Loan is C memory for [dlpack.Lend]. It counts how often the memory was given back.
+// A Loan is C memory for [dlpack.Lend]. It counts the calls of its release.
 type Loan struct{ f *C.fixture }
 
 // Lend makes a Loan of size bytes. The memory is freed when the test ends.
@@ -260,14 +260,15 @@ func (l *Loan) Data() unsafe.Pointer { return l.f.data }
 // Release returns the C function that gives the memory back, a `void (*)(void *ctx)`.
 func (l *Loan) Release() unsafe.Pointer { return C.fixture_count }
 
-// Context returns the argument for the function that Release returns.
+// Context returns the argument ctx for the function that Release returns.
 func (l *Loan) Context() unsafe.Pointer { return unsafe.Pointer(l.f) }
 
-// Releaser returns a C function, for [dlpack.Lend], that calls the deleter of its argument, a `DLManagedTensorVersioned *`. With
-// it, a program lends the memory of a managed tensor.
+// Releaser returns a C function for [dlpack.Lend]. It calls the deleter of its argument, a `DLManagedTensorVersioned *`. With
+// it, a test lends the memory of a managed tensor.
 func Releaser() unsafe.Pointer { return C.fixture_release_managed }
 
-// Callback returns a C function and its ctx, for [dlpack.Lend], that call a Go function. They stay valid until the test ends.
+// Callback returns a C function and its ctx for [dlpack.Lend]. The C function calls a Go function. Both stay valid until the
+// test ends.
 func Callback(t testing.TB, call func()) (release, ctx unsafe.Pointer) {
 	handle := cgo.NewHandle(call)
 	c := C.malloc(C.sizeof_uintptr_t)
@@ -285,13 +286,13 @@ func fixtureCall(handle C.uintptr_t) { cgo.Handle(handle).Value().(func())() }
 // Releases returns the number of times that the memory was given back.
 func (l *Loan) Releases() int { return int(atomic.LoadInt64((*int64)(&l.f.deletes))) }
 
-// A Gate makes calls of a deleter, or of a lender's release, block, as if the deleter needed a lock that another thread holds.
+// A Gate blocks calls of a deleter, or of a lender's release, as if it needed a lock that another thread holds.
 type Gate struct{ f *C.fixture }
 
-// Block makes calls of the deleter block until the gate is opened. The end of the test opens it.
+// Block blocks calls of the deleter until the gate is opened. The end of the test opens it.
 func (p *Producer) Block(t testing.TB) Gate { return block(t, p.f) }
 
-// Block makes calls of the release block until the gate is opened. The end of the test opens it.
+// Block blocks calls of the release until the gate is opened. The end of the test opens it.
 func (l *Loan) Block(t testing.TB) Gate { return block(t, l.f) }
 
 func block(t testing.TB, f *C.fixture) Gate {
@@ -304,5 +305,5 @@ func block(t testing.TB, f *C.fixture) Gate {
 // Waiting returns the number of calls that are blocked.
 func (g Gate) Waiting() int { return int(atomic.LoadInt64((*int64)(&g.f.waiting))) }
 
-// Open lets all blocked and later calls return. It waits until the blocked calls have returned.
+// Open lets all blocked and later calls return. It waits until the blocked ones have returned.
 func (g Gate) Open() { C.fixture_open(g.f) }

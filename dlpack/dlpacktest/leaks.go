@@ -19,19 +19,19 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// Main runs the tests of a package and ends the process. The exit status is 1 if the tests leave tensors behind. A TestMain
-// needs nothing else:
+// Main runs the tests of a package and ends the process. The exit status is 1 if the tests leave tensors behind. This is a
+// complete TestMain:
 //
 //	func TestMain(m *testing.M) { dlpacktest.Main(m) }
 //
 // Tensors left behind are exports whose deleter was not called, imports and allocations that were not closed, and pinned memory of Go
-// ([dlpack.Stats]). Those that a cleanup guard has released, since the collector found them without Close, count as forgotten. Main prints
-// the number of each kind. If the ledger is on, for example by DLBRIDGE_LEDGER=1, it also prints a line for those of each stack, with the
-// type, shape and age of the first and the line of code that made it. Main checks nothing if a test fails, because a failing test may leave
-// tensors behind.
+// ([dlpack.Stats]). If a cleanup guard has released a tensor that was dropped without Close, it counts as forgotten. Main prints the number
+// of each kind. If the ledger is on, for example with DLBRIDGE_LEDGER=1, Main also prints a line for each stack, with the type, shape and
+// age of its first tensor, and the line of code that made it. Main checks nothing if a test fails, because a failing test may leave tensors
+// behind.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is [Main] for a TestMain that has to clean up afterwards. It does not end the process, and returns the exit status instead.
+// Run is [Main] for a TestMain that must clean up afterwards. It returns the exit status instead of ending the process.
 func Run(m interface{ Run() int }) int { return run(m, os.Stderr) }
 
 func run(m interface{ Run() int }, out io.Writer) int {
@@ -61,23 +61,23 @@ func run(m interface{ Run() int }, out io.Writer) int {
 	return 1
 }
 
-// CheckLeaks makes the test fail if exports, imports, allocations or pinned bytes that were made after this call are alive when the test
-// ends, and prints what the ledger knows of them: the lines that made them, with their stacks, and how many were made there. What was made
-// before this call does not count, and tensors of tests that run at the same time do. Pinned bytes, and what C has made, have no records:
-// there must not be more of them than at this call.
+// CheckLeaks fails the test if exports, imports, allocations or pinned bytes that were made after this call are alive when the test ends.
+// It prints the records of the ledger: the lines that made these objects, their stacks and their numbers. Objects made before this call do
+// not count, but tensors of tests that run at the same time do. Pinned bytes, and objects made by C, have no records. At the end of the
+// test there must not be more of them than at this call.
 //
-// A collection does not hide an import or allocation that the test has dropped without Close: it counts as forgotten ([dlpack.Stats]), and
-// is printed as such. If it is not released, because [dlpack.Values] has returned a slice of it, it is printed as alive, too.
+// A garbage collection does not hide an import or allocation that the test dropped without Close: it counts as forgotten ([dlpack.Stats]),
+// and is printed as forgotten. If it is not released, because [dlpack.Values] has returned a slice of it, it is printed as alive, too.
 //
-// The ledger records exports, imports and allocations. The line of an import or allocation is where it was made or, if the tensor that was
-// made there is closed, where the oldest view or share was made that is not ([dlpack.Live]). Pinned bytes are those of [dlpack.Stats]:
-// without an export, they are memory of [dlpack.NewFrom], or with [dlpack.Tensor.OnRelease], of which a tensor was not closed; the ledger
-// has no lines for it. A tensor of such memory that is dropped without Close, and found by the collector before the test ends, is reported
-// by [Main] alone. A tensor of other memory of Go that is dropped leaves nothing behind.
+// The ledger records exports, imports and allocations. The line of an import or allocation is the line that made it. If the tensor made
+// there is closed, it is the line that made the oldest view or share that is still open ([dlpack.Live]). Pinned bytes are those of
+// [dlpack.Stats]. Bytes that are pinned without an export belong to [dlpack.NewFrom] or to memory with [dlpack.Tensor.OnRelease]: a tensor
+// of this memory was not closed. The ledger has no lines for it. If this tensor is dropped without Close, and the garbage collector finds
+// it before the test ends, only [Main] reports it. A dropped tensor of other memory of Go leaves nothing behind.
 //
-// The ledger is on until the test ends ([dlpack.SetLedger]), so that what it records takes some microseconds and allocations more.
-// DLBRIDGE_LEDGER=0 in the environment leaves it off. Then all numbers are compared with those at this call, which does not find what was
-// forgotten and released.
+// The ledger is on until the test ends ([dlpack.SetLedger]), so each recorded operation takes some microseconds and allocations more.
+// With DLBRIDGE_LEDGER=0 in the environment it stays off. CheckLeaks then only compares all numbers with those at this call, and does not
+// find objects that were forgotten and released.
 func CheckLeaks(t testing.TB) {
 	before, start, expected := dlpack.ReadStats(), time.Now(), repotest.Forgotten()
 	if os.Getenv("DLBRIDGE_LEDGER") != "0" {
@@ -89,7 +89,8 @@ func CheckLeaks(t testing.TB) {
 		live, made := since(start, dlpack.Live())
 		forgotten, lost := since(start, dlpack.Forgotten())
 		left := tally{
-			// What C has made has no records, and what was made before may be released meanwhile, so that neither says all.
+			// Objects made by C have no records, and earlier objects may be released meanwhile, so neither number is
+			// complete.
 			exports:     max(after.Exports-before.Exports, made[dlpack.KindExport]),
 			imports:     max(after.Imports-before.Imports, made[dlpack.KindImport]),
 			allocations: max(after.Allocations-before.Allocations, made[dlpack.KindAllocation]),
@@ -113,10 +114,10 @@ func CheckLeaks(t testing.TB) {
 	})
 }
 
-// A tally is what is left behind.
+// A tally has the numbers of objects left behind.
 type tally struct{ exports, imports, allocations, pinned, forgotten int64 }
 
-// String names what there is, such as "2 exports, 1 forgotten".
+// String lists the numbers above 0, as in "2 exports, 1 forgotten".
 func (l tally) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -136,8 +137,8 @@ func (l tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// since returns the records of the objects that were made since start, grouped, and how many there are of each kind. It also holds for
-// records of several forgotten objects, since all of them were made before beginRecording, or all after it.
+// since returns the records of the objects that were made since start, grouped, and the number of objects of each kind. This also
+// works for a record of several forgotten objects: all of them were made before beginRecording, or all after it.
 func since(start time.Time, records []dlpack.Record) (groups []dlpack.Record, made map[dlpack.Kind]int64) {
 	made = map[dlpack.Kind]int64{}
 	groups = grouped(slices.DeleteFunc(records, func(r dlpack.Record) bool { return r.Since.Before(start) }))
@@ -147,7 +148,8 @@ func since(start time.Time, records []dlpack.Record) (groups []dlpack.Record, ma
 	return groups, made
 }
 
-// grouped joins records of the same kind and stack. The joined record is the first of them, with the number of all.
+// grouped joins records of the same kind and stack. The joined record is the first of these, with the total number of
+// objects.
 func grouped(records []dlpack.Record) (groups []dlpack.Record) {
 	for _, r := range records {
 		same := func(g dlpack.Record) bool { return g.Kind == r.Kind && slices.Equal(g.Stack, r.Stack) }
@@ -160,17 +162,17 @@ func grouped(records []dlpack.Record) (groups []dlpack.Record) {
 	return groups
 }
 
-// pinnedWithoutExports says what memory is pinned if no export holds it.
+// pinnedWithoutExports is the explanation for memory that is pinned without an export.
 const pinnedWithoutExports = "bytes stay pinned without an export: a tensor of NewFrom, or of memory with OnRelease, was not closed"
 
-// recording has the number of tests for which the ledger is on, and whether it was on before them.
+// recording has the number of tests for which the ledger is on, and whether it was on before these tests.
 var recording struct {
 	sync.Mutex
 	tests int
 	was   bool
 }
 
-// beginRecording switches the ledger on. For each test it begins other records of what is forgotten.
+// beginRecording switches the ledger on. Each test gets separate records of forgotten objects.
 func beginRecording() {
 	recording.Lock()
 	defer recording.Unlock()
@@ -188,7 +190,7 @@ func endRecording() {
 	}
 }
 
-// stacks describes objects with the program's calls of their stacks, each after a text.
+// stacks describes objects, each after the text before, with the calls of the program in their stacks.
 func stacks(before string, records []dlpack.Record) string {
 	var b strings.Builder
 	for _, r := range records {

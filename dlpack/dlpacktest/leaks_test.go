@@ -142,7 +142,7 @@ type heap struct{}
 func (heap) Allocate(size int) ([]byte, error) { return make([]byte, size), nil }
 func (heap) Free([]byte)                       {}
 
-// Memory that somebody waits to get back is left behind if it stays pinned, though the ledger has no record of it.
+// Pinned memory with OnRelease, or of NewFrom, counts as left behind, although the ledger has no record of it.
 func TestMemoryThatIsNotGivenBackIsALeak(t *testing.T) {
 	for name, left := range map[string]func() *dlpack.Tensor{
 		"NewFrom": func() *dlpack.Tensor { return must.Do(dlpack.NewFrom(heap{}, dlpack.Int8, 5))(t) },
@@ -168,13 +168,13 @@ func TestMemoryThatIsNotGivenBackIsALeak(t *testing.T) {
 	}
 }
 
-// collectUntilForgotten collects garbage until so many objects have been forgotten in the process.
+// collectUntilForgotten collects garbage until the process has forgotten this many objects.
 func collectUntilForgotten(t *testing.T, forgotten int64) {
 	t.Helper()
 	require.Eventually(t, func() bool { runtime.GC(); return dlpack.ReadStats().Forgotten == forgotten }, 20*time.Second, time.Millisecond)
 }
 
-// A collection within a test releases what the test has forgotten, and does not hide it.
+// A collection within a test releases forgotten tensors of the test, but does not hide them.
 func TestACollectionDoesNotHideWhatIsForgotten(t *testing.T) {
 	repotest.Forgets(t)
 	defer dlpack.SetLedger(dlpack.SetLedger(true))
@@ -193,7 +193,8 @@ func TestACollectionDoesNotHideWhatIsForgotten(t *testing.T) {
 	assert.Regexp(t, `tensors behind: 2 forgotten\n(dlpacktest: forgotten: allocation of float32\[2 3\], .*makeTensor \(.*leaks_test\.go:\d+\)\n){2}$`, out.String())
 }
 
-// A test does not fail for what an earlier one has forgotten, whether it is released or kept for a slice, and with the ledger on or off.
+// A test does not fail for tensors that an earlier test has forgotten. They may be released, or kept for a slice; the ledger may be on
+// or off.
 func TestCheckLeaksForgivesWhatWasMadeBefore(t *testing.T) {
 	t.Setenv("DLBRIDGE_LEDGER", "")
 	for name, use := range map[string]func(*dlpack.Tensor){
@@ -219,7 +220,7 @@ func TestCheckLeaksForgivesWhatWasMadeBefore(t *testing.T) {
 	}
 }
 
-// The stack of a leak has the calls of the program alone, also where the library has called it.
+// The stack of a leak has only the calls of the program, even if the library called the program.
 func TestStacksLeaveTheLibraryOut(t *testing.T) {
 	t.Setenv("DLBRIDGE_LEDGER", "")
 	var test leakTest
@@ -236,7 +237,7 @@ func TestStacksLeaveTheLibraryOut(t *testing.T) {
 	left.Close()
 }
 
-// What an earlier test has forgotten does not hide a leak, if it is released meanwhile.
+// The release of a tensor that an earlier test has forgotten does not hide a leak.
 func TestAReleaseDoesNotHideALeak(t *testing.T) {
 	t.Setenv("DLBRIDGE_LEDGER", "")
 	older := makeTensor()
@@ -249,7 +250,7 @@ func TestAReleaseDoesNotHideALeak(t *testing.T) {
 	left.Close()
 }
 
-// Leaks with one stack are printed once, with their number.
+// Leaks with the same stack are printed once, with their number.
 func TestEqualLeaksAreGrouped(t *testing.T) {
 	t.Setenv("DLBRIDGE_LEDGER", "")
 	repotest.Forgets(t)

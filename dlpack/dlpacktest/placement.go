@@ -19,21 +19,21 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A Placement is a kind of memory that the elements of a tensor may lie in.
+// A Placement is a kind of memory for the elements of a tensor.
 type Placement struct {
 	Name string
-	// ReadOnly reports that a write to the memory crashes. The tensors are read-only.
+	// ReadOnly is true if a write to the memory crashes. The tensors are then read-only.
 	ReadOnly bool
-	// Guarded reports that access to the bytes just before or just after the memory crashes.
+	// Guarded is true if access to the bytes just before or just after the memory crashes.
 	Guarded bool
 	// Collected is the result of [dlpack.Tensor.Collected] for the tensors.
 	Collected bool
 
-	bytes func(t testing.TB, data []byte) []byte                    // copies data to such memory
+	bytes func(t testing.TB, data []byte) []byte                    // copies data to this kind of memory
 	own   func(t testing.TB, memory []byte) (*dlpack.Tensor, error) // makes a tensor of the copy; nil means FromBytes
 }
 
-// Placements lists all kinds of memory. Addresses in the first page are not among them, because no tensor may lie there.
+// Placements lists all kinds of memory. It has no addresses in the first page, because no tensor may lie there.
 var Placements = []Placement{
 	{Name: "an array", Collected: true, bytes: func(_ testing.TB, data []byte) []byte { return slices.Clone(data) }},
 	{Name: "an odd address", Collected: true, bytes: func(_ testing.TB, data []byte) []byte { return at(1, data) }},
@@ -73,8 +73,8 @@ var Placements = []Placement{
 	}},
 }
 
-// Tensor copies data to such memory and makes a tensor of the copy as s describes it. The tensor is read-only if the memory is,
-// and is closed when the test ends.
+// Tensor copies data to this kind of memory, and makes the tensor of the copy that s describes. The tensor is read-only if the
+// memory is. The end of the test closes it.
 func (p *Placement) Tensor(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Tensor {
 	t.Helper()
 	s.ReadOnly = s.ReadOnly || p.ReadOnly
@@ -99,18 +99,19 @@ func (p *Placement) tensor(t testing.TB, data []byte, s dlpack.Spec) (*dlpack.Te
 	return whole.View(s)
 }
 
-// Bytes returns a copy of data in such memory, which is valid until the test ends. For memory of New it returns data itself.
+// Bytes returns a copy of data in this kind of memory, which is valid until the test ends. For memory of New it returns data
+// itself.
 func (p *Placement) Bytes(t testing.TB, data []byte) []byte { return p.bytes(t, data) }
 
-// Check runs an operation on two tensors with the same elements: one in such memory, and one in a Go array. It fails the test
-// unless both runs return the same result, which must not contain addresses, and leave the same elements in memory. Check closes
-// the tensors. what names the case in failure messages.
+// Check runs an operation on two tensors with the same elements: one in this kind of memory, and one in a Go array. It fails the
+// test unless both runs return the same result and leave the same elements in memory. The result must not contain addresses.
+// Check closes the tensors. what is the name of the case in failure messages.
 func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec, run func(t testing.TB, x *dlpack.Tensor) any) {
 	t.Helper()
 	x := p.Tensor(t, data, s)
 	defer x.Close()
 	s.ReadOnly = s.ReadOnly || p.ReadOnly
-	y, err := dlpack.FromBytes(at((x.Data()-uintptr(s.ByteOffset))&255, data), s) // as aligned as the other
+	y, err := dlpack.FromBytes(at((x.Data()-uintptr(s.ByteOffset))&255, data), s) // with the alignment of x
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any)
 					data[i] = byte(i % 63)
 				}
 				for _, c := range []struct {
-					elements int // from the lowest to the highest
+					elements int // in memory, from the lowest to the highest
 					dlpack.Spec
 				}{
 					{35, dlpack.Spec{Shape: []int64{5, 7}}},
@@ -194,7 +195,7 @@ func inStruct(_ testing.TB, data []byte) []byte {
 func inInterface(_ testing.TB, data []byte) []byte {
 	array := reflect.New(reflect.ArrayOf(len(data), reflect.TypeFor[byte]())).Elem()
 	reflect.Copy(array, reflect.ValueOf(data))
-	boxed := array.Interface() // with a copy of the array
+	boxed := array.Interface() // has a copy of the array
 	start := (*[2]unsafe.Pointer)(unsafe.Pointer(&boxed))[1]
 	return unsafe.Slice((*byte)(start), len(data))
 }
@@ -223,7 +224,8 @@ var (
 
 func init() { global.name = new(string) }
 
-// A room gives parts of a global to tests, one after the other. It starts from the beginning again once all of them have ended.
+// A room gives parts of a global to tests, one after the other. After all these tests have ended, it starts from the beginning
+// again.
 type room struct {
 	memory []byte
 	mu     sync.Mutex

@@ -1,6 +1,6 @@
 // Package amplification is for tests of decoders. It measures how much memory a decoder needs in proportion to its input.
 //
-// The bounds that it asserts are those of each package's documentation, which are tighter than the rule in bridge/README.md.
+// Its bounds are those in the documentation of each package. They are tighter than the rule in bridge/README.md.
 package amplification
 
 import (
@@ -25,10 +25,10 @@ const (
 // Require fails the test if a decoder needs more memory than times × input + limit + [Overhead] bytes. decode returns a function
 // that releases the results, or nil.
 //
-// Every Go allocation during the call counts, even if the collector frees it before the end. So the number is the same in each
-// run, and never below the peak. C memory counts only if it is still in use at the end of the call, and only on Linux. Other
-// goroutines can only increase the number, so a call that exceeds the bound is measured up to three times. With
-// AddressSanitizer, which surrounds each allocation with memory of its own, the multiple is twice as high.
+// Every Go allocation during the call counts, even if the collector frees it before the end. The number is therefore the same
+// in each run, and never below the peak. C memory counts only if it is still in use at the end of the call, and only on Linux.
+// Other goroutines can only increase the number, so a call that exceeds the bound is measured up to three times.
+// AddressSanitizer surrounds each allocation with its own memory; the multiple is then twice as high.
 func Require(t testing.TB, input int, times, limit uint64, decode func() (release func())) {
 	t.Helper()
 	bound := guarded*times*uint64(input) + limit + Overhead
@@ -56,8 +56,8 @@ func Measure(call func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc + uint64(max(usedByC()-inC, 0))
 }
 
-// Repeat returns data with a piece of it repeated, which adds at most 128 KiB. A fuzz test uses it so that the fuzzer, which does
-// not know the format, turns one tensor, attribute or record that it has found into many.
+// Repeat returns data with a piece of it repeated, which adds at most 128 KiB. The fuzzer does not know the format. With Repeat,
+// a fuzz test turns one tensor, attribute or record that the fuzzer has found into many.
 func Repeat(data []byte, at, size, times uint16) []byte {
 	start := min(int(at), len(data))
 	end := min(start+int(size), len(data))

@@ -2,5 +2,5 @@
 
 package amplification
 
-// guarded is the largest factor by which an allocation grows with the bytes that AddressSanitizer puts around it.
+// guarded is the largest factor by which AddressSanitizer enlarges an allocation.
 const guarded = 2

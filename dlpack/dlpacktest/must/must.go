@@ -1,4 +1,4 @@
-// Package must ends a test at a call that has not done what it must do.
+// Package must ends a test at a call with an unexpected result.
 package must
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Do returns the value of a call that returns a value and an error, for the test that it is given next, which fails if there is
-// an error:
+// Do returns the value of a call that returns a value and an error. The test, which is passed to the result of Do, fails if
+// there is an error:
 //
 //	x := must.Do(dlpack.New(dlpack.Float32, 2, 3))(t)
 func Do[T any](value T, err error) func(testing.TB) T {
@@ -20,7 +20,7 @@ func Do[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Own is Do for a value that is closed when the test has ended.
+// Own is Do for a value that the end of the test closes.
 func Own[T io.Closer](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -30,7 +30,7 @@ func Own[T io.Closer](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Fail is for a call that must return an error that is target.
+// Fail is for a call that must fail: the test fails unless the error is target.
 func Fail[T any](_ T, err error) func(t testing.TB, target error) {
 	return func(t testing.TB, target error) {
 		t.Helper()

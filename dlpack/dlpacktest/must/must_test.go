@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// A test that notes that it has failed, and ends no goroutine.
+// noted is a test that records its failure and does not end the goroutine.
 type noted struct {
 	testing.TB
 	failed bool

@@ -12,15 +12,15 @@ import (
 
 var forgotten atomic.Int64
 
-// Forgets tells dlpacktest.CheckLeaks, which is called before, and dlpacktest.Main that a test drops tensors without Close on purpose. What
-// the collector finds of them until the test ends is no leak.
+// Forgets tells dlpacktest.CheckLeaks and dlpacktest.Main that a test drops tensors without Close on purpose. If the garbage collector
+// finds them before the test ends, they are not leaks. Call CheckLeaks before Forgets.
 func Forgets(t testing.TB) {
 	before := dlpack.ReadStats().Forgotten
 	t.Cleanup(func() {
-		background.Wait() // a release counts when it has returned
+		background.Wait() // a release counts after it has returned
 		forgotten.Add(dlpack.ReadStats().Forgotten - before)
 	})
 }
 
-// Forgotten returns how many objects were dropped by the tests that have called [Forgets].
+// Forgotten returns the number of objects that the tests that called [Forgets] have dropped.
 func Forgotten() int64 { return forgotten.Load() }

@@ -14,7 +14,7 @@ import (
 
 // CheckFunctionsOfTensors reads the package in a folder. It fails the test unless names lists exactly its exported functions and
 // methods that take a tensor, methods of Tensor among them. A test uses it to check that its table of operations is complete. A
-// name may be followed by a comma and a text that tells several cases of a function apart.
+// name may be followed by a comma and a text that distinguishes several cases of a function.
 func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
 	t.Helper()
 	functions, known := functionsOfTensors(t, folder), map[string]bool{}
@@ -68,7 +68,7 @@ func functionsOfTensors(t testing.TB, folder string) (names []string) {
 	return names
 }
 
-// tensorType matches the types that have to do with tensors: *dlpack.Tensor, or *Tensor in package dlpack itself.
+// tensorType matches types that contain a tensor type: *dlpack.Tensor, or *Tensor in package dlpack itself.
 var tensorType = regexp.MustCompile(`(^|[^.\w]|\bdlpack\.)Tensor\b`)
 
 // takesTensors reports whether a function has a parameter whose type contains Tensor, unless the parameter is a function.

@@ -1,15 +1,15 @@
-// Package repotest is for the tests of this repository: what package dlpacktest does not offer to the tests of others.
+// Package repotest has helpers for the tests of this repository only; package dlpacktest is for all users.
 package repotest
 
 import "sync/atomic"
 
 var forgivenImports, forgivenPinned atomic.Int64
 
-// Forgive tells dlpacktest.Main to expect a number of imports, and of bytes that are pinned, that a test leaves behind on purpose.
+// Forgive tells dlpacktest.Main how many imports and pinned bytes a test leaves behind on purpose.
 func Forgive(imports, pinned int64) {
 	forgivenImports.Add(imports)
 	forgivenPinned.Add(pinned)
 }
 
-// Forgiven returns what [Forgive] has told of. dlpacktest.Main asks.
+// Forgiven returns the sums of the numbers passed to [Forgive], for dlpacktest.Main.
 func Forgiven() (imports, pinned int64) { return forgivenImports.Load(), forgivenPinned.Load() }

@@ -1,6 +1,6 @@
 package repotest
 
-// A FailingWriter is an io.Writer that takes N bytes, and returns Err for a write that has more.
+// A FailingWriter is an io.Writer that accepts N bytes, and returns Err for a write beyond these.
 type FailingWriter struct {
 	N   int
 	Err error

@@ -3,8 +3,8 @@ package testmode
 
 import "testing"
 
-// SkipLong skips a test that takes seconds: with -short, as make test runs the tests, but not under AddressSanitizer. The
-// target race runs the tests that it skips; .ci/marked.py finds them by the name of this function.
+// SkipLong skips a test that takes seconds if the flag -short is set, as in make test, but not under AddressSanitizer.
+// The target race runs the skipped tests. .ci/marked.py finds them by the name of this function.
 func SkipLong(t testing.TB) {
 	t.Helper()
 	if testing.Short() && Sanitizer != "-asan" {
@@ -12,7 +12,8 @@ func SkipLong(t testing.TB) {
 	}
 }
 
-// SkipMemory skips a test that measures memory, with -short: as SkipLong does, and under AddressSanitizer too, which takes memory itself.
+// SkipMemory skips a test that measures memory if the flag -short is set. Unlike SkipLong, it also does so under AddressSanitizer, which
+// takes memory itself.
 func SkipMemory(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -20,8 +21,8 @@ func SkipMemory(t testing.TB) {
 	}
 }
 
-// MeetsThreads marks a test in which threads use the same memory, blocks or slots at the same time. It does nothing: the targets tsan and
-// processors run the tests that call it, which .ci/marked.py finds by the name of this function. A test with a goroutine that never waits
-// must not call it: ThreadSanitizer delays the signals by which Go interrupts such a goroutine, and with one processor each turn of it
+// MeetsThreads marks a test in which threads use the same memory, blocks or slots at the same time. It does nothing: .ci/marked.py finds
+// the tests that call it by the name of this function, for the targets tsan and processors. A test with a goroutine that never waits must
+// not call it: Go interrupts this goroutine with signals, which ThreadSanitizer delays, and with one processor each turn of the goroutine
 // takes 10 ms.
 func MeetsThreads(testing.TB) {}

@@ -2,8 +2,8 @@
 // their manifests.
 //
 // Each set of vectors lies in the testdata folder of the package that decodes its format, with a README.md that
-// describes it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same
-// format: a subfolder for each set that it extends, under the name of the set. The tests then read both.
+// describes it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same format. It
+// has a subfolder, named after the set, for each set that it extends. The tests then read both.
 package vectors
 
 import (
@@ -43,8 +43,8 @@ func (f *Folder) set(to Folder) { *f = to }
 // Dir returns the absolute path of the folder.
 func (f Folder) Dir() string { return f.dir }
 
-// Further reports whether the folder lies in the one that DLBRIDGE_VECTORS names. A test must not expect a number of vectors
-// there.
+// Further reports whether the folder is in the folder of DLBRIDGE_VECTORS. A test must not expect a certain number of
+// vectors there.
 func (f Folder) Further() bool { return f.further }
 
 // Name returns the name of a subtest for the folder: "testdata", or "DLBRIDGE_VECTORS".
@@ -72,8 +72,8 @@ type Manifest[M any] interface {
 	set(Folder)
 }
 
-// Read returns the manifests of a set, those of the repository first. Where the set has several groups, each with
-// a manifest in a subfolder of its own, groups selects among them.
+// Read returns the manifests of a set, those of the repository first. A set may have several groups, each with a
+// manifest in its own subfolder; groups selects among these.
 func Read[M any, P Manifest[M]](t testing.TB, set Set, groups ...string) []M {
 	t.Helper()
 	folders, err := folders(set, groups)
@@ -138,7 +138,7 @@ func sets(root string) (all []Set, err error) {
 	return append(all, ZIO), err
 }
 
-// check returns an error if a folder of further vectors has none of the sets.
+// check returns an error if the folder of further vectors has none of the sets.
 func check(root, further string) error {
 	all, err := sets(root)
 	if err != nil || slices.ContainsFunc(all, func(set Set) bool { return isFolder(filepath.Join(further, string(set))) }) {

@@ -1,5 +1,5 @@
-// Package viewtest is for the tests of this module. It makes random layouts and random views, and a simple model of each view,
-// which lists the positions of all elements, for comparison.
+// Package viewtest is for the tests of this module. It makes random layouts and random views. For comparison, it makes a
+// simple model of each view, which lists the positions of all elements.
 package viewtest
 
 import (
@@ -48,7 +48,7 @@ func Indices(shape []int64) [][]int64 {
 	return all
 }
 
-// Strided reports whether there are strides, all multiples of unit, that lead to all positions.
+// Strided reports whether strides that are multiples of unit lead to all positions.
 func (m Model) Strided(unit int64) bool {
 	if len(m.Positions) == 0 {
 		return true
@@ -67,7 +67,8 @@ func (m Model) Strided(unit int64) bool {
 	return slices.Equal(Offsets(l), m.Positions)
 }
 
-// gather returns a model of another shape. from maps an index of the result, which it may change, to an index of m.
+// gather returns a model of another shape. from maps an index of the result to an index of m; it may change its
+// argument.
 func (m Model) gather(shape []int64, from func(index []int64) []int64) Model {
 	out := Model{Shape: slices.Clone(shape)}
 	for _, index := range Indices(shape) {

@@ -8,14 +8,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A View is a call of a method that layout.Layout and dlpack.Tensor both have, and the result that the call must have.
+// A View is a call of a method that both layout.Layout and dlpack.Tensor have, and the expected result.
 type View struct {
 	Method string
 	Args   []any
-	// Want is the model of the view. Split has two.
+	// Want has the model of the view, or two models for Split.
 	Want []Model
-	// Err is the cause of the error if the call is wrong for every layout of this shape. If Err is nil, the call may still return
-	// layout.ErrCopy for some layouts.
+	// Err is the cause of the error if the call is invalid for every layout of this shape. If Err is nil, the call may still
+	// return layout.ErrCopy for some layouts.
 	Err error
 }
 
@@ -64,8 +64,8 @@ func (c *Choices) Below(n int) int {
 // Between returns a number from least to most.
 func (c *Choices) Between(least, most int64) int64 { return least + int64(c.Below(int(most-least+1))) }
 
-// axis chooses a dimension. given is the number for a method, which may count from the end, and d the number counted from the
-// front. n is the size of the dimension. If the shape has no dimensions, d is -1 and n is 0.
+// axis chooses a dimension. given is the number for a method, and may count from the end. d is the number counted from the
+// start. n is the size of the dimension. If the shape has no dimensions, d is -1 and n is 0.
 func (c *Choices) axis(shape []int64) (given, d int, n int64) {
 	rank := len(shape)
 	given = int(c.Between(int64(-rank), int64(max(rank, 1)-1)))
@@ -76,7 +76,7 @@ func (c *Choices) axis(shape []int64) (given, d int, n int64) {
 	return given, d, shape[d]
 }
 
-// View chooses a view of something that has this model.
+// View chooses a view of a layout or tensor with this model.
 func (c *Choices) View(m Model) View {
 	choose := []func(c *Choices, m Model) View{
 		(*Choices).slice, (*Choices).index, (*Choices).narrow, (*Choices).split, (*Choices).transpose, (*Choices).flip, (*Choices).squeeze,
@@ -87,7 +87,7 @@ func (c *Choices) View(m Model) View {
 
 // slice chooses ranges, indices and new dimensions.
 func (c *Choices) slice(m Model) View {
-	// A source is for one dimension of m: the indices that are taken, and the dimension of the view that counts them, or -1.
+	// A source describes one dimension of m: the selected indices, and the dimension of the view that counts them, or -1.
 	type source struct {
 		taken []int64
 		axis  int
@@ -174,7 +174,7 @@ func (c *Choices) slice(m Model) View {
 	return v
 }
 
-// python returns the indices that a slice takes of a dimension of size n, by Python's rules.
+// python returns the indices that a slice selects in a dimension of size n, by Python's rules.
 func python(n int64, start, stop *int64, step int64) []int64 {
 	first := int64(0)
 	if step < 0 {
@@ -199,7 +199,8 @@ func python(n int64, start, stop *int64, step int64) []int64 {
 	return taken
 }
 
-// fromStart returns an index that counts from the start, which is below 0 if i counts from the end and leads out.
+// fromStart returns index i counted from the start. The result is below 0 if i counts from the end and is outside the
+// dimension.
 func fromStart(i, n int64) int64 {
 	if i < 0 {
 		return i + n
@@ -240,7 +241,7 @@ func (c *Choices) narrow(m Model) View {
 	return v
 }
 
-// part returns the model of size indices of a dimension, from start on.
+// part returns the model of size indices of a dimension, beginning with start.
 func (m Model) part(d int, start, size int64) Model {
 	shape := slices.Clone(m.Shape)
 	shape[d] = size
@@ -354,7 +355,7 @@ func (c *Choices) diagonal(m Model) View {
 	givenB, b, columns := c.axis(m.Shape)
 	k := c.Between(-3, 3)
 	v := View{Method: "Diagonal", Args: []any{k, givenA, givenB}}
-	if a == b { // also if there are no dimensions
+	if a == b { // true also without dimensions
 		v.Err = layout.ErrAxis
 		return v
 	}
