@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// An address is a case of addresses.json: where float32 elements lie. The tests of C and Python read the same.
+// An address is a case of addresses.json: the place of float32 elements. The tests of C and Python read the same file.
 type address struct {
 	Name         string
 	Data, Offset string
@@ -41,8 +41,8 @@ func (a *address) config(t *testing.T) dlpacktest.Config {
 	return dlpacktest.Config{Shape: a.Shape, Strides: a.Strides, DataAt: uintptr(data), ByteOffset: offset}
 }
 
-// Memory of the host is where memory can be, or the tensor is its owner's still: a pointer to the first page that is
-// on a stack ends a Go program when that stack grows.
+// A tensor with data at an address where the host has no memory is refused, and stays its owner's. Otherwise a pointer
+// to the first page could be on a stack, and would end the Go program when that stack grows.
 func TestDataLiesWhereMemoryCanBe(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	imports := map[string]func(p *dlpacktest.Producer) (*dlpack.Tensor, error){
@@ -83,7 +83,7 @@ func TestDataLiesWhereMemoryCanBe(t *testing.T) {
 					}
 				})
 			}
-			t.Run("on a device", func(t *testing.T) { // where an address is what the device calls one
+			t.Run("on a device", func(t *testing.T) { // any value may be an address there
 				config.Legacy, config.DeviceType = false, int32(dlpack.CUDA)
 				p := dlpacktest.Produce(t, config)
 				x := must.Do(dlpack.Import(p.Managed()))(t)
@@ -163,19 +163,19 @@ func TestTensorsLieWhereMemoryCanBe(t *testing.T) {
 	}
 }
 
-// withWild calls f with a pointer that Go must not find on a stack: one that it does not look through meanwhile.
+// withWild calls f with a pointer that Go must not find on a stack. Go does not scan this stack meanwhile.
 func withWild(address uintptr, f func(p unsafe.Pointer)) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		growStack(200) // so that it need not grow later
+		growStack(200) // so that the stack need not grow later
 		f(*(*unsafe.Pointer)(unsafe.Pointer(&address)))
 	}()
 	<-done
 }
 
-// deep calls f with a stack that is n frames deeper, so that it is f, for one n or another, that makes it grow.
+// deep calls f with a stack that is n frames deeper. For some n the stack therefore grows in f.
 //
 //go:noinline
 func deep(n int, f func()) byte {
@@ -188,12 +188,12 @@ func deep(n int, f func()) byte {
 	return deep(n-1, f) + frame[n&63]
 }
 
-// pointerTo makes a pointer of an address as C does, which hands any to Go.
+// pointerTo makes a pointer from any address, as C does when it calls Go.
 //
 //go:noinline
 func pointerTo(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// Go ends the process where a stack grows and has a pointer to the first page on it.
+// Go ends the process when a stack grows that has a pointer to the first page.
 func TestAddressesThatAreRefusedAreNowhereOnTheStack(t *testing.T) {
 	for name, use := range map[string]func(at uintptr) error{
 		"Import":       func(at uintptr) error { _, err := dlpack.Import(pointerTo(at)); return err },

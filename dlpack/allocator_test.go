@@ -18,11 +18,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
-// An arena is an allocator that checks its use: what it returns is full of ones, and must come back once, as it was.
+// An arena is an allocator that checks its use. It returns memory full of ones, and the same slice must come back once.
 type arena struct {
 	t     testing.TB
-	short int // bytes that are missing
-	skew  int // bytes by which the memory is not aligned
+	short int // number of missing bytes
+	skew  int // offset from an aligned address, in bytes
 	err   error
 
 	mu    sync.Mutex
@@ -116,7 +116,7 @@ func TestNewFromWithoutElementsTakesNoMemory(t *testing.T) {
 	assert.Empty(t, a.sizes)
 }
 
-// An error leaves nothing with the tensor, and names what is wrong.
+// After an error the memory is back with the allocator. The error names its cause.
 func TestNewFromRefuses(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	full := errors.New("the pool is empty")

@@ -19,7 +19,7 @@ import (
 // The address sanitizer makes small values escape to the heap.
 const asan = true
 
-// Memory of New ends at its last element, and nothing before the first one may be written to.
+// Memory of New ends at its last element, and memory before the first element must not be written to.
 func TestWritesOutsideOfNewMemoryAreReported(t *testing.T) {
 	const child = "DLPACK_TEST_OFFSET"
 	if offset, err := strconv.Atoi(os.Getenv(child)); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
-// The yardstick of the others: a call into C and back that does nothing.
+// A call into C that does nothing, for comparison with the other benchmarks.
 func BenchmarkBareCgoCall(b *testing.B) {
 	for b.Loop() {
 		repotest.CallC()
@@ -84,7 +84,7 @@ func BenchmarkNewClose(b *testing.B) {
 	}
 }
 
-// Memory that is lent once: described, exported, closed and released.
+// A slice that is exported once: described, exported, closed and released.
 func BenchmarkLendSliceOnce(b *testing.B) {
 	data := make([]float32, 1024)
 	b.ReportAllocs()
@@ -102,7 +102,7 @@ func BenchmarkLendSliceOnce(b *testing.B) {
 	}
 }
 
-// Own is compared with the same by FromBytes and OnRelease.
+// Own is compared with FromBytes and OnRelease.
 func BenchmarkOwnRelease(b *testing.B) {
 	memory := make([]byte, 1024)
 	spec := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{256}}

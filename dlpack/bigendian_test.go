@@ -19,7 +19,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// The formats have elements little-endian, and no bytes are swapped, so there is no build for a big-endian machine.
+// The formats have little-endian elements, and this module does not swap bytes, so it does not build for big-endian
+// machines.
 func TestBigEndianMachinesAreRefusedAtBuildTime(t *testing.T) {
 	const reason, file = "does_not_support_big_endian_machines", "bigendian.go"
 	platforms := must.Do(exec.Command("go", "tool", "dist", "list").Output())(t)

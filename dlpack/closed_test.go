@@ -20,8 +20,8 @@ func notOpen(t *testing.T) map[string]*dlpack.Tensor {
 	return map[string]*dlpack.Tensor{"nil": nil, "zero": new(dlpack.Tensor), "closed": closed}
 }
 
-// Nil, the zero Tensor and a closed one are refused by every method that can refuse, and make none panic. Nil and
-// the zero Tensor describe nothing; a closed tensor describes what it did.
+// Every method that returns an error refuses nil, the zero Tensor and a closed tensor. No method panics. Nil and the
+// zero Tensor describe nothing; a closed tensor keeps its description.
 func TestEveryMethodAnswersForTensorsThatAreNotOpen(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	open := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
@@ -31,7 +31,7 @@ func TestEveryMethodAnswersForTensorsThatAreNotOpen(t *testing.T) {
 	for name, tensor := range notOpen(t) {
 		for i := range of.NumMethod() {
 			method := of.Method(i)
-			if method.Name == "Format" { // whose argument is an interface of fmt; see TestFormatOfTensorsThatAreNotOpen
+			if method.Name == "Format" { // its argument is an interface of fmt; see TestFormatOfTensorsThatAreNotOpen
 				continue
 			}
 			for _, argument := range []*dlpack.Tensor{nil, open} {

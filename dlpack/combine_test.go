@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// layoutsOf returns tensors of one shape and of the given type whose elements lie in memory in different ways.
+// layoutsOf returns tensors of the given type and shape with different layouts.
 func layoutsOf(t *testing.T, dt dlpack.DataType, shape ...int64) map[string]*dlpack.Tensor {
 	n := int64(len(shape))
 	wide, reversed := make([]int64, n), make([]int64, n)
@@ -62,7 +62,7 @@ func elementAt(t *testing.T, x *dlpack.Tensor, index []int64) any {
 	return value
 }
 
-// enumerate sets each element to a number of its own.
+// enumerate sets each element to a different number.
 func enumerate(t *testing.T, x *dlpack.Tensor, first int) {
 	eachIndex(x.Shape(), func(index []int64) {
 		if err := x.SetAt(first%7, index...); err != nil {
@@ -230,8 +230,8 @@ func TestMayShareMemory(t *testing.T) {
 	}
 }
 
-// Two random views of one tensor share memory if some element of one is an element of the other; when MayShareMemory says no,
-// none is.
+// Two random views of one tensor share memory if they have an element in common. If MayShareMemory returns false, they have
+// none.
 func TestMayShareMemoryIsNeverFalselyFalse(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	x := fromSlice(t, make([]byte, 64), 8, 8)

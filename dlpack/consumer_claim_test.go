@@ -18,7 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// A managed tensor has one owner: one that was taken over or released cannot be taken over again.
+// A managed tensor has one owner. After it was taken over or released, it cannot be taken over again.
 func TestExportsAreTakenOverOnce(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
@@ -40,7 +40,7 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 		_, err := take(m)
 		require.ErrorIs(t, err, dlpack.ErrClosed)
 		assert.ErrorContains(t, err, "was taken over before")
-		give(m) // by the former holder, who has it no longer
+		give(m) // by the former holder, who no longer owns it
 		assert.EqualValues(t, 1, dlpack.ReadStats().Exports)
 		require.NoError(t, first.Close())
 		assert.Zero(t, dlpack.ReadStats().Exports)
@@ -54,12 +54,12 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 		_, err = take(unsafe.Pointer(&words[0]))
 		require.ErrorIs(t, err, dlpack.ErrClosed)
 		assert.ErrorContains(t, err, "is a copy")
-		give(unsafe.Pointer(&words[0])) // has nothing to release
+		give(unsafe.Pointer(&words[0])) // does nothing for a copy
 		assert.EqualValues(t, 1, dlpack.ReadStats().Exports)
 		give(m)
 
 		again := must.Do(take(exported(tensor)))(t)
-		m = exported(again) // of memory that was taken over: a share counts it
+		m = exported(again) // an export of imported memory, which a share counts
 		require.NoError(t, again.Close())
 		assert.EqualValues(t, 2, dlpack.ReadStats().Exports)
 		give(m)
@@ -80,7 +80,7 @@ func TestFirstExportsOfOneImportMeet(t *testing.T) {
 		var group sync.WaitGroup
 		for g := range exports {
 			group.Go(func() {
-				for ready.Add(1); ready.Load() < 2; { // both at once
+				for ready.Add(1); ready.Load() < 2; { // both at the same time
 					runtime.Gosched()
 				}
 				exports[g], _ = tensor.Export()

@@ -35,7 +35,7 @@ func importConfig(t *testing.T, c dlpacktest.Config, options ...dlpack.ImportOpt
 
 func rank(n int32) *int32 { return &n }
 
-// hostile has descriptions, each with the cause for which it must be refused. Valid ones have no cause.
+// hostile has descriptions, each with the cause of its error. Valid descriptions have no cause.
 var hostile = []struct {
 	name   string
 	config dlpacktest.Config
@@ -97,7 +97,7 @@ var hostile = []struct {
 	{"packed with gaps", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{3, 5}, Strides: []int64{1, 3}}, dlpack.ErrLayout, "packed elements of 4 bits must be row-major without gaps"},
 }
 
-// A refused tensor stays its owner's, and an imported one is released once.
+// A refused tensor is not released, and an imported tensor is released once.
 func TestDeleterRunsOnceIfTakenAndNeverIfRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, legacy := range []bool{false, true} {
@@ -165,7 +165,7 @@ func TestNullDeleterIsNeverCalled(t *testing.T) {
 	}
 }
 
-// Exports by C code have the library's deleters too, but they are not blocks of Go's caches.
+// Exports by C code also have the library's deleters, but their blocks are not from Go's caches.
 func TestReleaseOfWhatCodeInCExported(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats().Exports
@@ -389,8 +389,7 @@ func TestStridesOfSizeOneDimensionsPassThrough(t *testing.T) {
 	assert.Equal(t, []int64{77, -5, 1}, dlpacktest.Read(m).Strides)
 }
 
-// Offsets and negative strides lead to the right elements, and tensors that are not row-major have no flat
-// slice.
+// Offsets and negative strides lead to the right elements. Tensors that are not row-major have no flat slice.
 func TestByteOffsetIsHonoured(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12})
@@ -411,7 +410,8 @@ func TestByteOffsetIsHonoured(t *testing.T) {
 
 }
 
-// A tensor with a byte_offset, and one with the offset added to data, are read, viewed, copied and written alike.
+// Reads, views, copies and writes are the same for a tensor with a byte_offset and for a tensor with the offset added
+// to data.
 func TestFoldedAndUnfoldedOffsetsAreTheSame(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	_, folded, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 1}, Shift: 24})
@@ -555,7 +555,7 @@ func TestForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 	assert.Equal(t, 1, forgotten.Deletes())
 	assert.Zero(t, sliced.Deletes())
 	values[0] = 1
-	dlpack.Release(sliced.Managed()) // what the forgetful program did not
+	dlpack.Release(sliced.Managed()) // the call that the program forgot
 	dlpack.Settle(1)
 }
 
@@ -631,7 +631,7 @@ func TestClosedImportsAreNotCollected(t *testing.T) {
 		require.NoError(t, tensor.Close())
 	}
 	runtime.ReadMemStats(&after)
-	assert.Less(t, after.NumGC-before.NumGC, uint32(10)) // some may be due since before
+	assert.Less(t, after.NumGC-before.NumGC, uint32(10)) // earlier work may have caused some
 }
 
 // Forgotten imports cause garbage collections, although the collector does not see their bytes.
@@ -650,7 +650,8 @@ func TestForeignBytesAreAccountedFor(t *testing.T) {
 	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten >= before+40 })
 	assert.Equal(t, before+40, dlpack.ReadStats().Forgotten)
 
-	// However many imports are forgotten, only some are alive at a time: with more of them, the collector has more time.
+	// Only some of many forgotten imports are alive at the same time. The producer slows down when much memory is alive,
+	// so that the collector can keep up.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	dlpack.SettleForeignBytes()
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 18}, Bytes: 16, NullDeleter: true})
@@ -659,7 +660,7 @@ func TestForeignBytesAreAccountedFor(t *testing.T) {
 		must.Do(dlpack.Import(p.Managed()))(t)
 		now := dlpack.ReadStats().ForeignBytes
 		most = max(most, now)
-		if time.Sleep(50 * time.Microsecond); now > 500<<20 { // as long as a producer takes to fill it
+		if time.Sleep(50 * time.Microsecond); now > 500<<20 { // about the time in which a producer fills the memory
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -668,8 +669,8 @@ func TestForeignBytesAreAccountedFor(t *testing.T) {
 	assert.Equal(t, before+2040, dlpack.ReadStats().Forgotten)
 }
 
-// Descriptions of more memory than exists make the sum of foreign bytes neither overflow, nor so large that no garbage
-// collection is started any more.
+// Descriptions may claim more memory than exists. The sum of foreign bytes must not overflow, and must not become so
+// large that no garbage collection starts.
 func TestForeignBytesOfOneMemoryAreBounded(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats().ForeignBytes

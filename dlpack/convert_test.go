@@ -28,10 +28,10 @@ import (
 
 // ---- the reference: numbers as the definitions of the types give them, without tricks with bits ----
 
-// A number is the value of an element: two parts, each a number, an infinity or a NaN.
+// A number is the value of an element. It has two parts, each a number, an infinity or a NaN.
 type number struct {
 	re, im part
-	whole  bool // of an integer type
+	whole  bool // from an integer type
 }
 
 type part struct {
@@ -56,7 +56,7 @@ func partOf(x float64) part {
 
 func (p part) zero() bool { return p.value != nil && p.value.Sign() == 0 }
 
-// A small is a float type with so few numbers that they can be listed.
+// A small is a float type whose few numbers can be listed.
 type small struct {
 	exponent, mantissa, bias int
 	special                  string // "ieee", "fn", "fnuz", "finite", or "power"
@@ -88,7 +88,7 @@ func (f small) magnitude(code int) float64 {
 	return math.Ldexp(float64(m+1<<f.mantissa), e-f.bias-f.mantissa)
 }
 
-// finite returns how many codes, from 0 on, are finite numbers.
+// finite returns the number of codes, from 0 on, that are finite numbers.
 func (f small) finite() int {
 	switch f.special {
 	case "ieee":
@@ -112,7 +112,7 @@ func (f small) decode(code int) part {
 	return partOf(math.Copysign(f.magnitude(rest), map[bool]float64{true: -1, false: 1}[negative]))
 }
 
-// encode looks up the nearest of all numbers, with one more after the largest for values that overflow.
+// encode finds the nearest of all numbers. One more number after the largest stands for values that overflow.
 func (f small) encode(p part) int {
 	sign := 0
 	if p.negative {
@@ -236,7 +236,7 @@ func put(dst []byte, dt dlpack.DataType, n number) []byte {
 		v := new(big.Int)
 		switch {
 		case n.re.nan:
-		case !n.whole && dt.Bits() < 8: // the lowest bits of an int32, if it is one
+		case !n.whole && dt.Bits() < 8: // the lowest bits of the number if it fits in an int32
 			if n.re.value == nil || n.re.value.Cmp(big.NewFloat(math.MinInt32)) < 0 || n.re.value.Cmp(big.NewFloat(math.MaxInt32)) > 0 {
 				break
 			}
@@ -274,8 +274,8 @@ var numberTypes = []dlpack.DataType{
 	dlpack.Complex32, dlpack.Complex64, dlpack.Complex128,
 }
 
-// samplesOf returns elements of a type: all of them for types of up to 8 bits, and otherwise special ones, random ones, and
-// those that are halfway between two numbers of a smaller type.
+// samplesOf returns elements of a type. Types of up to 8 bits have all elements; others have special and random elements,
+// and those halfway between two numbers of a smaller type.
 func samplesOf(r *rand.Rand, dt dlpack.DataType) (data []byte) {
 	size := dt.ItemSize()
 	if size == 1 {
@@ -370,9 +370,9 @@ func inputsOf(dt dlpack.DataType) (inputs []float32) {
 	return inputs
 }
 
-// Every number of up to 16 bits, packed and padded, becomes the same float32, bit by bit, as in NumPy and ml_dtypes, and so
-// does float32 in the other direction, around all values at which the result changes. Numbers that are converted one at a
-// time, because they have gaps between them, give the same. With DLBRIDGE_STRESS, all float32 are tried for the most common types.
+// Every number of up to 16 bits, packed and padded, becomes the same float32 as in NumPy and ml_dtypes, bit by bit. In the other
+// direction, this is tested with float32 around all values at which the result changes. Numbers with gaps between them are
+// converted one at a time, with the same results. With DLBRIDGE_STRESS, all float32 are tested for the most common types.
 func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 	testmode.SkipLong(t)
 	text := must.Do(os.ReadFile("testdata/convert.json"))(t)
@@ -468,7 +468,7 @@ func TestPackedNumbersConvert(t *testing.T) {
 	assert.Equal(t, []byte{0x78, 0xF0, 0xC4, 0x00}, data)
 }
 
-// Numbers of 2, 4 and 6 bits, packed and padded, and any number of them, are converted to each other and back.
+// Any number of elements of 2, 4 and 6 bits, packed and padded, can be converted to each other and back.
 func TestPackedAndPaddedAgree(t *testing.T) {
 	for _, dt := range []dlpack.DataType{dlpack.Int2, dlpack.Uint2, dlpack.Int4, dlpack.Uint4, dlpack.Float4E2M1FN, dlpack.Float6E2M3FN, dlpack.Float6E3M2FN} {
 		for n := range 70 {
@@ -535,7 +535,7 @@ func TestConversionsBetweenAnyTwoLayouts(t *testing.T) {
 		a, b := spec(from), spec(to)
 		small := make([]byte, (count*2+1)*int64(from.ItemSize()))
 		for i := range small {
-			small[i] = byte(r.IntN(64)) // numbers of floats too
+			small[i] = byte(r.IntN(64)) // codes of at most 6 bits, for floats too
 		}
 		memory := bytes.Repeat([]byte{0xA5}, int((count*2+1)*int64(to.ItemSize())))
 		want := slices.Clone(memory)
@@ -556,7 +556,7 @@ func TestConversionsBetweenAnyTwoLayouts(t *testing.T) {
 			}
 		}
 		if from == to {
-			continue // copies are tested elsewhere, and keep what padding says
+			continue // copies are tested elsewhere, and keep the padding bits
 		}
 		if !bytes.Equal(want, memory) {
 			for i := 0; i < len(want); i += one(to).ItemSize() {
@@ -652,7 +652,7 @@ func TestConvertScaledTakesWhatThereIs(t *testing.T) {
 	assert.Equal(t, uint32(1)<<31, math.Float32bits(got[0]), "a shift that is missing is not 0")
 }
 
-// A source of one element that lies in the destination is read first.
+// If the source is one element of the destination, it is read first.
 func TestConvertScaledRepeatsAnElementOfTheDestination(t *testing.T) {
 	numbers := []int16{1, 20, 3, 4}
 	dst := must.Own(dlpack.FromSlice(numbers, 4))(t)
@@ -680,7 +680,8 @@ func TestLargeConversionsKeepEveryElement(t *testing.T) {
 	}
 }
 
-// FuzzConvertTo converts elements with any bits. The result must be that of the reference, and nothing else may be written.
+// FuzzConvertTo converts elements with any bits. The result must equal that of the reference, and other memory must not be
+// written.
 func FuzzConvertTo(f *testing.F) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for i, dt := range numberTypes {

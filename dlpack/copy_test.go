@@ -20,7 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// fromBytes makes a tensor over data, which is closed with the test.
+// fromBytes makes a tensor in data. The end of the test closes it.
 func fromBytes(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Tensor {
 	t.Helper()
 	tensor := must.Do(dlpack.FromBytes(data, s))(t)
@@ -40,7 +40,7 @@ func TestCopyToWritesTheDestinationsMemory(t *testing.T) {
 	tests := []struct {
 		name     string
 		src, dst dlpack.Spec
-		want     []byte // of 16 bytes that were 0xEE
+		want     []byte // the result in 16 bytes that were 0xEE
 	}{
 		{"row-major to row-major", dlpack.Spec{Shape: []int64{2, 3}}, dlpack.Spec{Shape: []int64{2, 3}},
 			[]byte{1, 2, 3, 4, 5, 6, 0xEE, 0xEE}},
@@ -111,7 +111,7 @@ func TestCopyToInsideOneMemory(t *testing.T) {
 	assert.Equal(t, []byte{1, 1, 3, 3, 5, 5, 7, 7}, memory)
 }
 
-// A tensor is filled with one of its own elements as it was before.
+// A tensor can be filled with one of its own elements.
 func TestCopyToFillsWithAnElementOfTheDestination(t *testing.T) {
 	memory := counted(8)
 	whole := fromBytes(t, memory, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}})
@@ -192,7 +192,7 @@ func TestContiguousRefusesPackedElementsInColumns(t *testing.T) {
 	assert.False(t, copied)
 }
 
-// Copies of any size in any two layouts of one memory, both ways round.
+// Copies of any size between any two layouts of one memory keep every element, in both directions.
 func TestLargeCopiesKeepEveryElement(t *testing.T) {
 	testmode.SkipLong(t)
 	const n = 2200
@@ -223,7 +223,7 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 	}
 }
 
-// The rule of IsCopied, for every function that returns a tensor: it is set for a copy, and for nothing that shares memory.
+// Every function that returns a copy sets IsCopied; no function that shares memory does.
 func TestOnlyCopiesHaveTheFlag(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
@@ -270,7 +270,8 @@ func TestOnlyCopiesHaveTheFlag(t *testing.T) {
 	}
 }
 
-// FuzzCopyTo: two views of one memory are copied as element by element, or refused and nothing is written.
+// FuzzCopyTo copies between two views of one memory. The result equals a copy element by element, or the copy is
+// refused and nothing is written.
 func FuzzCopyTo(f *testing.F) {
 	view := func(v ...int16) (data []byte) {
 		for _, n := range v {
@@ -337,7 +338,7 @@ func ExampleTensor_CopyTo() {
 	// Output: <nil> [1 4 2 5 3 6]
 }
 
-// To fill a tensor with one element, copy what BroadcastTo makes of it.
+// To fill a tensor with one element, copy from the BroadcastTo of that element.
 func ExampleTensor_CopyTo_fill() {
 	memory := make([]float32, 6)
 	t, _ := dlpack.FromSlice(memory, 2, 3)

@@ -36,7 +36,7 @@ func TestSliceOfClosedMemoryFaults(t *testing.T) {
 		_, faulted = read(values)
 		assert.True(t, faulted)
 	}
-	for range 3000 { // mappings go in the end
+	for range 3000 { // the old mappings are removed in the end
 		tensor := must.Do(dlpack.New(dlpack.Float32, 1))(t)
 		tensor.Close()
 	}

@@ -83,10 +83,10 @@ func TestDataTypesAreTheNumbersOfTheStandard(t *testing.T) {
 	}
 }
 
-// Every code, width and number of lanes prints, and what is valid is read back.
+// Every code, width and number of lanes has a text. The text of a valid type is parsed as the same type.
 func TestParseReadsWhatStringPrints(t *testing.T) {
 	valid := 0
-	for code := range 32 { // all that are known, and as many more
+	for code := range 32 { // known and unknown codes
 		for bits := range 256 {
 			for _, lanes := range []uint16{0, 1, 2, 3, 4, 10, 16, 100, 65535} {
 				dt := dlpack.MakeDataType(dlpack.TypeCode(code), uint8(bits), lanes)
@@ -247,7 +247,7 @@ func TestNumBytesFitsOrRefuses(t *testing.T) {
 	must.Fail(dlpack.Float32.NumBytes(-1, false))(t, dlpack.ErrLayout)
 }
 
-// Types that users define on top of Go's numbers are numbers, too.
+// Types that users define from Go's numbers are elements, too.
 type (
 	mask  bool
 	index int

@@ -84,7 +84,7 @@ func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 						require.Equal(t, math.Float64bits(want[i]), math.Float64bits(got), "element %d", i)
 					}
 					if got != got || dt.Code() == dlpack.CodeComplex {
-						continue // there is more than one NaN, perhaps in the imaginary part
+						continue // NaNs have several bit patterns, and may be in the imaginary part
 					}
 					require.NoError(t, tensor.SetAt(value, i))
 					require.Equal(t, before, memory, "element %d", i)
@@ -107,7 +107,7 @@ func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// boolOr returns a number, or a bool if the element is one.
+// boolOr returns a number, or a bool if the elements are bools.
 func boolOr(dt dlpack.DataType, number int) any {
 	if dt == dlpack.Bool {
 		return number != 0
@@ -140,7 +140,7 @@ func TestElementsHaveTheSmallestTypeOfGo(t *testing.T) {
 
 type celsius float32
 
-// checkElements reads and writes elements of a transposed matrix of one of Go's types, by At, by SetAt and by the slice.
+// checkElements reads and writes the elements of a transposed matrix of a Go type, with At, with SetAt and in the slice.
 func checkElements[T dlpack.Element](t *testing.T, values ...T) {
 	t.Run(fmt.Sprintf("%T", values[0]), func(t *testing.T) {
 		memory := []T{values[0], values[1], values[2], values[2], values[1], values[0]}
@@ -190,7 +190,7 @@ func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
 	for _, test := range []struct {
 		dt    dlpack.DataType
 		value any
-		want  any // or the cause of a causedError
+		want  any // the value, or the cause of the error
 	}{
 		{dlpack.Int8, 127, int8(127)},
 		{dlpack.Int8, 128, dlpack.ErrValue},
@@ -299,7 +299,7 @@ func TestElementsAreRefused(t *testing.T) {
 	assert.ErrorIs(t, dlpack.SetAt(tensor, 1.0, 0, 0), dlpack.ErrDType)
 }
 
-// At and SetAt find elements by any strides, with an offset, and unaligned.
+// At and SetAt find elements with any strides, with an offset, and unaligned.
 func TestElementsAreFoundWhereverTheyLie(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 2}, ByteOffset: 40, Shift: 1})

@@ -25,7 +25,7 @@ import (
 )
 
 // runSelf runs tests of this program in another process. A shell runs script first and then becomes that process. environment
-// is added to that of this process.
+// is added to the environment of this process.
 func runSelf(t *testing.T, script, environment, tests string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -54,7 +54,7 @@ func TestTensorsWorkInLimitedEnvironments(t *testing.T) {
 	}
 }
 
-// freeDescriptors is the environment variable with the number of file descriptors that a process of this test may still open.
+// freeDescriptors is the environment variable with the number of file descriptors that the child process may still open.
 const freeDescriptors = "DLPACK_FREE_DESCRIPTORS"
 
 // The first export opens a file descriptor by which deleters wake Go, and starts Go's poller, which ends the process if it
@@ -101,7 +101,7 @@ func TestTensorsOutliveLockedThreads(t *testing.T) {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			runtime.LockOSThread() // without an end: the thread ends with the goroutine
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 			lent, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
 			if !assert.NoError(t, err) {
 				return

@@ -38,7 +38,7 @@ func TestEqualComparesTypeShapeAndValues(t *testing.T) {
 	packed := must.Own(dlpack.FromBytes([]byte{0x21, 0xf3}, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{3}}))(t)
 	padded := must.Own(dlpack.FromBytes([]byte{1, 2, 3}, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{3}, Padded: true}))(t)
 	column := must.Own(floats([]int64{2, 2}, 1, 7, 2, 7).Narrow(1, 0, 1))(t)
-	twos := slices.Repeat([]int64{2}, 62) // as many dimensions of two as a tensor can have
+	twos := slices.Repeat([]int64{2}, 62) // the largest number of dimensions of size 2 that a tensor can have
 	many := func(value byte) *dlpack.Tensor {
 		return must.Own(must.Own(dlpack.FromSlice([]byte{value}))(t).BroadcastTo(twos...))(t)
 	}

@@ -44,23 +44,23 @@ func verdict(status error, message string, e core.Extent) Verdict {
 	return v
 }
 
-// LockEverything takes every lock of the library, and returns what gives them back.
+// LockEverything takes every lock of the library, and returns the function that unlocks them.
 func LockEverything() (unlock func()) { return core.LockEverything() }
 
-// Trim gives the pages of free blocks back. A test that calls a deleter a second time, which is safe until then, calls Trim first:
-// what other tests have left could otherwise be given back in the middle of it.
+// Trim gives the pages of free blocks back. A second call of a deleter is safe only until its page is given back. Tests that make
+// such calls therefore call Trim first, so that no earlier pages are given back in the middle of the test.
 func Trim() { core.Trim() }
 
-// SettleForeignBytes does what collections do by and by.
+// SettleForeignBytes lowers the limit of foreign bytes as far as many garbage collections would.
 func SettleForeignBytes() { core.SettleForeignBytes() }
 
-// Quarantine is the number of further exports of its cache before a dead block is used again.
+// Quarantine is the number of exports from a block cache before it reuses a dead block.
 const Quarantine = core.Quarantine
 
-// Debugging is whether the build tag debug is set.
+// Debugging is true if the build tag debug is set.
 const Debugging = core.Quarantine > 64
 
-// Settle takes n imports off the counters that a test left behind on purpose.
+// Settle subtracts from the counters n imports that a test left behind on purpose.
 func Settle(n int64) { core.SettleImports(n) }
 
 // Pinned counts the pins that are in use, without reaping any.

@@ -55,13 +55,13 @@ func TestExportSliceKeepsTheSlice(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	assert.Empty(t, ended)
-	view, err := dlpack.Borrow(unsafe.Add(m, 32)) // the DLTensor in it
+	view, err := dlpack.Borrow(unsafe.Add(m, 32)) // the DLTensor inside it
 	require.NoError(t, err)
 	value := must.Do(dlpack.At[float64](view, 7))(t)
 	assert.EqualValues(t, 7, value)
 	require.NoError(t, view.Close())
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
-	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1) // and is counted
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1) // the second call is counted
 	collectUntil(t, func() bool { return len(ended) == 1 })
 }
 
@@ -112,7 +112,7 @@ func TestExportSliceAllocatesNothing(t *testing.T) {
 	for range 1000 {
 		round()
 	}
-	if !asan { // which allocates for each frame with a local array
+	if !asan { // AddressSanitizer allocates for each frame with a local array
 		assert.Zero(t, testing.AllocsPerRun(1000, round))
 	}
 }
