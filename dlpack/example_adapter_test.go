@@ -15,7 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// mapFloats is an adapter for mmap: it makes a tensor of the float32 numbers in a file. An adapter for your library has these steps.
+// mapFloats is an adapter for mmap: it makes a tensor of the float32 numbers in a file. An adapter for your library needs the same
+// steps.
 func mapFloats(path string) (*dlpack.Tensor, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -33,10 +34,10 @@ func mapFloats(path string) (*dlpack.Tensor, error) {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
 
-	// 2. Describe the elements, and say whether they may be written. Memory that must not be written is read-only here, too.
+	// 2. Describe the elements, and say whether they may be written. This mapping is read-only, so the tensor is, too.
 	spec := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{info.Size() / 4}, ReadOnly: true}
 
-	// 3. Own it, with the function of the library that gives it back.
+	// 3. Pass it to Own, with the function of the library that gives it back.
 	t, err := dlpack.Own(memory, spec, func() {
 		if err := syscall.Munmap(memory); err != nil {
 			fmt.Println(err)
@@ -67,7 +68,7 @@ func Example_adapter() {
 		fmt.Println(err)
 		return
 	}
-	m, err := t.Export() // as to Python
+	m, err := t.Export() // for example for Python
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -76,7 +77,7 @@ func Example_adapter() {
 	t.Close()
 	fmt.Println("closed, but a consumer has the memory")
 	dlpack.Release(m)
-	background.Wait() // only for the output below
+	background.Wait() // only needed for the output below
 	// Output:
 	// float32[2] on cpu, read-only [1 2]
 	// closed, but a consumer has the memory
@@ -87,7 +88,7 @@ func Example_adapter() {
 func Example_gonum() {
 	a := mat.NewDense(2, 2, []float64{1, 2, 3, 4})
 	raw := a.RawMatrix()                                                   // a blas64.General
-	t, err := dlpack.FromSlice(raw.Data, int64(raw.Rows), int64(raw.Cols)) // if raw.Stride is raw.Cols, as for a new matrix
+	t, err := dlpack.FromSlice(raw.Data, int64(raw.Rows), int64(raw.Cols)) // requires that raw.Stride is raw.Cols, as for a new matrix
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -95,7 +96,7 @@ func Example_gonum() {
 	defer t.Close()
 	fmt.Println(t)
 
-	// And back: gonum computes in the memory of a tensor, whoever owns it, while Use runs.
+	// In the other direction, gonum computes in the memory of a tensor while Use runs, whoever owns the memory.
 	err = dlpack.Use(t, func(elements []float64) error {
 		x := blas64.General{Rows: 2, Cols: 2, Stride: 2, Data: elements}
 		blas64.Scal(10, blas64.Vector{N: 2, Inc: 1, Data: x.Data[:2]}) // the first row

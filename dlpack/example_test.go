@@ -15,8 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// consume stands for C code that was handed a DLManagedTensorVersioned: it owns it, reads it, and calls
-// its deleter.
+// consume stands for C code that receives a DLManagedTensorVersioned: it owns the tensor, reads it, and calls its
+// deleter.
 func consume(managed unsafe.Pointer) {
 	t, err := dlpack.Import(managed)
 	if err != nil {
@@ -27,7 +27,7 @@ func consume(managed unsafe.Pointer) {
 	fmt.Println("consumer sees", t)
 }
 
-// The program with which the documentation of the package begins.
+// This is the program at the beginning of the package documentation.
 func Example() {
 	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2) // on the memory of the slice
 	if err != nil {
@@ -71,7 +71,7 @@ func ExampleFromReadOnly() {
 }
 
 func ExampleFromBytes() {
-	// Two rows of three, the second index fastest backwards.
+	// Two rows of three elements. The second index is the fastest, and runs backwards.
 	t, _ := dlpack.FromBytes([]byte{3, 2, 1, 6, 5, 4}, dlpack.Spec{
 		DType: dlpack.Uint8, Shape: []int64{2, 3}, Strides: []int64{3, -1}, ByteOffset: 2,
 	})
@@ -119,11 +119,11 @@ func ExampleBorrow() {
 }
 
 func ExampleLend() {
-	socket, _ := dlpack.New(dlpack.Uint8, 8) // stands for a buffer of C's
+	socket, _ := dlpack.New(dlpack.Uint8, 8) // stands for a buffer of a C library
 	defer socket.Close()
 	buffer, _, _ := socket.UnsafeBytes()
 
-	bytes, _ := dlpack.Lend(unsafe.Pointer(&buffer[0]), 8, false, nil, nil) // with a release, C is told when it ends
+	bytes, _ := dlpack.Lend(unsafe.Pointer(&buffer[0]), 8, false, nil, nil) // a release function would notify C at the end
 	defer bytes.Close()
 	t, _ := bytes.Bitcast(dlpack.Float64)
 	defer t.Close()
@@ -343,7 +343,7 @@ func ExampleReleaseLegacy() {
 	m, _ := t.ExportLegacy()
 	t.Close()
 	fmt.Println(dlpack.ReadStats().Exports - before)
-	dlpack.ReleaseLegacy(m) // nobody would have it
+	dlpack.ReleaseLegacy(m) // no consumer takes it
 	fmt.Println(dlpack.ReadStats().Exports - before)
 	// Output:
 	// 1
@@ -355,7 +355,7 @@ func ExampleTensor_UnsafeBytes() {
 	defer t.Close()
 	v, _ := t.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{3}, Strides: []int64{-2}, ByteOffset: 6})
 	defer v.Close()
-	touched, start, _ := v.UnsafeBytes() // good as long as v is open
+	touched, start, _ := v.UnsafeBytes() // valid while v is open
 	fmt.Println(touched, start, touched[start])
 	// Output: [3 4 5 6 7] 4 7
 }
@@ -366,15 +366,15 @@ func ExampleReap() {
 	t, _ := dlpack.FromSlice(data)
 	m, _ := t.Export()
 	t.Close()
-	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1) // a consumer in C lets go
-	dlpack.Reap()                                      // or the next export, or the collection after the next
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1) // a consumer in C releases it
+	dlpack.Reap()                                      // the next export does the same, or a garbage collection
 	runtime.GC()
 	fmt.Println("still pinned:", alive.Value() != nil)
 	// Output: still pinned: false
 }
 
 func ExampleWakeAt() {
-	last := dlpack.WakeAt(1) // unpin whatever a consumer lets go of, at once
+	last := dlpack.WakeAt(1) // unpin memory as soon as a consumer releases it
 	defer dlpack.WakeAt(last)
 	fmt.Println(last>>10, "KiB until now")
 	// Output: 1024 KiB until now

@@ -290,7 +290,7 @@ func ExampleSetAt() {
 }
 
 func ExampleMakeDataType() {
-	x2 := dlpack.MakeDataType(dlpack.CodeFloat4E2M1FN, 4, 2) // two numbers in each byte, as PyTorch has them
+	x2 := dlpack.MakeDataType(dlpack.CodeFloat4E2M1FN, 4, 2) // two numbers in each byte, as in PyTorch
 	fmt.Println(x2, x2.ItemSize(), x2.Validate())
 	fmt.Println(dlpack.MakeDataType(dlpack.CodeFloat, 24, 1).Validate())
 	fmt.Println(dlpack.DataTypeOf[float64](), dlpack.DataTypeOf[bool]())

@@ -141,7 +141,7 @@ func TestUseKeepsTheMemoryWhileTheTensorIsClosed(t *testing.T) {
 		})
 		err := dlpack.Use(x, func(values []int64) error {
 			close(began)
-			wait.Wait() // x is closed from here on
+			wait.Wait() // x is now closed
 			assert.Equal(t, []int64{1, 2, 3}, values)
 			assert.EqualValues(t, 1, dlpack.ReadStats().Imports)
 			return nil

@@ -71,9 +71,9 @@ func bytesOf(c dlpacktest.Config) (data []byte) {
 	return data
 }
 
-// FuzzImport imports any description. It must be refused and stay its owner's, or pass through import, view and export
-// unchanged and be released once. The validators of Go and C must agree. Elements inside the producer's memory can be read
-// without access to other memory.
+// FuzzImport imports any description. Import must refuse it and leave it to its owner, or the description must pass
+// through import, view and export unchanged and be released once. The validators of Go and C must agree. Elements inside
+// the producer's memory can be read without access to other memory.
 func FuzzImport(f *testing.F) {
 	for _, test := range hostile {
 		f.Add(bytesOf(test.config))

@@ -21,7 +21,7 @@ var (
 	backquoted  = regexp.MustCompile("`([^`]+)`")
 )
 
-// repository is what the page of guarantees is compared with.
+// repository has the contents of the repository that the page of guarantees names.
 type repository struct {
 	tests   map[string]bool
 	targets map[string]bool
@@ -61,7 +61,7 @@ func readRepository(t *testing.T, root string) *repository {
 	return r
 }
 
-// promises returns the blocks of a page of guarantees, each in one line.
+// promises returns the blocks of a page of guarantees, each as one line.
 func promises(page string) []string {
 	_, page, _ = strings.Cut(page, "\n- ")
 	blocks := strings.Split(page, "\n- ")
@@ -72,7 +72,7 @@ func promises(page string) []string {
 	return blocks
 }
 
-// faults returns what is wrong with a page of guarantees.
+// faults returns the faults of a page of guarantees.
 func (r *repository) faults(page string) (faults []string) {
 	for line := range strings.Lines(page) {
 		if len([]rune(line)) > 120+len("\n") {
@@ -148,8 +148,8 @@ func TestGuaranteesThatNoTestHoldsAreFound(t *testing.T) {
 	}
 }
 
-// A release must never run the collector: it may be called from a destructor of another runtime. The account of foreign
-// bytes has it run by a background goroutine; nothing else in the library calls runtime.GC.
+// A release must never run the garbage collector, because a destructor of another runtime may call the release. Only
+// the background goroutine that counts foreign bytes calls runtime.GC.
 func TestOnlyABackgroundGoroutineRunsTheCollector(t *testing.T) {
 	var found []string
 	for _, folder := range []string{"../bridge", "../dlpack", "../include", "../tens"} {

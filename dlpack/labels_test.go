@@ -19,7 +19,7 @@ var (
 	fourLabels = regexp.MustCompile(`\bOwnership[:,].*\bLifetime[:,].*\bThreads[:,].*\bOn error(?: \([^)]*\))?: \S`)
 )
 
-// The comment of an exported function of Go that says who owns memory has all four labels, as in C.
+// If the comment of an exported Go function has the label Ownership, it has all four labels, as in C.
 func TestCommentsOnOwnershipHaveTheFourLabels(t *testing.T) {
 	found := 0
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {

@@ -28,7 +28,7 @@ func withLedger(t *testing.T) {
 	require.True(t, dlpack.SetLedger(true), "it is on")
 }
 
-// The innermost frames of the records of these functions are what the tests look for.
+// The tests look for these functions in the innermost frames of records.
 //
 //go:noinline
 func makesAnAllocation(t *testing.T) *dlpack.Tensor {
@@ -99,7 +99,8 @@ func makesAView(t *testing.T, x *dlpack.Tensor) *dlpack.Tensor { return must.Do(
 //go:noinline
 func makesAShare(t *testing.T, x *dlpack.Tensor) *dlpack.Tensor { return must.Do(x.Share())(t) }
 
-// A record names a line where a Close is missing: that of the first tensor or, if it is closed, of the oldest other one that is open.
+// A record names a line where a Close is missing: the line of the first tensor or, if that is closed, of the oldest other tensor that
+// is open.
 func TestLedgerNamesTheTensorThatIsOpen(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	withLedger(t)
@@ -164,7 +165,7 @@ func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *tes
 	assert.Empty(t, dlpack.Live())
 }
 
-// The cleanup guard reports.
+// The cleanup guard reports the line.
 func TestLedgerNamesTheLineThatForgot(t *testing.T) {
 	repotest.Forgets(t)
 	withLedger(t)
@@ -174,7 +175,7 @@ func TestLedgerNamesTheLineThatForgot(t *testing.T) {
 		producers = append(producers, p)
 		forgetsAnImport(t, p)
 	}
-	for _, p := range producers { // others' may be found meanwhile
+	for _, p := range producers { // objects of other tests may be found meanwhile
 		collectUntil(t, func() bool { return p.Deletes() == 1 })
 	}
 	forgotten := dlpack.Forgotten()

@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// logged returns what the two handlers of package slog write for a value.
+// logged returns the texts that the two handlers of package slog write for a value.
 func logged(value any) (text, json string) {
 	write := func(handler func(*bytes.Buffer, *slog.HandlerOptions) slog.Handler) string {
 		var out bytes.Buffer

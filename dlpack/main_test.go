@@ -9,7 +9,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// The ledger is off where no test switches it on: it allocates, and its mutex would hide races.
+// The ledger is off unless a test switches it on: it allocates, and its mutex would hide races.
 func TestMain(m *testing.M) {
 	if os.Getenv("DLBRIDGE_LEDGER") == "" {
 		os.Setenv("DLBRIDGE_LEDGER", "0")

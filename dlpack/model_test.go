@@ -32,20 +32,20 @@ type model struct {
 	stale   []*handedOut // deleted
 
 	before dlpack.Stats
-	// exports and second deleter calls there were, owners forgotten, collections
+	// the numbers of exports, second deleter calls, forgotten owners and collections
 	exported, doubles, dropped, collections int64
 }
 
-// An owner is memory that must be given back once, when it has neither tensors nor exports left.
+// An owner is memory that must be given back once, after its last tensor and its last export have ended.
 type owner struct {
 	tensors, exports int
 	value            float32    // of all its elements
 	source           *handedOut // the export that was imported, or nil
 	imported         bool
 	allocated        bool
-	noNet            bool       // a forgotten Close is never made up for
-	forgotten        bool       // what was exported often then waits for a collection
-	releases         func() int // of the producer or lender, or nil
+	noNet            bool       // it has no cleanup guard
+	forgotten        bool       // memory that was exported often then waits for a collection
+	releases         func() int // calls of the producer's deleter or the lender's release, or nil
 }
 
 type reference struct {
@@ -58,7 +58,7 @@ type handedOut struct {
 	legacy  bool
 	count   int64 // elements
 	owner   *owner
-	before  int64 // how many were exported before it
+	before  int64 // number of earlier exports
 }
 
 const modelElements = 8
@@ -97,7 +97,7 @@ func TestOwnershipFollowsTheModelOnManyGoroutines(t *testing.T) {
 }
 
 // FuzzOwners exports, imports, views, closes, forgets and deletes tensors in any order and on several threads. Each
-// producer's deleter must run once, when no user is left, and the counters must agree with the model.
+// producer's deleter must run once, after the last use, and the counters must agree with the model.
 func FuzzOwners(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(choicesOf(1000+seed, 500))
@@ -209,7 +209,7 @@ func (m *model) make() {
 		require.NoError(m.t, lendErr)
 		tensor, err = lent.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{modelElements}})
 		require.NoError(m.t, lent.Close())
-	case 4: // nothing of Go's
+	case 4: // no memory of Go
 		o.value, o.exports = 0, 1
 		legacy := m.choose(2) == 0
 		m.exports = append(m.exports, &handedOut{managed: dlpacktest.ExportInC(legacy), legacy: legacy, count: 1, owner: o, before: m.exported})
@@ -269,7 +269,7 @@ func (m *model) export() {
 	}
 }
 
-// takeOut removes an element, and leaves no reference to it in the array.
+// takeOut removes an element, and clears its place in the array.
 func takeOut[T any](m *model, from *[]T) T {
 	i, last := m.choose(len(*from)), len(*from)-1
 	(*from)[i], (*from)[last] = (*from)[last], (*from)[i]
@@ -360,7 +360,7 @@ func (m *model) forget() {
 // ended ends owners, and checks that each producer's deleter has run immediately.
 func (m *model) ended(owners ...*owner) { m.told(m.passOn(owners...)) }
 
-// passOn ends the exports that ended owners have imported, and returns all owners that have one user less.
+// passOn ends the exports that ended owners have imported, and returns all owners that have lost a user.
 func (m *model) passOn(owners ...*owner) []*owner {
 	for i := 0; i < len(owners); i++ {
 		o := owners[i]
@@ -371,7 +371,7 @@ func (m *model) passOn(owners ...*owner) []*owner {
 		if o.tensors+o.exports == 0 && o.source != nil {
 			from := o.source.owner
 			from.exports--
-			o.source = nil // once
+			o.source = nil // so that it ends only once
 			owners = append(owners, from)
 		}
 	}
@@ -433,8 +433,8 @@ func (m *model) deleted(e *handedOut) {
 	m.stale = append(m.stale, e)
 }
 
-// deleteAgain calls a deleter a second time, as some consumers do, unless its block may be in use again. That can be
-// the case after 64 exports, counted from the block's own export if its tensor is exported often.
+// deleteAgain calls a deleter a second time, as some consumers do, unless its block may be in use again. A block may be
+// reused after 64 exports, counted from its own export if its tensor is exported often.
 func (m *model) deleteAgain() {
 	m.stale = slices.DeleteFunc(m.stale, func(e *handedOut) bool { return m.exported-e.before > 64 })
 	if len(m.stale) == 0 || !m.alone {

@@ -29,14 +29,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// A watchedMemory makes tensors of 16 float32 elements, and has a function called when nobody holds their memory any more.
+// A watchedMemory makes tensors of 16 float32 elements. A function is called after the last holder has released their
+// memory.
 type watchedMemory struct {
 	name   string
-	pinned int64 // bytes that count as pinned
+	pinned int64 // number of bytes that count as pinned
 	make   func(t testing.TB, released func()) *dlpack.Tensor
 }
 
-// Each function of the package that tells Go about the end of memory, with each kind of memory that it takes.
+// Each function of the package that notifies Go of a release, with each kind of memory that it accepts.
 var watchedMemories = []watchedMemory{
 	{"a slice", 64, func(t testing.TB, released func()) *dlpack.Tensor {
 		tensor := fromSlice(t, make([]float32, 16))
@@ -51,7 +52,7 @@ var watchedMemories = []watchedMemory{
 	{"a mapping", 4096, func(t testing.TB, released func()) *dlpack.Tensor {
 		memory := must.Do(syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
 		return owned(t, memory, func() {
-			assert.NoError(t, syscall.Munmap(memory)) // which refuses a second time
+			assert.NoError(t, syscall.Munmap(memory)) // fails at a second call
 			released()
 		})
 	}},
@@ -60,7 +61,7 @@ var watchedMemories = []watchedMemory{
 		memory, _, err := other.UnsafeBytes()
 		require.NoError(t, err)
 		return owned(t, memory, func() {
-			other.Close() // which frees it
+			other.Close() // frees the memory
 			released()
 		})
 	}},
@@ -80,7 +81,7 @@ func forEachMemory(t *testing.T, test func(t *testing.T, o watchedMemory)) {
 	}
 }
 
-// notified makes a tensor and a counter of the calls that tell about the end of its memory.
+// notified makes a tensor, and a counter of the calls after the release of its memory.
 func (o *watchedMemory) notified(t testing.TB) (*dlpack.Tensor, *atomic.Int32) {
 	t.Helper()
 	calls := new(atomic.Int32)
@@ -96,7 +97,8 @@ func waitFor(t testing.TB, calls *atomic.Int32) {
 	require.EqualValues(t, 1, calls.Load())
 }
 
-// Each way to hold memory delays OnRelease, and each way to give it up last leads to one call, promptly and without help.
+// Each way to hold memory delays the function of OnRelease. Each way to release it last leads to one call, promptly and
+// without help.
 func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
 	deleteInC := func(m ...unsafe.Pointer) { dlpacktest.DeleteOnThreads(m, 1) }
 	for _, c := range []struct {
@@ -147,7 +149,7 @@ func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			forEachMemory(t, func(t *testing.T, o watchedMemory) {
 				dlpacktest.CheckLeaks(t)
-				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing but the last holder helps
+				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // only the last release causes the call
 				pinned := dlpack.ReadStats().PinnedBytes
 				tensor, calls := o.notified(t)
 				assert.Equal(t, pinned+o.pinned, dlpack.ReadStats().PinnedBytes)
@@ -163,7 +165,7 @@ func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
 	}
 }
 
-// OnRelease may follow exports, which may have been unpinned meanwhile.
+// OnRelease may follow exports, even those that have been unpinned meanwhile.
 func TestOnReleaseAfterExports(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, reaped := range []bool{false, true} {
@@ -183,7 +185,7 @@ func TestOnReleaseAfterExports(t *testing.T) {
 	}
 }
 
-// A memory may have several functions, of several tensors. The last is called first.
+// A memory may have several functions, from several tensors. The last one is called first.
 func TestOnReleaseCallsTheLastFunctionFirst(t *testing.T) {
 	forEachMemory(t, func(t *testing.T, o watchedMemory) {
 		var order []int
@@ -249,7 +251,7 @@ func TestOwnRefuses(t *testing.T) {
 	}
 }
 
-// The collector does not keep memory of Own for whoever has a slice of it, so Collected must not say so.
+// A slice does not keep memory of Own alive, so Collected must return false.
 func TestOwnedMemoryIsNotCollected(t *testing.T) {
 	for i, want := range []bool{true, false, false, false, false} {
 		tensor, calls := watchedMemories[i].notified(t)
@@ -262,7 +264,8 @@ func TestOwnedMemoryIsNotCollected(t *testing.T) {
 	}
 }
 
-// A forked child, which has no Go, gives up its own share and calls nothing; the parent's is not touched.
+// A forked child, where Go does not run, gives up its own share and calls no function. The share of the parent is not
+// touched.
 func TestOnReleaseIsNotCalledInAForkedChild(t *testing.T) {
 	forEachMemory(t, func(t *testing.T, o watchedMemory) {
 		dlpacktest.CheckLeaks(t)
@@ -331,13 +334,13 @@ func TestOnReleaseOfForgottenTensors(t *testing.T) {
 // A slice that Values has returned may be in use after the tensor was forgotten.
 func TestOnReleaseNeverComesWhileASliceMayBeInUse(t *testing.T) {
 	repotest.Forgets(t)
-	inChild(t, neverComesWhileASliceMayBeInUse) // it leaves memory pinned
+	inChild(t, neverComesWhileASliceMayBeInUse) // this test leaves memory pinned
 }
 
 func neverComesWhileASliceMayBeInUse(t *testing.T) {
 	for _, o := range watchedMemories {
 		if o.pinned == 0 {
-			continue // allocated memory has a guard, which has tests of its own
+			continue // allocated memory has a cleanup guard, which other tests cover
 		}
 		before := dlpack.ReadStats()
 		for i, use := range []func(tensor *dlpack.Tensor){
@@ -365,7 +368,7 @@ func neverComesWhileASliceMayBeInUse(t *testing.T) {
 	}
 }
 
-// Close, OnRelease, exports and deleters of C meet; a slice is in a pool only while nobody holds it.
+// Close, OnRelease, exports and deleters of C run at the same time. A slice is in the pool only while nobody holds it.
 func TestOnReleaseOfAPoolThatManyUse(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
@@ -417,7 +420,7 @@ func TestOnReleaseOfAPoolThatManyUse(t *testing.T) {
 	assert.Equal(t, held.Load(), released.Load())
 }
 
-// OnRelease either is refused or leads to a call, however Close meets it.
+// While Close runs, OnRelease either returns an error or leads to a call.
 func TestOnReleaseMeetsClose(t *testing.T) {
 	testmode.MeetsThreads(t)
 	for range rounds(fewer(500), 5000) {
@@ -439,7 +442,7 @@ func TestOnReleaseMeetsClose(t *testing.T) {
 	}
 }
 
-// Functions that block delay neither Close nor exports nor each other.
+// Functions that block do not delay Close, exports or each other.
 func TestOnReleaseMayBlock(t *testing.T) {
 	first, second := fromSlice(t, []float32{1}), fromSlice(t, []float32{2})
 	gate := make(chan bool)
@@ -456,7 +459,8 @@ func TestOnReleaseMayBlock(t *testing.T) {
 	background.Wait()
 }
 
-// OnRelease is called on a goroutine of the library: outside of the bubble and without the labels of whoever closes the tensor.
+// The function of OnRelease runs on a goroutine of the library: outside the bubble and without the labels of the goroutine that
+// closes the tensor.
 func TestOnReleaseRunsOnAGoroutineOfTheLibrary(t *testing.T) {
 	done := make(chan string)
 	var stacks []byte
@@ -495,7 +499,7 @@ func TestOnReleaseThatPanicsEndsTheProgram(t *testing.T) {
 	assert.Contains(t, string(output), "panic: in OnRelease")
 }
 
-// PinnedBytes has exactly the bytes of the slices that are pinned.
+// PinnedBytes is exactly the number of bytes of the pinned slices.
 func TestPinnedBytes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	start := dlpack.ReadStats().PinnedBytes

@@ -22,7 +22,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A frame has pixels beside a pointer that is not pinned, so that cgo would refuse an unsafe.Pointer to the pixels.
+// A frame has pixels beside a pointer that is not pinned. cgo would therefore refuse an unsafe.Pointer to the pixels.
 type frame struct {
 	name   *string
 	pixels [64][64]uint8
@@ -112,7 +112,7 @@ func TestCopiesOfSlicesInsideObjectsWithPointers(t *testing.T) {
 // The caller's stack may move while C code has an address in Go's memory, so C code must not get addresses of the stack.
 func TestMemoryOfTensorsDoesNotLieOnAStack(t *testing.T) {
 	done := make(chan struct{})
-	go func() { // with a stack of its own, which is small
+	go func() { // with its own stack, which is small
 		defer close(done)
 		var elements [64]uint32
 		var room [256]byte
@@ -130,7 +130,7 @@ func TestMemoryOfTensorsDoesNotLieOnAStack(t *testing.T) {
 		got, err := columns.AppendBytes(room[:0])
 		assert.NoError(t, err)
 		growStack(200)
-		runtime.GC() // which may shrink it again
+		runtime.GC() // may shrink the stack again
 		elements[1] = 42
 		got, err = columns.AppendBytes(got[:0])
 		assert.NoError(t, err)
@@ -151,10 +151,10 @@ func growStack(depth int) byte {
 	return room[depth%7]
 }
 
-// An operation uses a tensor as a program may. Its outcome, which has its results and what it wrote to other memory but no
-// addresses, must be the same wherever the elements lie.
+// An operation uses a tensor as a program may. Its outcome must be the same wherever the elements lie. The outcome has the
+// results, and the contents of other memory that it wrote to, but no addresses.
 type operation struct {
-	name string // of the function, and a case behind a comma
+	name string // of the function; a case may follow after a comma
 	run  func(t testing.TB, x *dlpack.Tensor) any
 }
 
@@ -213,7 +213,7 @@ var elementOperations = []operation{
 			value, err := x.At(index...)
 			values = append(values, value, cause(err))
 		}
-		return fmt.Sprint(values...) // where no NaN differs from itself
+		return fmt.Sprint(values...) // as text, so that NaN equals NaN
 	}},
 	{"Tensor.SetAt", func(t testing.TB, x *dlpack.Tensor) any {
 		var causes []any
@@ -322,7 +322,7 @@ var elementOperations = []operation{
 	}},
 }
 
-// viewOperations are the operations that make views, or only look at the description.
+// viewOperations are the operations that make views, or only read the description.
 var viewOperations = []operation{
 	{"Tensor.View", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
 		return x.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2}})
@@ -400,8 +400,8 @@ var viewOperations = []operation{
 	{"Tensor.Close", func(t testing.TB, x *dlpack.Tensor) any { return []any{cause(x.Close()), x.String()} }},
 }
 
-// withoutOutcome are functions whose results depend on the placement; [dlpacktest.Placement.Check] checks them.
-// [dlpack.Tensor.OnRelease] refuses the memory of other libraries, and its tests are beside it.
+// withoutOutcome lists functions whose results depend on the placement. [dlpacktest.Placement.Check] checks Collected.
+// OnRelease refuses the memory of other libraries; onrelease_test.go tests it.
 var withoutOutcome = []string{"Tensor.Collected", "Tensor.OnRelease"}
 
 var convertible = []dlpack.DataType{
@@ -459,7 +459,7 @@ func elementsOf(x *dlpack.Tensor) []byte {
 	return data
 }
 
-// like returns a tensor of the same shape with other elements, in memory of its own.
+// like returns a tensor of the same shape with other elements, in separate memory.
 func like(t testing.TB, x *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
 	y := must.Do(dlpack.New(dt, x.Shape()...))(t)
 	t.Cleanup(func() { y.Close() })
@@ -524,8 +524,8 @@ var forms = []form{
 	{"no elements", []int64{3, 0}, nil},
 }
 
-// edges returns forms of all sizes at which the C code changes from many elements at a time to fewer, or to one. Code that
-// goes one group too far accesses a page beside guarded memory.
+// edges returns forms of all sizes at which the C code changes from many elements at a time to fewer, or to one. If the
+// code goes one group too far, it accesses a page beside guarded memory.
 func edges() (forms []form) {
 	for _, n := range []int64{1, 2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129} {
 		for _, step := range []int64{1, 2, 3, 4, 5, -1, -2, -3, -4} {
@@ -543,10 +543,10 @@ func edges() (forms []form) {
 	return forms
 }
 
-// edged are the operations that are tested with the edges.
+// edged lists the operations that are tested with the forms of edges.
 var edged = []string{"Tensor.Copy", "Tensor.Convert", "Tensor.ConvertTo", "Tensor.ConvertTo, the destination", "Tensor.ConvertScaled", "Tensor.ConvertScaled, the destination", "Tensor.CopyTo", "Tensor.CopyTo, the destination"}
 
-// placed returns the bytes that a tensor touches, and the description for them.
+// placed returns the bytes that a tensor touches, and their description.
 func (f *form) placed(t *testing.T, dt dlpack.DataType, padded bool) ([]byte, dlpack.Spec) {
 	item := int64(dt.ItemSize())
 	s := dlpack.Spec{DType: dt, Shape: f.shape, Strides: f.strides, Padded: padded}
@@ -630,11 +630,11 @@ func TestOperationsDoNotCareWhereMemoryLies(t *testing.T) {
 	}
 }
 
-// Large copies are done by several goroutines, and bypass the caches.
+// Several goroutines make large copies, which bypass the caches.
 func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 	testmode.SkipLong(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
-	const rows, columns = 4100, 8201 // of 33 MB, of which no line is aligned as the one before
+	const rows, columns = 4100, 8201 // 33 MB; each row is aligned differently from the one before
 	data := pattern(rows * columns)
 	for n, f := range []form{{"row-major", []int64{rows, columns}, nil}, {"transposed", []int64{columns, rows}, []int64{1, columns}}} {
 		heap := fromBytes(t, data, dlpack.Spec{DType: dlpack.Uint8, Shape: f.shape, Strides: f.strides})
@@ -643,7 +643,7 @@ func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 		for i := range dlpacktest.Placements {
 			place := &dlpacktest.Placements[i]
 			if place.Name == "a slice that began on the stack" || place.Name == "an array in an interface" {
-				continue // there are none of this size; it is that of a heap object
+				continue // this kind of memory has no such size; the size is that of a heap object
 			}
 			if testing.Short() && i%2 != n { // every place in one of the two layouts
 				continue

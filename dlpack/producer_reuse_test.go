@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// warm exports a tensor so often that blocks are used again.
+// warm exports a tensor so often that blocks are reused.
 func warm(t testing.TB, tensor *dlpack.Tensor) {
 	t.Helper()
 	for range 200 {
@@ -157,8 +157,8 @@ func TestManyExportsOfOneTensor(t *testing.T) {
 	tensor.Close()
 }
 
-// Everything that can happen to a tensor at the same time: exports on several goroutines, deleters on Go's and on foreign
-// threads, calls of Reap that unpin it, and the Close.
+// All of these run at the same time: exports on several goroutines, deleters on Go's and on foreign threads, calls of
+// Reap that unpin the tensor, and Close.
 func TestExportsOfOneTensorMeetItsClose(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)

@@ -134,7 +134,7 @@ func TestViewStaysInsideItsMemory(t *testing.T) {
 	}
 }
 
-// Each export has a block of its own, and after as many releases nothing is alive.
+// Each export has its own block, and after all releases nothing is alive.
 func TestManyExportsLeaveNothing(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, make([]float32, 256))
@@ -165,7 +165,7 @@ func TestSixtyFourThreadsDeleteAtOnce(t *testing.T) {
 	assert.Equal(t, before, dlpack.ReadStats())
 }
 
-// The deleter needs no lock that a goroutine can hold, whatever memory it ends.
+// For every kind of memory, the deleter needs no lock that a goroutine can hold.
 func TestDeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
@@ -338,7 +338,7 @@ func TestOnlyTheConsumerHoldsTheSlice(t *testing.T) {
 	dlpacktest.DeleteOnThreads(batch, 4)
 }
 
-// A broadcast of a byte can be larger than all memory.
+// A broadcast of one byte can be larger than the memory of the machine.
 func TestCopiesOfMoreThanThereCanBeAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := must.Own(dlpack.FromBytes([]byte{7}, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 62}, Strides: []int64{0}}))(t)
@@ -349,7 +349,7 @@ func TestCopiesOfMoreThanThereCanBeAreRefused(t *testing.T) {
 	assert.Equal(t, []byte{1}, dst)
 }
 
-// Export and Close race: each export either holds the memory or is refused.
+// While Close runs, each export either holds the memory or is refused.
 func TestExportRacesClose(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
@@ -432,7 +432,7 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 	}
 }
 
-// A chain of owners, each of which holds the next, is released without a stack that grows with the chain.
+// In a chain of owners, each owner holds the next one. The stack of the release does not grow with the chain.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// The first exports, which make the block caches, run at the same time as each other and as calls that look for the caches: in a process of
-// its own, for the race detector.
+// The first exports make the block caches. They run at the same time, together with calls that look for the caches, in a separate process,
+// for the race detector.
 func TestFirstExportsAndReapsMeet(t *testing.T) {
 	testmode.MeetsThreads(t)
 	const child = "DLPACK_TEST_FIRST_EXPORT"

@@ -17,8 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// Memory whose exports were released by deleters is unpinned once enough of it waits, whatever the program does
-// meanwhile. The benchmarks measure how long that takes.
+// When deleters have released enough memory, it is unpinned, whatever the program does meanwhile. The benchmarks
+// measure the time.
 func TestDeadPayloadIsUnpinnedWithoutHelp(t *testing.T) {
 	const floats = 1 << 19 // 2 MiB
 	everywhere := func(busy func()) (done func()) {

@@ -45,7 +45,7 @@ func TestReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T
 		tensor := must.Do(dlpack.FromReadOnly([]float32{1}))(t)
 		warmed, handedOut := make(chan bool), make(chan int)
 		go func() {
-			warm(t, tensor) // with blocks of this goroutine's
+			warm(t, tensor) // with blocks of this goroutine
 			warmed <- true
 			for n := 0; ; {
 				m, err := tensor.ExportLegacy()
@@ -65,7 +65,7 @@ func TestReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T
 	}
 }
 
-// Cleanup guards are used again. A closed tensor that is still reachable must not keep its former guard reachable.
+// Cleanup guards are reused. A closed tensor that is still reachable must not keep its former guard reachable.
 func TestForgottenTensorsAreCaughtWhileClosedOnesAreAtHand(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	repotest.Forgets(t)
@@ -119,7 +119,7 @@ func TestWakeAtCountsFromWhenItIsSet(t *testing.T) {
 		tensor.Close()
 		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 	}
-	drop() // passes the new threshold before it is there
+	drop() // passes the new limit before it is set
 	defer dlpack.WakeAt(dlpack.WakeAt(1))
 	drop()
 	require.Eventually(t, func() bool { return dlpack.Pinned() == 0 }, 20*time.Second, time.Millisecond)
@@ -138,7 +138,7 @@ func TestLedgerKeepsAnImportWhoseTensorWasBorrowedToo(t *testing.T) {
 	assert.Empty(t, dlpack.Live())
 }
 
-// Tensors share blocks, however many there are, and however often each is exported.
+// Any number of tensors share few blocks, however often each is exported.
 func TestManyTensorsNeedFewBlocks(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, rank := range []int{1, 9} {
@@ -163,13 +163,13 @@ func TestManyTensorsNeedFewBlocks(t *testing.T) {
 	}
 }
 
-// A tensor that is exported and imported again many times is a chain of owners, each of which is ended by the deleter of the
-// one before. Only a limited number of these deleters run inside each other, so the stack does not grow with the chain.
+// A tensor that is exported and imported again many times is a chain of owners. The deleter of each owner ends the next one.
+// Only a limited number of these deleters run inside each other, so the stack does not grow with the chain.
 func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
 	length := 100_000
-	if asan { // which makes calls of tail calls
+	if asan { // AddressSanitizer turns tail calls into calls
 		length = 100
 	}
 	for _, option := range []dlpack.ImportOption{0, dlpack.WithoutGuard} {
@@ -187,7 +187,7 @@ func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 	}
 }
 
-// A Close ends the memory even if another goroutine's Reap has just unpinned it.
+// Close gives the memory back even if Reap on another goroutine has just unpinned it.
 func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)
@@ -217,7 +217,7 @@ func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
 	}
 }
 
-// As with append, the destination of AppendBytes may be a part of the memory that it reads.
+// As with append, the destination of AppendBytes may be part of the memory that it reads.
 func TestAppendBytesReadsBeforeItWrites(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []uint8{0, 1, 2, 3, 4, 5}
@@ -281,7 +281,7 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 	must.Fail(dlpack.New(dlpack.Float32, 2, -4))(t, layout.ErrNegative)
 }
 
-// After Reap, no slot that was returned before is left, even if another goroutine has begun to handle it.
+// After Reap, no slot that was returned before is in the queue, even if another goroutine has begun to handle it.
 func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
 	testmode.MeetsThreads(t)
 	dlpacktest.CheckLeaks(t)

@@ -28,7 +28,7 @@ func forgetsAfterExports(t *testing.T, tensor *dlpack.Tensor, err error) {
 	warm(t, tensor)
 }
 
-// otherCleanupsRun checks that a cleanup of the program's own runs after a garbage collection.
+// otherCleanupsRun checks that a cleanup of the program runs after a garbage collection.
 func otherCleanupsRun(t *testing.T) {
 	t.Helper()
 	ran := make(chan bool, 1)
@@ -36,7 +36,7 @@ func otherCleanupsRun(t *testing.T) {
 	collectUntil(t, func() bool { return len(ran) == 1 })
 }
 
-// A release that blocks does not stop the cleanups of the program, other functions of the library, or the releases of other
+// A blocked release does not stop the cleanups of the program, other functions of the library, or the releases of other
 // forgotten memory.
 func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 	memory := []struct {
@@ -107,7 +107,7 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 	}
 }
 
-// inChild runs a function in a process of its own, in which nothing has used the library before.
+// inChild runs a function in a new process, in which nothing has used the library before.
 func inChild(t *testing.T, run func(t *testing.T)) {
 	t.Helper()
 	const child = "DLPACK_TEST_CHILD"
@@ -121,8 +121,8 @@ func inChild(t *testing.T, run func(t *testing.T)) {
 	assert.NoError(t, err, "%s", output)
 }
 
-// usesTheLibrary does everything for which the library starts goroutines: the first export, so many foreign bytes that they
-// start a garbage collection, and the release of forgotten memory.
+// usesTheLibrary does everything that makes the library start goroutines: the first export, enough foreign bytes to start a
+// garbage collection, and the release of forgotten memory.
 func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 	tensor := fromSlice(t, []float32{1})
 	dlpack.Release(export(t, tensor))
@@ -136,8 +136,8 @@ func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 	}()
 }
 
-// A bubble of testing/synctest ends when all its goroutines have ended, and its channels must not be used outside of it. The
-// library's goroutines must therefore start outside of the bubble.
+// A bubble of testing/synctest ends when all its goroutines have ended, and its channels must not be used outside. The
+// library's goroutines must therefore start outside the bubble.
 func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
 	repotest.Forgets(t)
 	inChild(t, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
 	})
 }
 
-// A goroutine inherits the profiler labels of the one that starts it. The library's goroutines must not have a caller's labels.
+// A goroutine inherits the profiler labels of the goroutine that starts it. The library's goroutines must not have a caller's
+// labels.
 func TestTheLibraryStartsNoGoroutineWithLabels(t *testing.T) {
 	repotest.Forgets(t)
 	inChild(t, func(t *testing.T) {

@@ -14,16 +14,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// AddressSanitizer does not see that C frames are over which a panic of Go's has left out.
+// AddressSanitizer does not notice that a Go panic has ended C frames, so this test does not run under it.
 
-// A panic in a callback leaves the C frames of the release behind, at whatever depth. Releases that the same thread
-// runs later are not delayed, and those that waited for one that never returned run with the next that does.
+// A panic in a callback skips the C frames of the release, at any depth. Later releases on the same thread are not
+// delayed. Releases that waited for a release that never returned run with the next release that returns.
 func TestReleasesThatPanicDelayNoLaterOnes(t *testing.T) {
 	const nested = 8
 	panics := func(close func()) { assert.PanicsWithValue(t, "release", close) }
 	for _, c := range []struct {
 		name      string
-		depth     int // of the release that panics
+		depth     int // depth of the release that panics
 		recovered int // the depth of the release that recovers, or 0 for their caller
 	}{
 		{"the only release", 1, 0},
@@ -35,16 +35,16 @@ func TestReleasesThatPanicDelayNoLaterOnes(t *testing.T) {
 		{"the deepest, recovered by the one above it", nested, nested - 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			runtime.LockOSThread() // on which the releases are counted
+			runtime.LockOSThread() // releases are counted for each thread
 			defer runtime.UnlockOSThread()
 			dlpacktest.CheckLeaks(t)
 			close := func(tensor *dlpack.Tensor) { assert.NoError(t, tensor.Close()) }
 			lend := func(release, ctx unsafe.Pointer) *dlpack.Tensor {
 				return must.Do(dlpack.Lend(ctx, 1, false, release, ctx))(t)
 			}
-			const rounds = 2 * nested // as many as would fill every level, and more
+			const rounds = 2 * nested // more than enough to fill every level
 			for range rounds {
-				ended := dlpacktest.Lend(t, 1) // by the release that then panics
+				ended := dlpacktest.Lend(t, 1) // released by the release that then panics
 				last := lend(ended.Release(), ended.Context())
 				calls := 0
 				var next *dlpack.Tensor

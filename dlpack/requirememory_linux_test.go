@@ -15,7 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// Many views of many dimensions take much more memory than their sizes. Go's allocator would end the process.
+// Many views of many dimensions take much more memory than the list of their sizes. Without the check, Go's allocator
+// would end the process.
 func TestSplitSaysWhereThereIsNoMemory(t *testing.T) {
 	inChild(t, func(t *testing.T) {
 		x := must.Own(dlpack.New(dlpack.Uint8, slices.Repeat([]int64{1}, dlpack.MaxRank)...))(t)

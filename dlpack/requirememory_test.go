@@ -12,12 +12,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// There may be more elements of a few bytes than there is memory for. Go's allocator would end the process.
+// A tensor of a few bytes may have more elements than the machine can allocate. Without the check, Go's allocator would
+// end the process.
 func TestElementsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	one := fromSlice(t, []uint8{1})
 	defer one.Close()
-	for _, n := range []int64{1<<63 - 1, 1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last is less than what can be addressed
+	for _, n := range []int64{1<<63 - 1, 1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last number can be addressed
 		wide := must.Do(one.BroadcastTo(n))(t)
 		defer wide.Close()
 		before := []byte{1, 2}

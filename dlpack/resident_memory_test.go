@@ -31,7 +31,7 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// growth runs work n times. It returns the largest growth of the process in bytes meanwhile, and how many of these bytes are
+// growth runs work n times. It returns the largest growth of the process meanwhile, in bytes, and the part of it that is
 // Go's at the end.
 func growth(t *testing.T, n int, work func()) (most, own int64) {
 	heap := func() int64 {
@@ -53,8 +53,8 @@ func growth(t *testing.T, n int, work func()) (most, own int64) {
 	return most, own + heap()
 }
 
-// Close gives memory back without the help of the garbage collector. With the collector off, a process that has
-// allocated and closed a terabyte grows only by the Go structs of the tensors.
+// Close gives memory back without the garbage collector. With the collector off, a process that has allocated and
+// closed a terabyte grows only by the Go structs of the tensors.
 func TestClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 	onePerPage := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{256}, Strides: []int64{1024}}
 	closed := func(tensor *dlpack.Tensor, err error) {

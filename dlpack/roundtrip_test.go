@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// Every valid data type keeps its code, bits and lanes from Go to C and back to Go. The two encodings of float4
-// stay different.
+// Every valid data type keeps its code, bits and lanes from Go to C and back. The two encodings of float4 stay
+// different.
 func TestEveryTypeKeepsItsNumbers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
@@ -63,7 +63,7 @@ func TestLongDoublesAreRefusedOnBothSides(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrDType)
 }
 
-// A tensor with gaps has no flat slice, and copies have the elements in the order of their indices.
+// A tensor with gaps has no flat slice. Copies have its elements in the order of their indices.
 func TestStridesAreNeverIgnored(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// rounds returns the number of rounds of a stress test: all of them if DLBRIDGE_STRESS is set, which takes minutes.
+// rounds returns the number of rounds of a stress test: full if DLBRIDGE_STRESS is set, which takes minutes.
 func rounds(some, full int) int {
 	if os.Getenv("DLBRIDGE_STRESS") != "" {
 		return full
@@ -27,7 +27,7 @@ func rounds(some, full int) int {
 	return some
 }
 
-// fewer returns n, and a twentieth of it with -short: make test runs the long tests with fewer rounds, make race runs them whole.
+// fewer returns n, or a twentieth of n with -short: make test runs fewer rounds of the long tests, make race runs all.
 func fewer(n int) int {
 	if testing.Short() {
 		return n / 20
@@ -49,7 +49,7 @@ func TestForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
 	}
 	out := make(chan exported, 4)
 	var deleters, busy sync.WaitGroup
-	for range 2 { // of two threads each
+	for range 2 { // each with two threads
 		deleters.Go(func() {
 			for e := range out {
 				for i, m := range e.managed {

@@ -17,13 +17,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A visit is what an iterator yields: an index, and the elements there.
+// A visit is an index and the elements that an iterator yields with it.
 type visit struct {
 	index  []int64
 	values []int32
 }
 
-// visits returns what At finds at every index of the dimensions of x but the last; or of all dimensions, if each element is a visit.
+// visits returns the elements that At finds, in one visit for each row of x or, if each is true, for each element.
 func visits(t *testing.T, x *dlpack.Tensor, each bool) (all []visit) {
 	if x.NumElements() == 0 {
 		return nil
@@ -54,7 +54,8 @@ func visits(t *testing.T, x *dlpack.Tensor, each bool) (all []visit) {
 	return all
 }
 
-// All and a loop by hand visit what At returns, in the same order, for every layout; Rows does so if rows lie dense.
+// All and a loop over Data visit the elements that At returns, in the same order, for every layout. So does Rows if
+// rows have no gaps.
 func TestStridedElementsAreThoseOfAt(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := make([]int32, 24)
@@ -159,7 +160,8 @@ func TestUseStridedWritesWhereTheElementsLie(t *testing.T) {
 	assert.Equal(t, []float32{0, 0, 3, 0, 0, 60}, data)
 }
 
-// The rows of an image, whose pixels have several channels, are rows once the last two dimensions are one.
+// The pixels of an image have several channels. When the last two dimensions are joined, its rows are rows of the
+// tensor.
 func TestRowsOfAnImage(t *testing.T) {
 	pixels := make([]uint8, 4*5*3)
 	image := must.Own(dlpack.FromSlice(pixels, 4, 5, 3))(t)
@@ -175,7 +177,7 @@ func TestRowsOfAnImage(t *testing.T) {
 	assert.Equal(t, [2]uint8{1, 2}, [2]uint8{pixels[15+3], pixels[45+3]})
 }
 
-// What may lie between elements is no bool, and is not looked at.
+// Bytes between elements need not be bools, and are not checked.
 func TestStridedBoolsAreChecked(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	records := []byte{7, 1, 9, 7, 0, 9, 7, 1, 9}
@@ -209,15 +211,15 @@ func TestStridedBoolsAreChecked(t *testing.T) {
 	assert.Equal(t, []bool{true, false, true, true}, must.Do(read(z))(t), "however often they are repeated")
 }
 
-// Read and ReadStrided take read-only memory; all four keep the memory alive during the call, refuse what they cannot show, and return
-// what f returns.
+// Read and ReadStrided accept read-only memory. All four functions keep the memory alive during the call, refuse tensors that they
+// cannot show, and return the error of f.
 func TestFunctionsOnElements(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	failure := errors.New("of the caller")
 	for _, test := range []struct {
 		name  string
 		write bool
-		any   bool // takes any layout
+		any   bool // accepts any layout
 		use   func(x *dlpack.Tensor, f func(first *float32) error) error
 		nil   func(x *dlpack.Tensor) error
 	}{

@@ -15,7 +15,7 @@ import (
 
 func TestAnOpenTensorWithTooManyViewsIsNotCalledClosed(t *testing.T) {
 	tensor := must.Do(FromSlice([]uint8{1}))(t)
-	core.SetReferences(tensor.mem, math.MaxInt32) // as after so many views that nobody closed
+	core.SetReferences(tensor.mem, math.MaxInt32) // as after this many views without Close
 	_, err := tensor.View(Spec{DType: Uint8})
 	assert.ErrorIs(t, err, ErrOverflow)
 	assert.ErrorContains(t, err, "2147483647 tensors that were not closed")

@@ -16,8 +16,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// touched returns the lowest byte that a spec touches, and one past the highest, counted from the memory's beginning, in
-// numbers that cannot overflow. ok is false without elements.
+// touched returns the lowest byte that a spec touches, and one past the highest, counted from the beginning of the
+// memory. The numbers cannot overflow. ok is false without elements.
 func touched(s dlpack.Spec) (low, high *big.Int, ok bool) {
 	low, high = big.NewInt(0), big.NewInt(0)
 	count, step := big.NewInt(1), big.NewInt(1)
@@ -50,7 +50,7 @@ func touched(s dlpack.Spec) (low, high *big.Int, ok bool) {
 	return low.Add(low, offset), high.Add(high, offset), true
 }
 
-// No view, and no view of a view, reaches outside its memory, whatever its numbers are. Views that stay inside are
+// No view, and no view of a view, reaches outside its memory, whatever its numbers are. Views inside the memory are
 // allowed.
 func TestNoViewReachesOutsideItsMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
@@ -88,7 +88,7 @@ func TestNoViewReachesOutsideItsMemory(t *testing.T) {
 	made := 0
 	for range 30000 {
 		base := must.Do(dlpack.FromBytes(memory[size:2*size:2*size], dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{size}}))(t)
-		zero := int64(0) // where the base's element 0 lies
+		zero := int64(0) // the position of element 0 of the base
 		for range 3 {
 			s := spec(size)
 			view, err := base.View(s)
@@ -118,13 +118,13 @@ func TestNoViewReachesOutsideItsMemory(t *testing.T) {
 				require.Equal(t, high.Int64(), first+int64(len(bytes)))
 				zero = first + at
 			}
-			if view.NumBytes() < 1<<16 { // a broadcast can be of any size
+			if view.NumBytes() < 1<<16 { // a broadcast can have any size
 				must.Do(view.AppendBytes(nil))(t)
 			}
 			base.Close()
 			base = view
 			if !ok {
-				break // an empty tensor is nowhere
+				break // an empty tensor has no position
 			}
 		}
 		base.Close()

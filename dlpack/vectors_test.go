@@ -23,7 +23,7 @@ import (
 
 type stridedLayout struct {
 	Shape     []int64
-	Strides   []*int64 // nil means nothing
+	Strides   []*int64 // nil: without a meaning
 	Offset    *int64
 	Allocated int64
 }
@@ -62,7 +62,7 @@ type nervana struct {
 	}
 }
 
-// laid returns a tensor with the given layout, each of whose elements is its own position. Strides without a meaning are 0.
+// laid returns a tensor with the given layout. Each element is its own position. Strides without a meaning are 0.
 func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32) {
 	memory = numbered([]int64{l.Allocated})
 	s := dlpack.Spec{DType: dlpack.Int32, Shape: l.Shape, Strides: make([]int64, len(l.Strides))}
@@ -86,7 +86,7 @@ func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
 	return all
 }
 
-// pythonIndex decodes one number, or [start, stop, step] with null for each that is not given.
+// pythonIndex decodes one number, or [start, stop, step] with null for each missing number.
 func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 	var at int64
 	if json.Unmarshal(raw, &at) == nil {
@@ -163,13 +163,13 @@ func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
 	})
 }
 
-// A copy can have the shapes that no view can have.
+// If no view can have a shape, a copy can.
 func TestReshapesOfTheDocument(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	vectors.Each(t, "nervana", func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Reshape)
 		for _, test := range m.Reshape {
-			test.Allocated = *test.Offset + 1 // the manifest does not say
+			test.Allocated = *test.Offset + 1 // the manifest lacks it
 			for d, stride := range test.Strides {
 				test.Allocated += max(*stride, 0) * (test.Shape[d] - 1)
 			}

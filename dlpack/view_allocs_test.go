@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Not under the race detector, where a sync.Pool forgets things at random, nor under AddressSanitizer, where
-// more values escape to the heap.
+// This test does not run under the race detector, where a sync.Pool drops items at random, nor under AddressSanitizer,
+// where more values escape to the heap.
 func TestAViewIsOneAllocation(t *testing.T) {
 	tensor := must.Own(dlpack.New(dlpack.Float32, 3, 4, 5))(t)
 	largest := must.Own(dlpack.New(dlpack.Float32, 3, 4, 5, 1, 2, 3, 4))(t)
@@ -54,7 +54,7 @@ func TestAViewIsOneAllocation(t *testing.T) {
 	}))
 }
 
-// A description with more dimensions than a tensor can have is refused before room is made for them.
+// A description with too many dimensions is refused before memory is allocated for them.
 func TestShapesThatAreTooLongCostNothing(t *testing.T) {
 	tensor := must.Own(dlpack.FromSlice(make([]float32, 1)))(t)
 	long := make([]int64, 1<<20)

@@ -53,7 +53,7 @@ var kinds = []kind{
 	{dlpack.Int4, true}, {dlpack.Uint2, true}, {dlpack.Float6E2M3FN, true}, {dlpack.Int32, true}, {dlpack.MakeDataType(dlpack.CodeInt, 4, 3), true},
 }
 
-// twice reports whether the array has an element more than once.
+// twice reports whether an element appears more than once in the array.
 func (a array) twice() bool {
 	seen := map[int64]bool{}
 	for _, at := range a.Positions {
@@ -72,8 +72,8 @@ func (a array) follow() bool {
 	return true
 }
 
-// isNone reports whether only a copy can have these elements: no strides of whole elements lead to all of them, or they are
-// packed and not row-major without gaps from the beginning of a byte on.
+// isNone reports whether only a copy can have these elements. Either no strides of whole elements lead to all of them, or
+// the elements are packed and not row-major without gaps from the beginning of a byte.
 func (a array) isNone() bool {
 	if a.width()%8 != 0 && len(a.Positions) > 0 {
 		return a.Positions[0]%8 != 0 || !a.follow()
@@ -108,7 +108,8 @@ func split(data []byte, count int) (bits []byte) {
 	return bits
 }
 
-// bitcast returns the view of the elements as another type, which package layout does not have. It has no result if there is none.
+// bitcast returns the view of the elements as another type. Package layout has no such view. If it is impossible, the result is
+// empty.
 func (a array) bitcast(to kind) viewtest.View {
 	v := viewtest.View{Method: "Bitcast", Args: []any{to.dtype}}
 	old, width, last := a.width(), to.width(), len(a.Shape)-1
@@ -146,7 +147,7 @@ func viewsOf(tensor *dlpack.Tensor, v viewtest.View) ([]*dlpack.Tensor, error) {
 	return results[0].([]*dlpack.Tensor), err
 }
 
-// numbered returns the elements 0, 1, 2, ..., as many as the shape has.
+// numbered returns 0, 1, 2, ..., one number for each element of the shape.
 func numbered(shape []int64) (elements []int32) {
 	for i := range viewtest.Indices(shape) {
 		elements = append(elements, int32(i))
@@ -154,7 +155,7 @@ func numbered(shape []int64) (elements []int32) {
 	return elements
 }
 
-// root chooses a tensor of random bytes in Go's memory or in a producer's.
+// root chooses a tensor of random bytes in memory of Go or of a producer.
 func root(t *testing.T, c *viewtest.Choices) (tensor *dlpack.Tensor, a array, memory []byte, deletes func() int) {
 	a.kind = kinds[0]
 	if c.Below(2) == 0 {
@@ -194,7 +195,7 @@ func root(t *testing.T, c *viewtest.Choices) (tensor *dlpack.Tensor, a array, me
 	return tensor, a, memory[before:], deletes
 }
 
-// checkView compares a view with the array that it should be, over the memory of its root.
+// checkView compares a view with the expected array, in the memory of its root.
 func checkView(t *testing.T, view *dlpack.Tensor, want array, memory []byte, what string) {
 	require.Equal(t, append([]int64{}, want.Shape...), view.Shape(), what)
 	require.Equal(t, want.dtype, view.DType(), what)
@@ -302,12 +303,12 @@ func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []byte, w
 	}
 }
 
-// runViews makes views of views, and compares each with the array that it should be.
+// runViews makes views of views, and compares each with the expected array.
 func runViews(t *testing.T, choices []byte) (made, refused int) {
 	c := (*viewtest.Choices)(&choices)
 	tensor, a, memory, deletes := root(t, c)
 	open := []*dlpack.Tensor{tensor}
-	// A single Apply makes all views since the last bitcast, from the view that they start from.
+	// A single Apply makes all views since the last bitcast at once, from the view before them.
 	base, all := tensor, []func(l *layout.Layout) error{}
 	readOnly := tensor.ReadOnly()
 	what := fmt.Sprint(tensor)
@@ -404,14 +405,14 @@ func runViews(t *testing.T, choices []byte) (made, refused int) {
 	return made, refused
 }
 
-// Random chains of views are compared with an index-by-index oracle, in Go's memory and in producers'.
+// Random chains of views, in memory of Go and of producers, are compared with the expected elements, index by index.
 func TestViewsAreWhatTheirIndicesSay(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(34, 5))
 	choices := make([]byte, 200)
 	made, refused := 0, 0
 	for range fewer(100) {
-		t.Run("", func(t *testing.T) { // whose memory in C is freed with it
+		t.Run("", func(t *testing.T) { // the end of the subtest frees its C memory
 			for range 1000 {
 				for i := range choices {
 					choices[i] = byte(random.Uint32())
@@ -425,7 +426,7 @@ func TestViewsAreWhatTheirIndicesSay(t *testing.T) {
 	assert.Greater(t, refused, fewer(10_000))
 }
 
-// FuzzTensorViews is the same test with choices of the fuzzer.
+// FuzzTensorViews is the same test, with choices from the fuzzer.
 func FuzzTensorViews(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(choicesOf(seed, 200))
@@ -660,7 +661,7 @@ func TestBitcastChecksSizeAndStride(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			base := must.Own(tensor.Apply(test.base))(t)
 			view, err := base.Bitcast(test.dt)
-			if test.cause == nil { // it starts where an unaligned element may
+			if test.cause == nil { // it may start at an unaligned element
 				require.NoError(t, err)
 				assert.Equal(t, tensor.Data()+4, view.Data())
 				view.Close()
@@ -672,7 +673,8 @@ func TestBitcastChecksSizeAndStride(t *testing.T) {
 	}
 }
 
-// Views of packed elements must begin with a whole byte and keep the order; padded elements have the views of all others.
+// Views of packed elements must begin with a whole byte and keep the order. Padded elements have the same views as
+// elements of whole bytes.
 func TestViewsOfElementsBelowAByte(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, padded := range []bool{false, true} {
@@ -680,7 +682,7 @@ func TestViewsOfElementsBelowAByte(t *testing.T) {
 		for _, test := range []struct {
 			name   string
 			view   func(l *layout.Layout) error
-			packed bool // can be had
+			packed bool // possible with packed elements
 		}{
 			{"reshape", func(l *layout.Layout) error { return l.Reshape(3, 8) }, true},
 			{"rows", func(l *layout.Layout) error { return l.Narrow(0, 1, 2) }, true},
@@ -723,7 +725,7 @@ func TestWhatIsSeenTwiceIsReadOnly(t *testing.T) {
 	assert.False(t, apart.ReadOnly())
 }
 
-// Views keep the memory alive, whichever is closed last, while the collector runs.
+// Views keep the memory alive while the collector runs, whichever view is closed last.
 func TestViewsKeepTheMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
@@ -772,8 +774,7 @@ func TestViewsAreMadeWhileOthersClose(t *testing.T) {
 	}
 }
 
-// Views of memory that the host cannot address have another byte_offset and the same data, which may be a
-// handle.
+// Views of memory that the host cannot address have another byte_offset, but the same data, which may be a handle.
 func TestViewsOnDevicesHaveAByteOffset(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	offsetOf := func(tensor *dlpack.Tensor) uint64 {

@@ -62,7 +62,7 @@ func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	}
 }
 
-// FuzzAmplification: decoding any label or packed message takes at most a fixed multiple of its size.
+// FuzzAmplification checks that decoding any label or packed message takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
 	testmode.SkipMemory(f)
 	for _, v := range readVectors(f) {

@@ -20,7 +20,7 @@ func message3(t testing.TB) *tens.Message {
 	return m
 }
 
-// BenchmarkParse3 decodes the frames and the label of a message of three tensors.
+// BenchmarkParse3 decodes the frames and the label of a message with three tensors.
 func BenchmarkParse3(b *testing.B) {
 	frames := message3(b).Encode()
 	b.ReportAllocs()
@@ -60,7 +60,7 @@ func BenchmarkParse3Layout(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode3 encodes the label and the frames of a message of three tensors.
+// BenchmarkEncode3 encodes the label and the frames of a message with three tensors.
 func BenchmarkEncode3(b *testing.B) {
 	m := message3(b)
 	l, err := m.DecodeLabel()

@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// frames of a message with one tensor, as a peer might have sent them.
+// frames returns the frames of a message with one tensor, as a peer might send them.
 func frames() [][]byte {
 	return [][]byte{
 		[]byte(`ZIO0TENS{"TENS":{"metadata":{"run":7},"tensors":[{"dtype":"u","order":[0,1],"part":0,"shape":[2,3],"word":1}]}}`),
@@ -28,7 +28,7 @@ func ExampleDecode() {
 }
 
 func ExampleDecodeAll() {
-	var data []byte // as in a file to which messages are appended
+	var data []byte // for example a file to which messages are appended
 	for seqno := range uint64(3) {
 		m := &tens.Message{Form: [4]byte{'T', 'E', 'X', 'T'}, Seqno: seqno, Parts: [][]byte{[]byte("part")}}
 		var err error

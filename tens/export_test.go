@@ -1,6 +1,6 @@
 package tens
 
-// The causes that users see as [ErrInvalid] or [ErrUnsupported].
+// The causes that wrap [ErrInvalid] or [ErrUnsupported].
 var (
 	ErrTooFewFrames       = errTooFewFrames
 	ErrSecondMessage      = errSecondMessage

@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// FuzzDecode: a decoded message is encoded as the same frames, and decoded as an equal message from its packed form and with
-// an encoded label.
+// FuzzDecode encodes a decoded message. The frames must be the same. Its packed form, and the message with an encoded label,
+// must be decoded as an equal message.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f) {
 		frames := append(v.frames(f), nil, nil, nil, nil)
@@ -40,7 +40,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodePacked: a decoded message is encoded in at most as many bytes, which are decoded as an equal message.
+// FuzzDecodePacked encodes a decoded message. The result must not be longer than the input, and must be decoded as an
+// equal message.
 func FuzzDecodePacked(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if v.Encoded != nil && v.Encoded.File != "" {
@@ -70,8 +71,8 @@ func FuzzDecodePacked(f *testing.F) {
 	})
 }
 
-// FuzzDecodeLabel: DecodeLabel and encoding/json agree on which texts are JSON, and a decoded label is encoded as JSON with equal
-// content.
+// FuzzDecodeLabel checks that DecodeLabel and encoding/json agree on which texts are JSON, and that a decoded label is encoded as
+// JSON with equal content.
 func FuzzDecodeLabel(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if v.Frames == nil {
@@ -96,8 +97,8 @@ func FuzzDecodeLabel(f *testing.F) {
 	})
 }
 
-// FuzzRelay: a decoded label that is relayed is encoded as the same bytes. With one change, the rest of it stays: it can be
-// relayed again, and its metadata are those that came.
+// FuzzRelay relays a decoded label, which must be encoded as the same bytes. After one change, the rest must stay the same:
+// the label can be relayed again, with its original metadata.
 func FuzzRelay(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if v.Frames == nil {
@@ -114,7 +115,7 @@ func FuzzRelay(f *testing.F) {
 			m.Form = formFLOW
 		}
 		if l, err := tens.DecodeLabel(label); err == nil && parts {
-			for _, x := range l.Tensors { // parts that fit
+			for _, x := range l.Tensors { // parts that fit the tensor
 				if size, err := x.NumBytes(); err == nil && x.Parts == 0 && x.Part < 8 && size < 1<<10 {
 					for len(m.Parts) <= x.Part {
 						m.Parts = append(m.Parts, nil)
@@ -146,7 +147,7 @@ func FuzzRelay(f *testing.F) {
 	})
 }
 
-// requireRelayed checks that the label of a message, which was decoded, is relayed as the same bytes.
+// requireRelayed checks that the decoded label of a message is relayed as the same bytes.
 func requireRelayed(t *testing.T, m *tens.Message, l *tens.Label) {
 	relayed, again := *l, *m
 	relayed.Relay, again.Label = m, nil
@@ -154,8 +155,8 @@ func requireRelayed(t *testing.T, m *tens.Message, l *tens.Label) {
 	require.Equal(t, string(m.Label), string(again.Label))
 }
 
-// FuzzDecodeAll: messages in the packed form, one after another, are read as the same messages, and as one message only if
-// they are one.
+// FuzzDecodeAll decodes messages in the packed form, one after another. They must be decoded as the same messages, and as
+// one message only if there is just one.
 func FuzzDecodeAll(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if data, err := tens.AppendFrames(nil, v.frames(f)); err == nil && v.Frames != nil {
@@ -266,8 +267,8 @@ func requireInsideItsPart(t *testing.T, x *tens.Tensor, parts [][]byte) {
 	require.Equal(t, elements-1, high)
 }
 
-// requireWrittenSame reports whether the label can be written, as all are except those with tensors that are only metadata, or with
-// metadata of a tensor in several levels.
+// requireWrittenSame reports whether the label can be written. All labels can, except those with tensors that are only metadata, or
+// with nested metadata of a tensor.
 func requireWrittenSame(t *testing.T, l *tens.Label) bool {
 	text, err := l.Append(nil)
 	if at := slices.IndexFunc(l.Tensors, func(x tens.Tensor) bool { return x.OnlyMetadata() || deepMetadata(x) }); at >= 0 {

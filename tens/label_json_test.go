@@ -140,7 +140,7 @@ func TestNestingIsBounded(t *testing.T) {
 	require.NoError(t, err, "depth counts what is open")
 }
 
-// Comparing all pairs of names would take minutes.
+// A comparison of all pairs of names would take minutes.
 func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
 	testmode.SkipMemory(t)
 	const n = 200_000
@@ -207,8 +207,8 @@ func agreeWithStandardLibrary(t testing.TB, text []byte) {
 	}
 }
 
-// loneSurrogate reports whether valid JSON, which has no backslash outside of strings, has a \u escape of half a surrogate
-// pair.
+// loneSurrogate reports whether valid JSON has a \u escape of half a surrogate pair. Valid JSON has no backslash outside
+// strings.
 func loneSurrogate(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -234,8 +234,8 @@ func loneSurrogate(text []byte) bool {
 	return false
 }
 
-// walk returns the names of the outermost object, or nil if the JSON is not an object; whether the names of each object are unique;
-// and the depth of nesting.
+// walk returns the names of the outermost object, or nil if the JSON is not an object. It reports whether the names of each object
+// are unique, and returns the depth of nesting.
 func walk(t testing.TB, text []byte) (outermost []string, unique bool, deepest int) {
 	unique = true
 	type level struct {

@@ -60,7 +60,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// Every one of these is rejected, also where the vectors allow either verdict.
+// All of these are rejected, even if the vectors allow either verdict.
 func TestTensorsAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		tensor string
@@ -201,7 +201,7 @@ func TestTensorsWithoutElementsComeBack(t *testing.T) {
 	requireFault(t, tens.ErrPartMissing, err)
 }
 
-// Which words each letter has, in decoding and in encoding.
+// Each letter has the same words in decoding and encoding.
 func TestLettersHaveTheWordsOfNumPy(t *testing.T) {
 	good := map[byte][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 	for letter := range 256 {
@@ -312,7 +312,7 @@ func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 		require.NoError(t, err, test.label)
 		assert.Equal(t, &tens.Label{Absent: true}, l)
 	}
-	for label, absent := range map[string]bool{ // in messages of every form
+	for label, absent := range map[string]bool{ // the result is the same for messages of every form
 		`{"TENS":{}}`: false, `{"TENS":{"metadata":{"EOS":true}}}`: false, "null": true, " null\n": true,
 	} {
 		for _, form := range [][4]byte{formTENS, formFLOW} {
@@ -328,7 +328,7 @@ func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 		_, err := m.DecodeLabel()
 		require.Error(t, err, label)
 	}
-	_, err := tens.DecodeLabel([]byte("null")) // its message, which has a form, is not known
+	_, err := tens.DecodeLabel([]byte("null")) // without the message, its form is unknown
 	requireFault(t, tens.ErrLabelNotObject, err)
 	m := message([]byte(`{"TENS":{"tensors":[]},"flow":"DAT"}`))
 	m.Form = formFLOW
@@ -390,7 +390,7 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 	assert.Equal(t, `{"TENS":{"metadata":{},"tensors":[]}}`, string(text))
 }
 
-// Labels of the C++ implementation that have metadata are encoded as the same bytes.
+// Labels of the C++ implementation with metadata are encoded as the same bytes.
 func TestLabelsOfThePeerComeBackByteForByte(t *testing.T) {
 	same := 0
 	for _, v := range readVectors(t) {
@@ -489,7 +489,7 @@ func nested(levels int) []byte {
 	return []byte(strings.Repeat(`{"a":`, levels) + "0" + strings.Repeat("}", levels))
 }
 
-// Neither is the part of such a tensor looked for, nor its size compared.
+// The part of a tensor with an unknown packing need not exist, and its size is not compared.
 func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	dense := `{"shape":[6],"word":2,"dtype":"i","part":0}`
 	for _, part := range []int{0, 1, 7} {
@@ -503,7 +503,7 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 		again := must.Do(m.DecodeLabel())(t)
 		assert.Equal(t, l, again)
 	}
-	for _, tensor := range []string{ // what else is wrong refuses the message
+	for _, tensor := range []string{ // other faults refuse the message
 		`{"shape":[-1],"word":8,"dtype":"f","packing":"sparse"}`,
 		`{"shape":[1],"word":3,"dtype":"f","packing":"sparse"}`,
 		`{"shape":[1],"word":8,"dtype":"f","part":-1,"packing":"sparse"}`,
@@ -514,7 +514,7 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	}
 }
 
-// What was not changed stays, although the label is written anew.
+// If a label is changed, the unchanged rest is written as it came.
 func TestARelayedLabelMayBeChanged(t *testing.T) {
 	tensors := `{"shape":[6],"word":2,"dtype":"i","metadata":{"a":[1,{"b":1.50}]},"unit": "mV"},` +
 		`{"dtype":"?","word":0,"shape":[],"part":9,"metadata":{ "tags": ["gauss"] }}`
@@ -527,7 +527,7 @@ func TestARelayedLabelMayBeChanged(t *testing.T) {
 	text = must.Do(l.Append(nil))(t)
 	assert.Equal(t, `{"TENS":{"metadata":{},"tensors":[{"dtype":"i","metadata":{"a":[2]},"part":0,"shape":[6],"unit":"mV","word":2},`+
 		`{"dtype":"?","metadata":{ "tags": ["gauss"] },"part":9,"shape":[],"word":0}]},"flow":"DAT"}`, string(text))
-	l.Tensors[0].Metadata = []byte(`[]`) // what else is wrong stays refused
+	l.Tensors[0].Metadata = []byte(`[]`) // other faults are still refused
 	_, err := l.Append(nil)
 	requireFault(t, tens.ErrMetadataInvalid, err)
 	for _, label := range []string{"null", "{}", "no JSON"} {
@@ -543,7 +543,7 @@ func TestARelayedLabelMayBeChanged(t *testing.T) {
 	}
 }
 
-// A tensor that is only metadata refuses itself and not its message. Its part is not looked for.
+// A tensor that is only metadata is refused, but its message is not. Its part need not exist.
 func TestATensorThatIsOnlyMetadataIsKept(t *testing.T) {
 	dense := `{"shape":[6],"word":2,"dtype":"i","part":0}`
 	for _, part := range []int{0, 1, 7} {
@@ -563,7 +563,7 @@ func TestATensorThatIsOnlyMetadataIsKept(t *testing.T) {
 	}
 }
 
-// Readers take metadata of any depth, because messages that have it exist.
+// Readers accept metadata of any depth, because existing messages have it.
 func TestMetadataOfTensorsIsWrittenAsScalars(t *testing.T) {
 	l := must.Do(tens.DecodeLabel(tensorLabel(`{"shape":[6],"word":2,"dtype":"i","metadata":{"a":null,"b":[1,{"c":2}]}}`)))(t)
 	assert.Equal(t, `{"a":null,"b":[1,{"c":2}]}`, string(l.Tensors[0].Metadata))
@@ -590,7 +590,7 @@ func TestSetTENSChecksTheParts(t *testing.T) {
 	assert.Equal(t, formFLOW, m.Form)
 }
 
-// fullLabel has every attribute everywhere it is allowed.
+// fullLabel has every attribute in every allowed place.
 const fullLabel = `{"a":1,"TENS":{"metadata":{"b":[2]},"c":"d","tensors":[{"shape":[3,2],"word":2,"dtype":"i","part":0,` +
 	`"order":[0,1],"ascend":[true,false],"metadata":{"e":null},"packing":"dense","f":{}},{"shape":[],"word":12,"dtype":"V","dlpack":[1],"part":0}]}}`
 
@@ -627,7 +627,7 @@ func TestManyAttributesAreComparedEverywhere(t *testing.T) {
 	}
 }
 
-// Decoding allocates in proportion to the size of the label, not to the sizes in the label.
+// Decoding allocates memory in proportion to the length of the label, not to the sizes in the label.
 func TestLabelsAllocateWhatTheyAreWorth(t *testing.T) {
 	for name, label := range map[string][]byte{
 		"brackets in a string": tensorLabel(`{"shape":[1],"word":1,"dtype":"b","x":"` + strings.Repeat("{[", 1e5) + `"}`),

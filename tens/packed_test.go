@@ -62,7 +62,7 @@ func TestWhatIsNoPrefixHeaderIsAPart(t *testing.T) {
 		require.Len(t, m.Parts, 2)
 		assert.Equal(t, part, string(m.Parts[1]))
 	}
-	// The coordinate header is what follows the prefix header, whatever it looks like.
+	// The frame after the prefix header is the coordinate header, even if it begins like a prefix header.
 	m := textMessage(1, "part")
 	m.Origin = 'Z' | 'I'<<8 | 'O'<<16 | '0'<<24
 	again := must.Do(tens.DecodePacked(packedOf(t, m)))(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A frame of more than 4 GiB - 1 has no packed form. The frame is address space, not memory.
+// A frame of more than 4 GiB - 1 has no packed form. The frame of this test takes address space, but no memory.
 func TestFramesBeyondFourGiBAreRefused(t *testing.T) {
 	huge := must.Do(syscall.Mmap(-1, 0, 1<<32, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 	defer func() { require.NoError(t, syscall.Munmap(huge)) }()

@@ -37,7 +37,8 @@ func TestTensorsInSeveralParts(t *testing.T) {
 			again := must.Do(m.DecodeLabel())(t)
 			assert.Equal(t, l, again)
 
-			// A reader that does not know the attribute finds the first part too small. For packed elements, package bridge does.
+			// For a reader that does not know the attribute, the first part is too small. For packed elements, package bridge
+			// detects this.
 			x.Parts = 0
 			size := must.Do(x.NumBytes())(t)
 			assert.Less(t, int64(len(m.Parts[x.Part])), size)

@@ -132,7 +132,7 @@ func TestNamesAreTheTextNameOfTheMetadata(t *testing.T) {
 		`{"name":null}`:                     "",
 		`{"name":{"name":"x"}}`:             "",
 		`["name"]`:                          "",
-		`{"name":"w`:                        "", // no decoded label has such metadata
+		`{"name":"w`:                        "", // not possible in a decoded label
 		`{"name"`:                           "",
 		`{`:                                 "",
 	} {
@@ -150,7 +150,7 @@ func TestNamesAreWrittenIntoTheMetadata(t *testing.T) {
 		{` { } `, "w", `{"name":"w"}`},
 		{`{"unit":"m"}`, "w", `{"name":"w","unit":"m"}`},
 		{`{"unit":"m"}`, "é\n\"x", `{"name":"é\n\"x","unit":"m"}`},
-		{`{"unit":"m","name":"\u0077"}`, "w", `{"unit":"m","name":"\u0077"}`}, // it has that name
+		{`{"unit":"m","name":"\u0077"}`, "w", `{"unit":"m","name":"\u0077"}`}, // it already has this name
 	} {
 		before := []byte(test.metadata)
 		tensor := tens.Tensor{Shape: []int64{1}, Word: 1, DType: 'u', Metadata: before}
@@ -187,7 +187,7 @@ func TestNamesThatCannotBeWrittenAreRefused(t *testing.T) {
 	}
 	assert.ErrorIs(t, (*tens.Tensor)(nil).SetName("w"), tens.ErrNil)
 
-	// What else is wrong with the metadata is found when the label is encoded.
+	// Other faults of the metadata are found when the label is encoded.
 	for _, metadata := range []string{`{"unit":}`, `{"unit":"m"} x`, `{"unit":"m"`, `{`, `{"a":1,"a":2}`} {
 		tensor := tens.Tensor{Shape: []int64{1}, Word: 1, DType: 'u', Metadata: []byte(metadata)}
 		require.NoError(t, tensor.SetName("w"))

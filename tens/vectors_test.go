@@ -189,7 +189,7 @@ func (v *vector) testMessage(t *testing.T, m *tens.Message, err error) {
 	}
 }
 
-// testError checks the error of a vector. With the verdict "either" there may be none.
+// testError checks the error of a vector. With the verdict "either" there may be no error.
 func (v *vector) testError(t *testing.T, err error) {
 	require.Error(t, err)
 	found := false
@@ -254,7 +254,7 @@ func (v *vector) testLabel(t *testing.T, l *tens.Label) {
 	}
 }
 
-// testElements checks the elements that strides and offset lead to.
+// testElements checks the elements at the positions that strides and offset give.
 func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][]byte) {
 	if want.OnlyMetadata {
 		return
@@ -353,7 +353,7 @@ func assertJSON(t testing.TB, want, got []byte) {
 	assert.Equal(t, value(t, want), value(t, got))
 }
 
-// normal returns a label with its JSON text decoded and with all defaults filled in.
+// normal returns a label with decoded JSON text and with all defaults.
 func normal(t testing.TB, l *tens.Label) any {
 	type normalTensor struct {
 		tens.Tensor

@@ -13,7 +13,7 @@ func matrix() layout.Layout {
 }
 
 func ExampleAppendAligned() {
-	fmt.Println(layout.AppendAligned(nil, []int64{2, 5}, nil, 4, 32)) // float32, rows on 32 bytes
+	fmt.Println(layout.AppendAligned(nil, []int64{2, 5}, nil, 4, 32)) // float32; rows are aligned to 32 bytes
 	// Output: [2 8] <nil>
 }
 
@@ -36,7 +36,7 @@ func ExampleCount() {
 }
 
 func ExampleIsRowMajor() {
-	fmt.Println(layout.IsRowMajor([]int64{3, 1, 4}, []int64{4, 99, 1})) // one index has no step
+	fmt.Println(layout.IsRowMajor([]int64{3, 1, 4}, []int64{4, 99, 1})) // a stride without a second index does not matter
 	// Output: true
 }
 
@@ -153,7 +153,7 @@ func ExamplePartialShape_CompatibleWith() {
 }
 
 func ExampleNewPartialShape() {
-	batch, err := layout.NewPartialShape(-1, 224, 224, 3) // -1 is what is not known
+	batch, err := layout.NewPartialShape(-1, 224, 224, 3) // -1 is an unknown size
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -161,7 +161,7 @@ func ExampleNewPartialShape() {
 	one, _ := layout.NewPartialShape(8, 224, 224, 3)
 	fmt.Println(batch, one.Refines(batch), batch.Refines(one))
 	other, _ := layout.NewPartialShape(8, 32, 32, 3)
-	fmt.Println(one.Relax(other)) // what holds of both
+	fmt.Println(one.Relax(other)) // the sizes on which both agree
 	// Output:
 	// [?,224,224,3] true false
 	// [8,?,?,3]

@@ -22,7 +22,7 @@ func offsets(shape, strides []int64) []int64 {
 	return viewtest.Offsets(layout.Layout{Shape: shape, Strides: strides})
 }
 
-// eachRandom calls test for many random layouts, which are the same in each run.
+// eachRandom calls test for many random layouts. They are the same in each run.
 func eachRandom(t *testing.T, test func(t *testing.T, shape, strides, offsets []int64)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -441,7 +441,7 @@ func ExampleAppendRowMajor() {
 }
 
 func ExampleSpan() {
-	// The rows of a matrix of three rows of four are reversed, so that row 0 is the last in memory.
+	// A matrix has three rows of four elements. The rows are reversed, so row 0 is the last one in memory.
 	fmt.Println(layout.Span([]int64{3, 4}, []int64{-4, 1}))
 	// Output: -8 4 <nil>
 }
@@ -532,7 +532,7 @@ func TestCloneAndSetShareNothing(t *testing.T) {
 
 func ExampleNew() {
 	shape := []int64{2, 3}
-	sizes, _ := layout.AppendAligned(nil, shape, nil, 4, 16) // rows of float32 on 16 bytes
+	sizes, _ := layout.AppendAligned(nil, shape, nil, 4, 16) // float32; rows are aligned to 16 bytes
 	l, err := layout.New(shape, sizes, nil)
 	fmt.Println(sizes, l, err)
 	// Output: [2 4] shape [2 3] strides [4 1] offset 0 <nil>

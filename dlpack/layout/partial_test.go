@@ -78,7 +78,7 @@ func TestPartialShapesTellWhatIsKnown(t *testing.T) {
 	assert.Equal(t, []int64{}, scalar.Dims())
 	assert.False(t, scalar.Equal(unknown))
 
-	// Each shape is small enough, but not the merged one.
+	// Each shape is small enough, but the merged shape is not.
 	a := must.Do(layout.NewPartialShape(1<<32, layout.Unknown))(t)
 	b := must.Do(layout.NewPartialShape(layout.Unknown, 1<<32))(t)
 	assert.True(t, a.CompatibleWith(b))

@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A stride is nil where any stride will do.
+// A stride is nil if any stride is correct.
 type stride = *int64
 
 type stridedLayout struct {
@@ -296,7 +296,7 @@ func TestNervanaPermute(t *testing.T) {
 	})
 }
 
-// A partial shape is nil if the rank is not known.
+// A partial shape is nil if the rank is unknown.
 type partial *[]int64
 
 func partialShape(t *testing.T, p partial) layout.PartialShape {
@@ -476,7 +476,7 @@ func (m *tensorflow) requireView(t *testing.T, dtype int, l layout.Layout, want 
 	}
 }
 
-// A message is the rest of a protocol buffer that is being read. Its fields are varints and nested messages.
+// A message is the unread rest of a protocol buffer. Its fields are varints and nested messages.
 type message []byte
 
 func (m *message) varint(t *testing.T) uint64 {

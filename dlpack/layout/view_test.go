@@ -94,8 +94,8 @@ func extreme(r *rand.Rand) int64 {
 	return x
 }
 
-// requireWithin checks that a view lies within its base, which spans from low to high: its span and, if it has few elements,
-// the offset of each.
+// requireWithin checks that a view lies within its base, which spans from low to high. It checks the span of the view and,
+// if the view has few elements, the offset of each.
 func requireWithin(t *testing.T, view, before layout.Layout, low, high int64) {
 	t.Helper()
 	lo, hi, err := view.Span()
@@ -198,7 +198,7 @@ func BenchmarkView(b *testing.B) {
 
 func ExampleLayout_Slice() {
 	l, _ := layout.New([]int64{3, 4, 5}, nil, nil)
-	// As l[1, ..., ::-2] in Python.
+	// The same as l[1, ..., ::-2] in Python.
 	err := l.Slice(layout.At(1), layout.Ellipsis(), layout.All().By(-2))
 	fmt.Println(l, err)
 	// Output: shape [4 3] strides [5 -2] offset 24 <nil>
@@ -450,7 +450,7 @@ func TestSplitIsWhatNarrowGives(t *testing.T) {
 	assert.Equal(t, []int64{4, 0}, parts[1].Shape)
 	assert.Equal(t, "shape [4 4] strides [1 4] offset 12", parts[2].String())
 
-	// Each part has slices of its own.
+	// Each part has its own slices.
 	require.NoError(t, parts[0].Expand(0))
 	parts[0].Shape[1] = 99
 	assert.Equal(t, []int64{4, 4}, parts[2].Shape)
@@ -515,8 +515,8 @@ func TestIndexPrintsAsInPython(t *testing.T) {
 	assert.Equal(t, layout.Index{}, layout.All().By(1))
 }
 
-// FuzzViews applies operations with arbitrary numbers to layouts with arbitrary numbers. Nothing may panic, an operation that
-// fails must leave the layout unchanged, and a view must lie within its base.
+// FuzzViews applies operations with arbitrary numbers to layouts with arbitrary numbers. No operation may panic, an operation
+// that fails must leave the layout unchanged, and a view must lie within its base.
 func FuzzViews(f *testing.F) {
 	f.Add(int64(2), int64(3), int64(3), int64(1), int64(0), []byte{0, 1, 2, 3, 1, 7, 0, 0, 3, 1, 8, 2})
 	f.Add(int64(1<<32), int64(1<<31), int64(-1<<31), int64(1), int64(math.MaxInt64), []byte{9, 9, 9, 2, 0x81, 5, 200, 7})
