@@ -45,10 +45,10 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 //   - A float becomes an integer without its fraction. A number that is too large or too small becomes the largest or
 //     smallest integer, and NaN becomes 0. Integers of fewer than 8 bits are an exception: the float becomes an int32, or
 //     0 if it does not fit, and the lowest bits of this number are kept, as in ml_dtypes.
-//   - An integer becomes the nearest float. In a smaller integer type it loses the high bits that do not fit, as in Go,
+//   - An integer becomes the nearest float. It becomes another integer without the high bits that do not fit, as in Go,
 //     C and NumPy.
 //   - Every number except 0 becomes true, including NaN; true becomes 1.
-//   - A complex number loses its imaginary part in a real type.
+//   - A complex number becomes a real number without its imaginary part.
 //
 // If the data types are the same, this is [Tensor.CopyTo]. Large conversions, except those of packed elements, are divided
 // among at most GOMAXPROCS goroutines.

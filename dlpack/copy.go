@@ -85,7 +85,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // and either side may be packed or padded. [Tensor.ConvertTo] converts to another data type. Large copies use as many
 // goroutines as GOMAXPROCS allows.
 //
-// The elements of dst must not overlap each other. They must not overlap those of the source either, unless both tensors have the same
+// The elements of dst must not overlap each other. They must not overlap the elements of the source either, unless both are the same
 // elements. If the memory overlaps, or may overlap ([Tensor.Disjoint]), copy from a [Tensor.Copy] of the source. Unlike NumPy, CopyTo
 // makes no temporary copy, because that would allocate memory that the caller has not asked for. To fill a tensor with one element, copy
 // from the [Tensor.BroadcastTo] of that element, which may lie in dst.

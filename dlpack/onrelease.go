@@ -51,7 +51,7 @@ func (t *Tensor) OnRelease(f func()) error {
 }
 
 // Own makes a tensor in memory that need not be Go's, such as a mapping of a file, memory of malloc, or a buffer of another
-// runtime. The tensor is like that of [FromBytes]. After the last holder has released the memory, Own calls release once, to
+// runtime. The tensor is like that of [FromBytes]. After the last holder has released the memory, release is called once, to
 // give it back. The rules of [Tensor.OnRelease] apply to release, too: it runs on a goroutine of this library, whichever
 // thread released the memory last; it may block and may use this package; a panic in it ends the program; it is not called in
 // a forked child. The end of the process does not wait for it. [Lend] takes a C function instead, which needs no goroutine

@@ -4,7 +4,7 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/core"
 
-// Reap immediately unpins slices whose exports have all been released, including those of open tensors without
+// Reap immediately unpins slices whose exports have all been released, including slices of open tensors without
 // [Tensor.OnRelease]. Correct programs do not need it, because the next garbage collection does the same. For closed
 // tensors, so do later exports, and deleters that wake Go (see [WakeAt]). Reap does not wait for releases of memory that is
 // not Go's.

@@ -308,7 +308,7 @@ func runViews(t *testing.T, choices []byte) (made, refused int) {
 	c := (*viewtest.Choices)(&choices)
 	tensor, a, memory, deletes := root(t, c)
 	open := []*dlpack.Tensor{tensor}
-	// A single Apply makes all views since the last bitcast at once, from the view before them.
+	// A single Apply makes all views since the last bitcast, from the view before them.
 	base, all := tensor, []func(l *layout.Layout) error{}
 	readOnly := tensor.ReadOnly()
 	what := fmt.Sprint(tensor)

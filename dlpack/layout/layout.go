@@ -1,6 +1,6 @@
-// Package layout computes with the shapes and strides of tensors. It tells a program where the elements of a tensor lie,
-// and how to view them differently, without access to memory or data types. Package dlpack applies it to tensors. It
-// needs no cgo.
+// Package layout computes with the shapes and strides of tensors. It computes where the elements of a tensor lie, and
+// how to view them differently, without access to memory or data types. Package dlpack applies it to tensors. It needs
+// no cgo.
 //
 //	l, err := layout.New([]int64{3, 4}, nil, nil)   // 3 rows and 4 columns, row-major
 //	err = l.Slice(layout.All(), layout.All().By(2)) // every second column: shape [3 2] strides [4 2]

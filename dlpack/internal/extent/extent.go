@@ -90,7 +90,7 @@ func Mul(a, b int64) (product int64, fits bool) {
 	return int64(lo), int64(hi) == int64(lo)>>63
 }
 
-// Magnitude returns the absolute value. It is a uint64 because that of the lowest int64 does not fit in an int64.
+// Magnitude returns the absolute value, as a uint64: the absolute value of the lowest int64 does not fit in an int64.
 func Magnitude(a int64) uint64 {
 	if a < 0 {
 		return -uint64(a)
