@@ -45,8 +45,8 @@ def test_go_finds_numpys_solution_in_numpys_memory(solve):
 @pytest.mark.parametrize(
     "change, error, says",
     [
-        (lambda a, b, x: (a[::-1], b, x), ValueError, "contiguous() makes them so"),
-        (lambda a, b, x: (np.asfortranarray(a), b, x), ValueError, "contiguous() makes them row-major"),
+        (lambda a, b, x: (a[::-1], b, x), ValueError, "contiguous() or numpy.ascontiguousarray makes them so"),
+        (lambda a, b, x: (np.asfortranarray(a), b, x), ValueError, "contiguous() or numpy.ascontiguousarray makes them row-major"),
         (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), BufferError, "copy() makes a writable one"),
         (lambda a, b, x: (a, b, x[:3]), ValueError, "has size 4, asked for 3"),
         (lambda a, b, x: (a, b[:3], x), ValueError, "has size 3, asked for 4"),

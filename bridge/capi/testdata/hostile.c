@@ -1076,9 +1076,12 @@ static void wind_up(void) {
   }
 }
 
-/* ThreadSanitizer ends a child in which a new thread gets the stack of one that the parent had. */
+/* ThreadSanitizer ends a child in which a new thread gets the stack of one that the parent had. It does not see that Go closes the
+ * file that it has mapped, and takes the next use of the descriptor by C for a race with the mapping. */
 #ifdef __SANITIZE_THREAD__
 enum { CHILDREN = 0 };
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void) { return "race:map_file\n"; }
 #else
 enum { CHILDREN = 1 };
 #endif
