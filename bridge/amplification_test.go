@@ -37,7 +37,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 		msg := must.Do(tens.Decode([][]byte{[]byte("ZIO0TENS" + label), make([]byte, 24), payload[:size]}))(t)
 		return bridge.Decode(msg, bridge.Align(64))
 	}
-	ts, err := tensors(68) // four times the part, and 64 MiB
+	ts, err := tensors(68) // the limit: four times the part plus 64 MiB
 	require.NoError(t, err)
 	require.Len(t, ts, 68)
 	assert.NotZero(t, ts[67].Flags()&dlpack.IsCopied)

@@ -13,52 +13,51 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A DecodeOption changes how [Decode] and [DecodeParts] make tensors of a message.
+// A DecodeOption changes how [Decode] and [DecodeParts] make the tensors of a message.
 type DecodeOption func(*decoding)
 
 type decoding struct {
 	writable bool
 	align    int
 	join     bool
-	budget   Budget // of copies and the descriptions of pieces
+	budget   Budget // for copies and the descriptions of pieces
 }
 
-// Writable makes tensors of [Decode] that are not read-only. The caller must be free to write to the frames. It does
-// not affect [DecodeParts], whose tensors are read-only if their part is.
+// Writable makes the tensors of [Decode] writable. The caller must be free to write to the frames. It does not affect
+// [DecodeParts]: its tensors are read-only if their part is.
 func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
-// Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not
-// aligned in its part is copied; the copy has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Parts
-// that a socket received are aligned to 8 bytes at most, and often not at all.
+// Align aligns the data of each tensor to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not
+// aligned in its part is copied. The copy has the flag [dlpack.IsCopied] and is writable, with or without [Writable].
+// Parts received from a socket are aligned to 8 bytes at most, and often not at all.
 //
-// Several tensors may share a part, and each then gets a copy of its own. The elements of all copies together take at
-// most four times the size of the payload and 64 MiB; the error for a message that needs more is [dlpack.ErrMemory].
-// The other memory of the copies is at most 32 times the size of the label.
+// Several tensors may share a part; each then gets its own copy. The elements of all copies together take at most four
+// times the size of the payload, plus 64 MiB. The error for a message that needs more is [dlpack.ErrMemory]. The other
+// memory of the copies is at most 32 times the size of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
-// Join makes one tensor of a tensor that lies in several parts: a row-major copy in new memory that is aligned to
-// [dlpack.AllocAlignment]. It has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Its size counts
-// towards the same limit as the copies of [Align].
+// Join returns a tensor that lies in several parts as one tensor: a row-major copy in new memory, aligned to
+// [dlpack.AllocAlignment]. The copy has the flag [dlpack.IsCopied] and is writable, with or without [Writable]. Its
+// size counts towards the same limit as the copies of [Align].
 func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 
-// Decode returns the tensors of a message. Each aliases its payload part, with the strides that order and ascend describe,
-// whatever its alignment is ([dlpack.Tensor.Alignment] returns it). It is read-only without [Writable]. The result is empty
-// for a message of another form than TENS that has no tensors.
+// Decode returns the tensors of a message. Each tensor aliases its payload part, at any alignment
+// ([dlpack.Tensor.Alignment] returns it), and has the strides that order and ascend describe. It is read-only without
+// [Writable]. If the message has a form other than TENS and no tensors, the result is empty.
 //
 // A tensor that lies in several parts (see package tens) becomes one tensor for each of its pieces, in the order of the
-// parts, so that the result may have more tensors than the label; with [Join] it becomes one tensor. Each piece has
+// parts. The result may therefore have more tensors than the label. With [Join] it becomes one tensor. Each piece has
 // some of the indices of the slowest dimension. If that dimension does not ascend, the first piece has the last
-// indices. Each piece counts as 512 bytes and 32 for each dimension towards the limit of [Align].
+// indices. Each piece counts as 512 bytes, plus 32 for each dimension, towards the limit of [Align].
 //
-// A tensor of a packing other than "dense" cannot be read, and one that is only metadata has no elements: its entry in the
-// result is nil. The methods of a nil tensor return errors. [tens.Tensor.Packing] of the label names the packing, and
-// [tens.Tensor.OnlyMetadata] reports the second case.
+// The entry in the result is nil for a tensor with a packing other than "dense", which cannot be read, and for a tensor
+// that is only metadata, which has no elements. The methods of a nil tensor return errors. [tens.Tensor.Packing] of the
+// label names the packing, and [tens.Tensor.OnlyMetadata] reports the second case.
 //
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their
-// part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that it is about. The
-// errors are those of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize];
-// [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions; and, with [Align], [dlpack.ErrUnaligned] or
-// [dlpack.ErrMemory].
+// part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that caused it. The
+// errors are those of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize]; [dlpack.ErrLayout] for more
+// than [dlpack.MaxRank] dimensions; and, with [Align], [dlpack.ErrUnaligned] or [dlpack.ErrMemory].
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.DecodeLabel()
 	if err != nil {
@@ -68,9 +67,9 @@ func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error
 	return d.tensors(label, goParts{msg.Parts, !d.writable})
 }
 
-// DecodeParts is [Decode] for a message whose payload lies in memory that is not Go's. parts has a one-dimensional uint8 tensor
-// for each payload part (see [dlpack.Lend]). The results are views of the parts, and read-only if their part is. label is the
-// result of [tens.Message.DecodeLabel].
+// DecodeParts is [Decode] for a message whose payload lies in memory that is not Go's. parts has a one-dimensional
+// uint8 tensor for each payload part (see [dlpack.Lend]). The results are views of the parts; each is read-only if its
+// part is. label is the result of [tens.Message.DecodeLabel].
 //
 // Ownership: parts stay the caller's; the caller closes them and the results. Lifetime: a tensor keeps the memory of
 // its part alive. Threads: any. On error: as [Decode], [tens.ErrNil] for a nil label, and [dlpack.ErrLayout] for a part
@@ -88,8 +87,8 @@ func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOpt
 	return d.tensors(label, tensorParts(parts))
 }
 
-// parts are the payload parts of a message, in Go memory or in other memory. The argument part is the index of one;
-// size returns its number of bytes, and view a tensor on it.
+// parts are the payload parts of a message, in Go memory or in other memory. The argument part is the index of a part.
+// size returns its number of bytes, and view returns a view of it.
 type parts interface {
 	count() int
 	size(part int) int64
@@ -148,8 +147,8 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 	return ts, nil
 }
 
-// appendTensor appends the tensor that in describes, or its pieces if it has several parts and is not to be joined. On
-// an error it returns what it has appended so far, which the caller closes.
+// appendTensor appends the tensor that in describes. It appends the pieces instead if the tensor has several parts and
+// Join is not set. On an error it returns the tensors appended so far; the caller closes them.
 func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts) ([]*dlpack.Tensor, error) {
 	if in.Parts > 1 {
 		if in.Part < 0 || in.Parts > from.count()-in.Part {
@@ -179,7 +178,7 @@ func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts
 	return ts, nil
 }
 
-// joined returns a row-major copy of the tensor in several parts that in describes.
+// joined returns a row-major copy of the tensor that in describes, which lies in several parts.
 func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	for _, err := range Pieces(in, from.size, &d.budget) { // find an error before memory is allocated
 		if err != nil {
@@ -211,7 +210,7 @@ func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	return aligned, err
 }
 
-// fill copies the pieces of the tensor that in describes, which has the given strides, to their places in whole.
+// fill copies the pieces of the tensor that in describes to their places in whole. The tensor has the given strides.
 func fill(whole *dlpack.Tensor, strides []int64, in *tens.Tensor, from parts) error {
 	dim, _ := in.Slowest()
 	start, left := int64(0), in.Shape[dim]
@@ -233,7 +232,7 @@ func fill(whole *dlpack.Tensor, strides []int64, in *tens.Tensor, from parts) er
 	return nil
 }
 
-// copyPiece copies a piece to the indices from at on of dimension dim of whole.
+// copyPiece copies a piece to whole, where it begins at index at of dimension dim.
 func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from parts) error {
 	to, err := whole.Narrow(dim, at, piece.Shape[dim])
 	if err != nil {
@@ -248,7 +247,7 @@ func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from
 	return t.CopyTo(to)
 }
 
-// DecodePiece is [DecodeTensor] for a tensor in one part, which has size bytes.
+// DecodePiece is [DecodeTensor] for a tensor in one part of size bytes.
 //
 // Errors: those of [DecodeTensor]; [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions; [elements.ErrSize].
 func DecodePiece(t *tens.Tensor, size int64) (Description, error) {

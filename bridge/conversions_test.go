@@ -164,12 +164,12 @@ func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
 		}
 	}
 	if rest := 6 * dt.BitSize() % 8; rest > 0 {
-		data[n-1] &= 1<<rest - 1 // behind the last element
+		data[n-1] &= 1<<rest - 1 // the bits after the last element
 	}
 	return must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: dt, Shape: []int64{2, 3}}))(t)
 }
 
-// bytesOf returns the elements of a tensor in row-major order; elements of less than a byte have a byte each.
+// bytesOf returns the elements of a tensor in row-major order. Elements of less than a byte take a byte each.
 func bytesOf(t *testing.T, x *dlpack.Tensor) []byte {
 	data := must.Do(x.AppendBytes(nil))(t)
 	size := x.DType().BitSize()
@@ -247,8 +247,8 @@ func TestTENSSaysByItsAttributeWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// A format returns an error for elements of a type that it does not have. Elements of a type that two formats have are converted in
-// one call.
+// A format returns an error for elements of a type that it does not have. If two formats have the type, one call
+// converts the elements.
 func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 	table := readTable(t)
 	rows := map[string]map[string]int{ // the size of an element

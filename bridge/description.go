@@ -14,17 +14,17 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A Description describes a tensor of a label in the terms of DLPack.
+// A Description describes a tensor of a label in DLPack's terms.
 type Description struct {
 	DType  dlpack.DataType
 	Layout layout.Layout // the offset is in elements from the beginning of the part
-	Padded bool          // whether elements that do not fill whole bytes are not packed: each has bytes of its own
+	Padded bool          // whether each element has its own bytes although it does not fill them, instead of being packed
 	NBytes int64         // size in bytes of the part, or of all parts together
 }
 
-// DecodeTensor returns the description of a tensor of a label. The attributes dtype and word name the data type; with dtype
-// V, the attribute dlpack does. The attributes order and ascend determine the strides and the offset, which are in
-// elements (ZIO TENS, section 2.1; Boost.MultiArray, general_storage_order).
+// DecodeTensor returns the description of a tensor of a label. The attributes dtype and word name the data type. If
+// dtype is V, the attribute dlpack names it. The attributes order and ascend determine the strides and the offset, both
+// in elements (ZIO TENS, section 2.1; Boost.MultiArray, general_storage_order).
 //
 // Errors: [elements.ErrDType]; [tens.ErrNil]; [tens.ErrUnsupported] if the packing is not "dense" or the tensor is only
 // metadata; and the errors of [tens.Tensor.Strides].
@@ -62,8 +62,8 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 }
 
 // Step returns the dimension along which a tensor is cut into several parts ([tens.Tensor.Slowest]), and the size in
-// bytes of one index of it. ok is false if the tensor cannot be cut: it has no elements, or no dimension of more than
-// one index, or packed elements of less than a byte of which one index does not take whole bytes.
+// bytes of one index of it. ok is false if the tensor cannot be cut: it has no elements, or no dimension has more than
+// one index, or one index has packed elements that do not fill whole bytes.
 //
 // Errors: those of [DecodeTensor].
 func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
@@ -86,16 +86,16 @@ func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
 	return dim, what.NBytes / n, true, nil
 }
 
-// A Budget bounds the memory that the tensors of a message take beside its parts: the copies of its tensors, and what describes the pieces
-// of tensors in several parts. The parts may be shared by any number of tensors.
+// A Budget bounds the memory that the tensors of a message take in addition to its parts: copies of tensors, and
+// descriptions of the pieces of tensors in several parts. Any number of tensors may share the parts.
 type Budget struct {
-	Bytes, Taken     int64                 // how many bytes they may take, and how many they have taken
-	Piece, Dimension int64                 // the bytes of a piece, and those for each of its dimensions
-	Join             bool                  // instead the pieces of a tensor become one copy, which takes the bytes of its parts
-	Exceeded         func(b *Budget) error // returns the error of [Pieces] for more; nil stands for [dlpack.ErrMemory]
+	Bytes, Taken     int64                 // the limit in bytes, and the bytes taken so far
+	Piece, Dimension int64                 // the bytes that a piece takes, and each of its dimensions in addition
+	Join             bool                  // the pieces of a tensor become one copy instead, which takes the bytes of its parts
+	Exceeded         func(b *Budget) error // returns the error of [Pieces] beyond the limit; nil stands for [dlpack.ErrMemory]
 }
 
-// NewBudget returns the budget of [Decode] for a message with a payload of so many bytes.
+// NewBudget returns the budget that [Decode] has for a message with a payload of the given number of bytes.
 func NewBudget(payload int64, join bool) Budget {
 	return Budget{Bytes: 64<<20 + 4*payload, Piece: 512, Dimension: 32, Join: join}
 }
@@ -104,13 +104,13 @@ func errBudget(what, remedy string) error {
 	return fmt.Errorf("%s more than four times the payload and 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
 }
 
-// take takes n bytes, and reports whether so many were left.
+// take takes n bytes from the budget, and reports whether n bytes were left.
 func (b *Budget) take(n int64) bool {
 	b.Taken += n
 	return b.Taken <= b.Bytes
 }
 
-// Need returns how many bytes a tensor takes of the budget, which has the payload parts with these sizes.
+// Need returns how many bytes a tensor takes from the budget. size returns the size of a payload part.
 func (b *Budget) Need(t *tens.Tensor, size func(part int) int64) int64 {
 	switch {
 	case t.Parts < 2 || !t.IsDense():
@@ -125,7 +125,7 @@ func (b *Budget) Need(t *tens.Tensor, size func(part int) int64) int64 {
 	return need
 }
 
-// takePieces takes what the pieces of a tensor need.
+// takePieces takes the bytes that the pieces of a tensor need.
 func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
 	switch {
 	case b == nil || b.take(b.Need(t, size)):
@@ -140,13 +140,13 @@ func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
 
 // Pieces returns an iterator over the pieces of a tensor, one for each of its payload parts, in the order of the parts.
 // A piece is a copy of t with one part, Part, and the indices of the slowest dimension that lie there. size returns the
-// size in bytes of the part with the given index. The only piece of a tensor of one part is t. A piece must not be used
-// after the next one has been requested. The memory of the pieces of a tensor in several parts is taken from the budget before
-// the first one; with nil it is not counted.
+// size in bytes of the part with the given index. If t has one part, the only piece is t. A piece must not be used
+// after the next one has been requested. If t has several parts, the memory of all pieces is taken from the budget
+// before the first piece; a nil budget counts nothing.
 //
-// Errors: that of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of indices, at
-// least one, or the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that cannot be cut. An error ends the
-// iteration.
+// Errors: that of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of
+// indices and at least one, or if the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that
+// cannot be cut. An error ends the iteration.
 func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2[*tens.Tensor, error] {
 	return func(yield func(*tens.Tensor, error) bool) {
 		if t == nil || t.Parts < 2 {
@@ -186,8 +186,8 @@ func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2
 	}
 }
 
-// letters has the dtype letters of TENS with their DLPack type codes. least is the fewest bits of a type that a letter
-// stands for; a smaller type needs the attribute dlpack.
+// letters has the dtype letters of TENS with their DLPack type codes. A letter stands for types of at least least bits;
+// a smaller type needs the attribute dlpack.
 var letters = [...]struct {
 	letter byte
 	code   dlpack.TypeCode
@@ -200,11 +200,11 @@ var letters = [...]struct {
 	{'b', dlpack.CodeBool, 8},
 }
 
-// paddedMark is the fourth number in the attribute dlpack of a type whose elements do not fill whole bytes and are not
+// paddedMark is the fourth number in the attribute dlpack. It says that elements that do not fill whole bytes are not
 // packed.
 const paddedMark = int64(dlpack.SubbytePadded)
 
-// dataType returns the data type of a tensor, and whether its elements are padded (see Description).
+// dataType returns the data type of a tensor, and reports whether its elements are padded (see Description).
 func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if t.DType == 'V' {
 		return extension(t)
@@ -219,7 +219,7 @@ func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	return 0, false, fmt.Errorf("%w: dtype %q with word %d", elements.ErrDType, t.DType, t.Word)
 }
 
-// extension is dataType for dtype V, whose data type is in the attribute dlpack.
+// extension is dataType for dtype V; the attribute dlpack has the data type.
 func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	text, ok := t.Extra.Get(tens.Dlpack)
 	if !ok {
@@ -248,10 +248,10 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	return dt, padded, nil
 }
 
-// EncodeTensor returns the tensor of a label for a data type and a layout, whose strides count elements: the inverse of
-// [DecodeTensor]. The layout must have no gaps and no dimensions that share elements, as [layout.Packed] reports.
-// Packed elements of less than a byte must be in C order. Order and Ascend are nil if they would have their default,
-// and Part is 0.
+// EncodeTensor returns the description of a tensor in a label. It is the inverse of [DecodeTensor]. The strides count
+// elements. The layout must have no gaps and no dimensions that share elements (see [layout.Packed]). Packed elements
+// of less than a byte must be in C order. In the result Order and Ascend are nil if they have their defaults, and Part
+// is 0.
 //
 // Errors: [elements.ErrDType] for a type that DLPack does not have, [dlpack.ErrLayout] for another layout.
 func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {

@@ -36,7 +36,7 @@ func ExampleEncodeTensor() {
 	// Output: {"TENS":{"metadata":{},"tensors":[{"ascend":[true,false],"dlpack":[4,16,1],"dtype":"V","order":[0,1],"part":0,"shape":[2,3],"word":2}]}}
 }
 
-// Every type and every packed layout of rank 3 is decoded as it was encoded.
+// Decoding returns every type and every packed layout of rank 3 as it was encoded.
 func TestEncodeTensorAndDecodeTensorAreInverse(t *testing.T) {
 	orders := [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	shape := []int64{2, 3, 4}

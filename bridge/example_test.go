@@ -86,7 +86,7 @@ func ExampleMetadata() {
 		fmt.Println(err)
 		return
 	}
-	label, err := msg.DecodeLabel() // as a reader has it
+	label, err := msg.DecodeLabel() // as a reader decodes it
 	fmt.Printf("%s %v\n", label.Metadata, err)
 	// Output: {"room":"north"} <nil>
 }
@@ -211,7 +211,7 @@ func ExampleEncode() {
 	// [1 2 4 5] "strides [3 1] of shape [2 2] leave gaps or share elements"
 }
 
-// Pieces of at most 16 bytes alias the tensor. Join puts them together again.
+// Pieces of at most 16 bytes alias the tensor. Join copies them into one tensor again.
 func ExampleSpread() {
 	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 
 const module = "github.com/dlbridge/dlbridge/"
 
-// needCgo returns, for each package that has one, a function that takes or returns a tensor, calls C code or serves it.
+// needCgo maps each package that needs cgo to one of its functions that takes or returns a tensor, calls C code or
+// serves it.
 func needCgo(t *testing.T) map[string]string {
 	functions := map[string]string{
 		"dlpack": "New", "dlpack/dlpacktest": "CheckLeaks", "bridge": "Encode", "bridge/zeromq": "NewContext", "bridge/shm": "New", "bridge/files": "Write",
@@ -35,8 +36,8 @@ func needCgo(t *testing.T) map[string]string {
 	return functions
 }
 
-// build builds a program that uses what needs cgo in some packages, with more variables in its environment, and returns what
-// the compiler says, which is nothing if the program compiles.
+// build builds a program that uses the functions of needCgo in the given packages, with the given additional
+// environment variables. It returns the output of the compiler, which is empty if the program compiles.
 func build(t *testing.T, variables []string, packages ...string) string {
 	t.Helper()
 	imports, uses := "", ""
@@ -107,7 +108,7 @@ func TestABuildForWindowsWithCgoSaysWhatTheREADMESays(t *testing.T) {
 	text := build(t, windows, "dlpack")
 	assert.Contains(t, text, said)
 	assert.Equal(t, 1, strings.Count(text, "error:"), "nothing else is said:\n%s", text)
-	for path := range needCgo(t) { // the others contain the package that says so
+	for path := range needCgo(t) { // the other packages import the one that says so
 		list := exec.Command("go", "list", "-deps", module+path)
 		list.Env = append(os.Environ(), windows...)
 		deps := strings.Fields(string(must.Do(list.Output())(t)))
@@ -115,7 +116,7 @@ func TestABuildForWindowsWithCgoSaysWhatTheREADMESays(t *testing.T) {
 	}
 }
 
-// A C compiler for macOS is not at hand, so this looks at the files that a build with cgo has.
+// Without a C compiler for macOS, this test compares the lists of files that a build with cgo would use.
 func TestSharedMemoryIsForLinuxOnlyAndFilesAreForMacOSToo(t *testing.T) {
 	assert.Contains(t, readme(t, "README.md"), "`shm` needs Linux, and `files` Linux or macOS: elsewhere their functions are undefined")
 	for _, tt := range []struct {

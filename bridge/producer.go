@@ -21,10 +21,9 @@ type Report struct {
 	Copied []string
 }
 
-// An EncodeOption changes the label of a message that [Encode] returns. The label has the descriptions of all tensors,
-// in their order. An option must not change the shape, data type or layout of a tensor. If it sets the packing of a
-// tensor to another one than "dense", Encode makes no payload part for that tensor, and its elements must travel in
-// another way.
+// An EncodeOption changes the label of a message that [Encode] returns. The label describes all tensors in order. An
+// option must not change the shape, data type or layout of a tensor. If it sets the packing of a tensor to anything but
+// "dense", Encode makes no payload part for that tensor, and the caller must send its elements in another way.
 type EncodeOption func(*tens.Label) error
 
 // Metadata sets TENS.metadata, a JSON object.
@@ -32,8 +31,8 @@ func Metadata(object []byte) EncodeOption {
 	return func(l *tens.Label) error { l.Metadata = object; return nil }
 }
 
-// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata]; [Relay] allows
-// them. A name that [Names] has given the tensor stays.
+// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata];
+// [Relay] allows them. A name set by [Names] stays.
 func TensorMetadata(i int, object []byte) EncodeOption {
 	return func(l *tens.Label) error {
 		if i < 0 || i >= len(l.Tensors) {
@@ -48,10 +47,11 @@ func TensorMetadata(i int, object []byte) EncodeOption {
 	}
 }
 
-// Names names the tensors: names[i] is the name of tensor i, and "" leaves it as it is. A name is the text "name" in the metadata of its
-// tensor. [tens.Label.Find] finds the tensor of a name, [tens.Tensor.Name] the name of a tensor.
+// Names names the tensors: names[i] is the name of tensor i, and "" leaves it unchanged. A name is stored as the text
+// "name" in the metadata of its tensor. [tens.Label.Find] finds a tensor by its name, and [tens.Tensor.Name] returns
+// the name of a tensor.
 //
-// Errors: [tens.ErrInvalid] for names of fewer or more tensors than there are; for a name that is not UTF-8, that another tensor has, or
+// Errors: [tens.ErrInvalid] for a wrong number of names, and for a name that is not UTF-8, that another tensor has, or
 // that differs from the name in the metadata of its tensor.
 func Names(names ...string) EncodeOption {
 	return func(l *tens.Label) error {
@@ -85,20 +85,22 @@ func named(l *tens.Label, i int, name string) error {
 	return nil
 }
 
-// LabelAttributes sets the attributes of the label beside TENS.
+// LabelAttributes sets the attributes of the label other than TENS.
 func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
-// Relay encodes tensors as those of a message that was decoded: with its metadata, names and further attributes, byte for byte where
-// nothing was changed. It allows what a label may have that others wrote, and Encode refuses otherwise: metadata of tensors with objects and
-// arrays, and tensors that are only metadata. The payload parts that tensors are not in stay where they are.
+// Relay encodes tensors in the place of those of a decoded message. It keeps the metadata, names and further attributes
+// of that message; unchanged text stays the same byte for byte. It also allows two things that other programs may write
+// and that Encode otherwise refuses: objects and arrays in the metadata of tensors, and tensors that are only metadata.
+// Payload parts without a tensor stay where they are.
 //
-// The tensors are as many as those of the label. nil stands for one that [Decode] returned nil for, which stays as it is, with its part. A
-// tensor in several parts is one tensor here: decode it with [Join]. Options before this one have no effect; those behind it change what it
-// has set. The header of the message is the caller's to copy.
+// There must be as many tensors as in the label. Pass nil where [Decode] returned nil; that tensor and its part stay
+// unchanged. A tensor in several parts counts as one tensor: decode it with [Join]. Options before this one have no
+// effect; later options change what it has set. The caller copies the header of the message.
 //
-// Errors: those of [tens.Message.DecodeLabel]; [tens.ErrInvalid] for another number of tensors, and for nil in the place of elements.
+// Errors: those of [tens.Message.DecodeLabel]; [tens.ErrInvalid] for another number of tensors, and for nil in place of
+// a tensor that has elements.
 func Relay(msg *tens.Message) EncodeOption {
 	return func(l *tens.Label) error {
 		if msg != nil {
@@ -116,13 +118,13 @@ func Relay(msg *tens.Message) EncodeOption {
 		for i := range label.Tensors {
 			old, t := &label.Tensors[i], l.Tensors[i]
 			switch {
-			case !t.IsDense(): // there are no elements
+			case !t.IsDense(): // it has no elements
 				if old.IsDense() {
 					return fmt.Errorf("tensor %d: relay: nil for a tensor that has elements: %w", i, tens.ErrInvalid)
 				}
 			case !isSame(old, &t):
 				t.Metadata, t.Part = old.Metadata, old.Part
-				if old.IsDense() { // otherwise the further attributes may be about the packing
+				if old.IsDense() { // otherwise the further attributes may describe the packing
 					for _, a := range old.Extra {
 						if a.Name != tens.Dlpack {
 							t.Extra = append(t.Extra, a)
@@ -156,10 +158,11 @@ func isSame(a, b *tens.Tensor) bool {
 	return true
 }
 
-// Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far
-// as possible, each in a payload part of its own (see package tens). A piece has at least one index of the slowest
-// dimension, even if that takes more bytes. The parts alias the memory of the tensor. A tensor that cannot be cut is in
-// one part (see [Step]), and one without a part, because an option has set its packing, is left alone. The receiver must know the attribute parts, which is an extension of package tens.
+// Spread cuts each tensor of more than the given number of bytes into pieces of at most that many bytes, as equal in
+// size as possible. Each piece has its own payload part (see package tens). A piece has at least one index of the
+// slowest dimension, even if that takes more bytes. The parts alias the memory of the tensor. A tensor that cannot be
+// cut stays in one part (see [Step]). A tensor without a part, because an option has set its packing, is not cut. The
+// receiver must know the attribute parts, an extension of package tens.
 //
 // Errors: [tens.ErrInvalid] for less than one byte.
 func Spread(bytes int64) EncodeOption {
@@ -179,7 +182,7 @@ func Spread(bytes int64) EncodeOption {
 			if !ok {
 				continue
 			}
-			n, count := t.Shape[dim], max(bytes/step, 1) // how many indices there are, and how many of them a piece may have
+			n, count := t.Shape[dim], max(bytes/step, 1) // the number of indices, and the largest number of indices of a piece
 			if n > count {
 				t.Parts = int((n-1)/count + 1)
 			}
@@ -188,22 +191,22 @@ func Spread(bytes int64) EncodeOption {
 	}
 }
 
-// Encode returns a message with the form TENS, the level 0 and a label. It has one payload part for each tensor, except that
-// [Spread] makes several, and that a tensor whose packing an option sets has none. A part aliases the memory of its tensor if
-// the layout has no gaps and no shared elements, in any order and direction of the dimensions; otherwise the part is a
-// copy in C order. The caller sets Origin, Granule and Seqno.
+// Encode returns a message with the form TENS, the level 0 and a label. It has one payload part for each tensor.
+// [Spread] makes several, and a tensor whose packing an option sets has none. A part aliases the memory of its tensor
+// if the layout has no gaps and no shared elements, whatever the order and direction of the dimensions. Otherwise the
+// part is a copy in C order. The caller sets Origin, Granule and Seqno.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its
-// parts are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType],
-// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
-// [dlpack.ErrMemory] if there is too little memory for the label; the error of an option; or one of package tens for
-// metadata that is not a JSON object, or, without [Relay], for a tensor's metadata if one of its values is an object or array.
+// parts are slices of their memory and do not keep it alive. Threads: any. On error: [elements.ErrDType],
+// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor; [dlpack.ErrMemory] if
+// there is too little memory for the label; the error of an option; or one of package tens for metadata that is not a
+// JSON object, or, without [Relay], for a tensor's metadata if one of its values is an object or array.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
 	report := &Report{Copied: make([]string, len(ts))}
 	for i, t := range ts {
-		if t == nil { // only Relay has a tensor for it
+		if t == nil { // Relay keeps the tensor of the label
 			label.Tensors[i] = tens.Tensor{DType: '?', Shape: []int64{}, Metadata: []byte("{}")}
 			continue
 		}
@@ -241,11 +244,11 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 	return msg, report, nil
 }
 
-// cut divides the payload parts of tensors that are to have several, removes the parts of tensors whose packing an
-// option has set, and then sets Part of all tensors. If the label is relayed, the parts are those of that message with the parts
+// cut divides the payload parts of tensors that Spread cuts, removes the parts of tensors whose packing an option has
+// set, and then sets Part of all tensors. With Relay, the result has the parts of the relayed message, with the parts
 // of the tensors in their places.
 func cut(msg *tens.Message, label *tens.Label) error {
-	count, same := int64(0), label.Relay == nil // the number of new parts, and whether they are those of msg
+	count, same := int64(0), label.Relay == nil // the number of new parts, and whether they are unchanged in msg
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
 		if !t.IsDense() {
@@ -279,8 +282,8 @@ func cut(msg *tens.Message, label *tens.Label) error {
 		return fmt.Errorf("bridge: %d parts: %w", count, err)
 	}
 	parts := make([][]byte, 0, count)
-	var old []tens.Tensor // those of the message that is relayed
-	var used []bool       // which of its parts are in their places
+	var old []tens.Tensor // the tensors of the relayed message
+	var used []bool       // which of its parts are in place
 	if label.Relay != nil {
 		was, err := label.Relay.DecodeLabel()
 		if err != nil {
@@ -292,7 +295,7 @@ func cut(msg *tens.Message, label *tens.Label) error {
 				clear(parts[at : at+n])
 			}
 		}
-		for i := range old { // tensors that stay as they are
+		for i := range old { // unchanged tensors
 			if at, n := places(&old[i], parts); !label.Tensors[i].IsDense() && !old[i].OnlyMetadata() {
 				for k := range n {
 					parts[at+k], used[at+k] = label.Relay.Parts[at+k], true
@@ -325,7 +328,8 @@ func cut(msg *tens.Message, label *tens.Label) error {
 	return nil
 }
 
-// places returns the index of the first part of a tensor, and how many parts it has: 0 if they are not all among the given ones.
+// places returns the index of the first part of a tensor and its number of parts, or 0 parts if some are not among the
+// given ones.
 func places[T any](t *tens.Tensor, parts []T) (at, n int) {
 	if n = max(t.Parts, 1); t.Part > len(parts)-n {
 		return 0, 0
@@ -333,7 +337,8 @@ func places[T any](t *tens.Tensor, parts []T) (at, n int) {
 	return t.Part, n
 }
 
-// areFree reports whether the pieces of a tensor can be the parts from index at on: other tensors have none of these, or the same memory there.
+// areFree reports whether the pieces of a tensor can be the parts that begin at index at: no other tensor has these
+// parts, or it has the same memory there.
 func areFree(used []bool, parts [][]byte, at int, pieces [][]byte) bool {
 	for k, piece := range pieces {
 		have := parts[at+k]
@@ -344,7 +349,8 @@ func areFree(used []bool, parts [][]byte, at int, pieces [][]byte) bool {
 	return true
 }
 
-// piecesOf returns the payload parts of a tensor whose elements are in part, and which can be cut into as many as it has.
+// piecesOf returns the payload parts of a tensor whose elements are in part. It must be possible to cut the tensor into
+// its number of parts.
 func piecesOf(t *tens.Tensor, part []byte) [][]byte {
 	if t.Parts < 2 {
 		return [][]byte{part}
@@ -353,18 +359,19 @@ func piecesOf(t *tens.Tensor, part []byte) [][]byte {
 	n, k := t.Shape[dim], int64(t.Parts)
 	pieces := make([][]byte, 0, t.Parts)
 	for range t.Parts {
-		size := (n + k - 1) / k * step // bytes of a larger piece; the larger pieces come first
+		size := (n + k - 1) / k * step // bytes of a large piece; the large pieces come first
 		pieces = append(pieces, part[:size:size])
 		part, n, k = part[size:], n-size/step, k-1
 	}
 	return pieces
 }
 
-// perByte is an upper bound of how many bytes of memory the encoding of a label takes for each byte of its text.
+// perByte is an upper bound of the bytes of memory that encoding a label takes for each byte of its text.
 const perByte = 16
 
-// textSize returns an upper bound of the size of the names and the JSON text in an encoded label, and at most
-// [payload.Addressable]. The tensors of a small label may share one text, so that the encoded label may be larger than any memory.
+// textSize returns an upper bound of the size of the names and the JSON text in an encoded label, but at most
+// [payload.Addressable]. The tensors of a small label may share one text, so the encoded label may be larger than any
+// memory.
 func textSize(l *tens.Label) (size int64) {
 	add := func(metadata []byte, extra tens.Attributes) {
 		size = min(size+int64(len(metadata)), payload.Addressable)
@@ -375,7 +382,7 @@ func textSize(l *tens.Label) (size int64) {
 	add(l.Metadata, l.Extra)
 	add(nil, l.LabelExtra)
 	if l.Relay != nil {
-		size = 3*min(int64(len(l.Relay.Label)), payload.Addressable) + size // it is decoded, to compare the two
+		size = 3*min(int64(len(l.Relay.Label)), payload.Addressable) + size // the old label is decoded too, for comparison
 	}
 	for i := range l.Tensors {
 		add(l.Tensors[i].Metadata, l.Tensors[i].Extra)

@@ -17,7 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// programs are the programs at the heads of the package comments: what their names stand for, and what a compiler would call unused.
+// programs lists the programs at the beginning of package comments, with the parameters that they use and the variables
+// that a compiler would report as unused.
 var programs = []struct{ file, parameters, unused string }{
 	{"dlpack/doc.go", "", "err"},
 	{"dlpack/layout/layout.go", "", "err"},
@@ -36,7 +37,7 @@ var programs = []struct{ file, parameters, unused string }{
 	{"bridge/zeromq/doc.go", "t *dlpack.Tensor, pull *zeromq.Socket", "err"},
 }
 
-// Each package comment begins with a program of at most 15 lines, which compiles.
+// Each package comment begins with a program of at most 15 lines that compiles.
 func TestPackageCommentsBeginWithAProgram(t *testing.T) {
 	var functions strings.Builder
 	for _, p := range programs {
@@ -68,7 +69,7 @@ func TestPackageCommentsBeginWithAProgram(t *testing.T) {
 	assert.NoError(t, err, "%s\n%s", said, functions.String())
 }
 
-// What `go doc ./dlpack` prints before the index is read first by most users.
+// Most users read first what `go doc ./dlpack` prints before the index.
 func TestTheCommentOfDLPackIsShort(t *testing.T) {
 	text := string(must.Do(exec.Command("go", "doc", "../dlpack").Output())(t))
 	comment, _, found := strings.Cut(text, "\nconst ")

@@ -69,7 +69,7 @@ func closeAll(t *testing.T, ts []*dlpack.Tensor) {
 	}
 }
 
-// decoders are Decode, and DecodeParts with parts in other memory.
+// decoders returns Decode, and DecodeParts with parts in other memory.
 func decoders(t *testing.T, msg *tens.Message) []func(...bridge.DecodeOption) ([]*dlpack.Tensor, error) {
 	return []func(...bridge.DecodeOption) ([]*dlpack.Tensor, error){
 		func(o ...bridge.DecodeOption) ([]*dlpack.Tensor, error) { return bridge.Decode(msg, o...) },
@@ -92,7 +92,7 @@ func decoders(t *testing.T, msg *tens.Message) []func(...bridge.DecodeOption) ([
 	}
 }
 
-// The parts of a spread tensor are those of the tensor as a whole, in pieces, and alias it.
+// The parts of a spread tensor together are the part of the whole tensor, and alias it.
 func TestSpreadTensorsAreThoseOfOnePart(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -234,7 +234,7 @@ func TestSpreadRefusesWhatCannotBeCut(t *testing.T) {
 	assert.Equal(t, [][]byte{{1}, {2}}, msg.Parts)
 }
 
-// Packed elements are cut between whole bytes only. The sizes that package tens accepts for them are checked here.
+// Packed elements are cut between whole bytes only.
 func TestPiecesOfPackedElementsAreWholeBytes(t *testing.T) {
 	tensor := func(shape string) string {
 		return `{"shape":` + shape + `,"word":1,"dtype":"V","dlpack":[0,4,1],"part":0,"parts":2}`
@@ -265,7 +265,7 @@ func TestPiecesOfPackedElementsAreWholeBytes(t *testing.T) {
 	}
 }
 
-// Tensors may share their parts, and each is joined separately.
+// Tensors may share parts, and each tensor is joined separately.
 func TestPiecesAndJoinedCopiesAreBounded(t *testing.T) {
 	testmode.SkipMemory(t)
 	dlpacktest.CheckLeaks(t)
@@ -280,13 +280,13 @@ func TestPiecesAndJoinedCopiesAreBounded(t *testing.T) {
 	const size = 1 << 20
 	two := [][]byte{make([]byte, size/2), make([]byte, size/2)}
 	tensor := fmt.Sprintf(`{"part":0,"parts":2,"shape":[2,%d],"word":1,"dtype":"u"}`, size/2)
-	require.NoError(t, decode(68, tensor, two, bridge.Join())) // four times the parts, and 64 MiB
+	require.NoError(t, decode(68, tensor, two, bridge.Join())) // the limit: four times the parts plus 64 MiB
 	err := decode(69, tensor, two, bridge.Join())
 	require.ErrorIs(t, err, dlpack.ErrMemory)
 	assert.ErrorContains(t, err, "bridge: tensor 68: Join copies more than")
 	require.NoError(t, decode(300, tensor, two))
 
-	// The views of many pieces take more than their bytes.
+	// The views of many pieces take more memory than the bytes of the pieces.
 	many := slices.Repeat([][]byte{{1}}, 30_000)
 	for _, more := range []string{`"word":1,"dtype":"u"`, `"word":1,"dtype":"V","dlpack":[0,8,1]`, `"word":1,"dtype":"u","order":[0]`} {
 		tensor = `{"part":0,"parts":30000,"shape":[30000],` + more + `}`

@@ -67,8 +67,8 @@ func (v *vector) read(t testing.TB) (frames [][]byte) {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Order and ascend are decoded as strides and an offset in the memory of the part, and encoded as they were, without a copy in
-// either direction.
+// Decode turns order and ascend into strides and an offset in the memory of the part, and Encode returns the same order
+// and ascend. Neither copies.
 func TestVectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
@@ -127,7 +127,7 @@ func TestVectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	assert.Greater(t, seen, 20)
 }
 
-// Messages of other programs are relayed byte for byte. With a new tensor in the place of the first, everything else stays.
+// Messages of other programs are relayed byte for byte. If a new tensor replaces the first, everything else stays.
 func TestVectorsAreRelayedAsTheyCame(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	fresh := must.Own(dlpack.FromSlice([]float64{1, 2, 3}))(t)
@@ -405,7 +405,7 @@ func TestWritableFramesCanBeWritten(t *testing.T) {
 	assert.Equal(t, []byte{4, 3, 2, 1}, part[12:])
 }
 
-// A tensor aliases its part whatever the alignment is, which Alignment returns; only Align copies.
+// A tensor aliases its part at any alignment; only Align copies.
 func TestUnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	part := make([]byte, 64)[1:17]
@@ -503,7 +503,7 @@ func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
 	must.Fail(bridge.DecodeTensor(&label.Tensors[0]))(t, tens.ErrUnsupported)
 }
 
-// A text that several tensors share is encoded once for each of them.
+// If several tensors share a text, it is encoded once for each of them.
 func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor, err := dlpack.FromSlice([]uint8{1, 2})
@@ -537,7 +537,7 @@ func TestEncodeRefusesClosedAndForeignMemory(t *testing.T) {
 	assert.ErrorContains(t, err, "tensor 0")
 }
 
-// FuzzMessage: decoded tensors are encoded with the same parts, and decoded as equal tensors.
+// FuzzDecode: decoded tensors are encoded with the same parts, and decoded as equal tensors.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f, "tens", "layout", "invalid") {
 		if len(v.Frames) > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// A header may announce more bytes than have arrived. A Reader allocates memory only for those that have.
+// A header may announce more bytes than have arrived. A Reader allocates memory only for bytes that have arrived.
 func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
 	testmode.SkipMemory(t)
 	for _, come := range []int{0, 1 << 10, 1 << 14, 1 << 16, 1<<20 + 1} {
@@ -50,8 +50,8 @@ func FuzzAmplification(f *testing.F) {
 	})
 }
 
-// FuzzAmplificationByType is FuzzAmplification for tensors that are composed of a type, a number of elements and a repeated element,
-// most of which are valid.
+// FuzzAmplificationByType is FuzzAmplification for tensors made of a type, a number of elements and a repeated element.
+// Most of them are valid.
 func FuzzAmplificationByType(f *testing.F) {
 	testmode.SkipMemory(f)
 	for kind := decthings.F32; kind <= decthings.Video; kind++ {

@@ -37,7 +37,7 @@ func BenchmarkDecode(b *testing.B) {
 				v.Close()
 			}
 		})
-		unaligned := append(make([]byte, 58), data...)[58:] // behind headers of 5 and of 7 bytes
+		unaligned := append(make([]byte, 58), data...)[58:] // after headers of 5 and 7 bytes
 		b.Run(fmt.Sprintf("unaligned/%d", size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -18,8 +18,8 @@ type Value struct {
 	Type     Type
 	Tensor   *dlpack.Tensor     // for numbers and booleans
 	Elements *elements.Elements // for all other types
-	// Copied reports whether the tensor has memory of its own, which may be written to, because its elements are not aligned in the
-	// input.
+	// Copied reports whether the tensor is a copy, because its elements are not aligned in the input. A copy may be
+	// written to.
 	Copied bool
 }
 
@@ -44,7 +44,8 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the value is a group of its type and its tensor or elements, without their contents.
+// LogValue implements [slog.LogValuer]: a log line shows the type and a description of the tensor or elements, without
+// their contents.
 func (v Value) LogValue() slog.Value { return payload.LogValue(v.Type, v.Tensor, v.Elements) }
 
 // A DecodeOption changes how values are decoded.
@@ -61,12 +62,13 @@ func In(dialect Dialect) DecodeOption {
 	return func(d decoding) decoding { d.dialect = dialect; return d }
 }
 
-// Writable makes the tensors writable that alias Go memory; without it they are read-only. Copies are writable anyway. Nobody else may
-// use the input. It does not affect [DecodeFrom] and [DecodeFirstFrom], whose views are read-only if their input is.
+// Writable makes tensors that alias Go memory writable; without it they are read-only. Copies are always writable.
+// Nobody else may use the input. Writable does not affect [DecodeFrom] and [DecodeFirstFrom]: their views are read-only
+// if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
-// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment], instead of to the size of an
-// element. With 1 a tensor always aliases the input.
+// Align aligns tensors to n bytes, a power of two up to [dlpack.AllocAlignment], instead of the size of an element.
+// With 1 a tensor always aliases the input.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
 func decodingOf(options []DecodeOption) (d decoding, err error) {
@@ -82,8 +84,8 @@ func decodingOf(options []DecodeOption) (d decoding, err error) {
 	return d, d.dialect.check()
 }
 
-// Decode decodes a buffer that has exactly one tensor. If the elements are aligned in the buffer, the value aliases it,
-// and is read-only without [Writable]; otherwise it is a copy, which may be written to.
+// Decode decodes a buffer that has exactly one tensor. If the elements are aligned in the buffer, the value aliases the
+// buffer and is read-only without [Writable]. Otherwise it is a copy, which may be written to.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
 // Threads: any. On error: as [DecodeFirst], and [ErrTrailing].
@@ -108,15 +110,16 @@ func DecodeTensor(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) 
 	return v.Tensor, nil
 }
 
-// ReadTensor reads a buffer of size bytes from r, or up to the end of r if size is negative, and decodes it as [DecodeTensor] does.
-// With net/http, r is the body of a request or response, and size its ContentLength. It reads no more than size bytes. The caller bounds
-// the size of the body, for example by [http.MaxBytesReader]. The tensor is writable, as with [Writable]. If the size is given, nothing is
-// copied.
+// ReadTensor reads size bytes from r and decodes them as [DecodeTensor] does. If size is negative, it reads up to the
+// end of r; otherwise it reads no more than size bytes. With net/http, r is the body of a request or response, and size
+// its ContentLength. The caller must bound the size of the body, for example by [http.MaxBytesReader]. The tensor is
+// writable, as with [Writable]. If size is given, nothing is copied.
 //
-// The memory grows with the bytes that arrive, not with size: it is at most five times as much, plus 64 KiB.
+// The memory grows with the bytes that arrive, not with size: it is at most five times those bytes, plus 64 KiB.
 //
-// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, one at a time for r. On error: as [DecodeTensor]; the
-// errors of r, [io.ErrUnexpectedEOF] if it ends before size bytes, [elements.ErrNil] if it is nil; [dlpack.ErrMemory].
+// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, but only one at a time may read r.
+// On error: as [DecodeTensor]; the errors of r; [io.ErrUnexpectedEOF] if r ends before size bytes; [elements.ErrNil] if
+// r is nil; [dlpack.ErrMemory].
 //
 // [http.MaxBytesReader]: https://pkg.go.dev/net/http#MaxBytesReader
 func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tensor, error) {
@@ -127,8 +130,8 @@ func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tenso
 	return DecodeTensor(data, append([]DecodeOption{Writable()}, options...)...)
 }
 
-// wholeValue returns v if its n bytes are all of the size bytes of the buffer and err is nil; otherwise it closes v and
-// returns an error.
+// wholeValue returns v if err is nil and v took all of the buffer: n equals size. Otherwise it closes v and returns an
+// error.
 func wholeValue(v Value, n, size int, err error) (Value, error) {
 	if err == nil {
 		err = whole(n, size)
@@ -140,7 +143,7 @@ func wholeValue(v Value, n, size int, err error) (Value, error) {
 	return v, nil
 }
 
-// DecodeFirst decodes the first tensor in data, as [Decode] does, and returns how many bytes it takes.
+// DecodeFirst decodes the first tensor in data, as [Decode] does, and returns its size in bytes.
 //
 // Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst],
 // [dlpack.ErrUnaligned] for an invalid alignment, [dlpack.ErrMemory].
@@ -178,11 +181,13 @@ func DecodeAll(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 	}
 }
 
-// DecodeFrom is [Decode] for an input in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A tensor
-// is a view of the input, and read-only if the input is, or a copy in C memory if its elements are not aligned there.
+// DecodeFrom is [Decode] for an input in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A
+// tensor is a view of the input, and read-only if the input is. If its elements are not aligned in the input, it is a
+// copy in C memory.
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias it, so
-// that data must stay open while they are in use. Threads: any. On error: as [DecodeFirstFrom], and [ErrTrailing].
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. Elements alias
+// it but do not, so data must stay open while they are in use. Threads: any. On error: as [DecodeFirstFrom], and
+// [ErrTrailing].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	v, n, err := DecodeFirstFrom(data, options...)
 	return wholeValue(v, n, int(data.NumBytes()), err)

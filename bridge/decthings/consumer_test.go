@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { dlpacktest.Main(m) }
 func Example() {
 	pixels, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer pixels.Close()
-	data, err := decthings.AppendTensor(nil, pixels) // header and payload, the payload aligned
+	data, err := decthings.AppendTensor(nil, pixels) // header and aligned payload
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -193,7 +193,7 @@ func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
 	}
 }
 
-// A copy is the caller's own, and may be written to; a tensor in the input may only if the caller says so.
+// The caller may write to a copy, but to a tensor in the input only with Writable.
 func TestOnlyTensorsInTheInputAreReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, more := range []int{0, 1} {
@@ -335,7 +335,7 @@ func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 	must.Fail(decthings.Decode([]byte{7, 0, 1}, decthings.In(9)))(t, decthings.ErrDialect)
 }
 
-// FuzzDecode: a decoded tensor is encoded as the same bytes, whatever its alignment is.
+// FuzzDecode: a decoded tensor is encoded as the same bytes, at any alignment.
 func FuzzDecode(f *testing.F) {
 	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
@@ -375,7 +375,7 @@ func FuzzDecode(f *testing.F) {
 func ExampleAlign() {
 	data := make([]byte, 64)
 	copy(data, "\x01\x01\x02\x00\x00\x80\x3f\x00\x00\x00\x40") // the payload begins at byte 3
-	for _, align := range []int{0, 1} {                        // what float32 needs; wherever it lies
+	for _, align := range []int{0, 1} {                        // the alignment of float32, and any alignment
 		v, _, err := decthings.DecodeFirst(data, decthings.Align(align))
 		if err != nil {
 			fmt.Println(err)

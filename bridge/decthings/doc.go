@@ -1,5 +1,5 @@
-// Package decthings decodes and encodes tensors in the binary form of Decthings, and the rules by which its
-// methods say which tensors they take. It is for programs that call or serve Decthings models.
+// Package decthings decodes and encodes tensors in the binary form of Decthings, and the rules in which its methods
+// declare the tensors that they accept. It is for programs that call or serve Decthings models.
 //
 //	t, err := decthings.DecodeTensor(data)                // an error for strings, media and the like, which Decode returns
 //	defer t.Close()
@@ -21,35 +21,36 @@
 //
 // # Ownership
 //
-// A tensor aliases its input and keeps it alive; only numbers that are not aligned there are copied, and [Value]
-// reports it. Elements alias their input too. Nobody may write to the input during decoding; otherwise the result is
-// any value or an error.
+// A tensor aliases its input and keeps it alive. Only numbers that are not aligned in the input are copied; the field
+// Copied of [Value] reports this. Elements alias their input too. Nobody may write to the input during decoding;
+// otherwise the result is any value or an error.
 //
 // # Dialects
 //
 // The published document and the clients in use encode types of variable size differently, and the bytes do not always
-// tell which dialect was meant. This package never guesses the [Dialect]: it is [Doc] unless the caller names another.
+// show which dialect they have. This package never guesses the [Dialect]: it is [Doc] unless the caller names another.
 // Numbers and booleans are the same in all dialects.
 //
 // # Strictness
 //
-// Every value has exactly one valid encoding, so that encoding a decoded tensor gives the same bytes. Decoding rejects
+// Every value has exactly one valid encoding, so encoding a decoded tensor gives the same bytes. Decoding rejects
 // varints longer than their value needs, booleans other than 0 and 1, text that is not UTF-8, section lengths that
 // differ from the length of the section, and dimensions beyond 63 bits. Some clients accept such data.
 //
 // # Memory
 //
-// Numbers and booleans take at most 4 times as much memory as their bytes, for a copy if they are not aligned. Strings,
-// binaries and media take at most 32 times theirs, and rules 48 times: each element is a slice of 24 bytes, and a
-// format is a string of 16. The README of package bridge has the rule of all decoders.
+// Numbers and booleans take at most 4 times as much memory as they have bytes, for a copy if they are not aligned.
+// Strings, binaries and media take at most 32 times as much, and rules 48 times: each element is a slice of 24 bytes,
+// and a format is a string of 16. The README of package bridge has the rule for all decoders.
 //
 // # Alignment
 //
-// The format has no padding, so that the payload lies directly after its header. Where [AppendTensor] and [Reader] take new
-// memory, they therefore place the whole tensor so that the payload is aligned to 64 bytes.
+// The format has no padding: the payload lies directly after its header. When [AppendTensor] and [Reader] allocate
+// memory, they therefore place the whole tensor so that its payload is aligned to 64 bytes.
 //
-// ReadTensor places it so that it ends there, which aligns its elements to their size.
+// If ReadTensor is given the size, it places the tensor so that it ends at a multiple of 64 bytes. This aligns the
+// elements to their size.
 //
-// [Reader] returns the bytes of tensors and not tensors, so that there is one decoder with one set of options. Decoding
-// the header a second time is cheap compared with reading it from a stream.
+// [Reader] returns the bytes of tensors instead of tensors, so that one decoder with one set of options suffices.
+// Decoding the header a second time costs little compared with reading it from a stream.
 package decthings

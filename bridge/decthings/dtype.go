@@ -66,7 +66,7 @@ func (t Type) String() string {
 	return types[t].name
 }
 
-// ParseType returns the type with a name that [Type.String] returns. Errors: [ErrType].
+// ParseType returns the type with the given name, as [Type.String] returns it. Errors: [ErrType].
 func ParseType(name string) (Type, error) {
 	for t := F32; t.valid(); t++ {
 		if types[t].name == name {
@@ -85,10 +85,10 @@ func unknownType(name string) error {
 	return fmt.Errorf("%.40q is not one of %v: %w", name, names, ErrType)
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the type is what [Type.String] returns.
+// LogValue implements [slog.LogValuer]: a log line shows the name that [Type.String] returns.
 func (t Type) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// MarshalText implements [encoding.TextMarshaler], so that a type is "f32" in JSON.
+// MarshalText implements [encoding.TextMarshaler]: in JSON a type is its name, such as "f32".
 //
 // Errors: [ErrType] for an invalid type.
 func (t Type) MarshalText() ([]byte, error) {
@@ -98,7 +98,7 @@ func (t Type) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It reads what [ParseType] reads.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts the names that [ParseType] accepts.
 //
 // Errors: as ParseType; t is unchanged then.
 func (t *Type) UnmarshalText(text []byte) error {
@@ -127,20 +127,20 @@ func TypeOf(dt dlpack.DataType) (Type, error) {
 	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; convert it to another: %w", dt, elements.ErrDType)
 }
 
-// Dialect is the encoding of elements of variable size. In every dialect an element follows a varint with its length in
-// bytes. The zero value is [Doc].
+// Dialect is the encoding of elements of variable size. In every dialect a varint with the length in bytes precedes
+// each element. The zero value is [Doc].
 type Dialect uint8
 
 const (
-	// Doc is the dialect of the published document. Nothing stands before the first element. A media element has three
-	// bytes of ASCII for its format, and then its content.
+	// Doc is the dialect of the published document. Nothing precedes the first element. A media element is three bytes
+	// of ASCII for its format, followed by its content.
 	Doc Dialect = iota
-	// Py004 is the dialect of the Python client up to 0.0.4, the Rust crate up to 0.1.3 and the JavaScript client up
-	// to 0.5.9. A varint with the size of all elements stands before the first. A media element has three bytes of UTF-8
-	// for its format, and then its content.
+	// Py004 is the dialect of the Python client up to 0.0.4, the Rust crate up to 0.1.3 and the JavaScript client up to
+	// 0.5.9. A varint with the size of all elements precedes the first element. A media element is three bytes of UTF-8
+	// for its format, followed by its content.
 	Py004
-	// Rs015 is the dialect of the Rust crate from 0.1.4 and the JavaScript client from 0.5.10. It is Py004, except that
-	// the format of a media element has up to 255 bytes of UTF-8 after a byte with its length.
+	// Rs015 is the dialect of the Rust crate from 0.1.4 and the JavaScript client from 0.5.10. It differs from Py004 in
+	// one point: the format of a media element is a byte with its length, followed by up to 255 bytes of UTF-8.
 	Rs015
 )
 
@@ -154,7 +154,7 @@ func (d Dialect) String() string {
 	return dialects[d]
 }
 
-// ParseDialect returns the dialect with a name that [Dialect.String] returns. Errors: [ErrDialect].
+// ParseDialect returns the dialect with the given name, as [Dialect.String] returns it. Errors: [ErrDialect].
 func ParseDialect(name string) (Dialect, error) {
 	for d, n := range dialects {
 		if n == name {

@@ -23,8 +23,8 @@ var (
 	ErrDialect = errors.New("unknown dialect")
 	// ErrVarint reports a varint that is longer than its value needs.
 	ErrVarint = errors.New("varint longer than its value needs")
-	// ErrSection reports that the size of all elements, which the dialects [Py004] and [Rs015] write before them, is
-	// not their size.
+	// ErrSection reports that the size before the elements, which the dialects [Py004] and [Rs015] write, is not the
+	// size of the elements.
 	ErrSection = errors.New("section length differs from what the elements take")
 	// ErrFormat reports a media format that the dialect cannot represent, or a media element too short to have one.
 	ErrFormat = errors.New("not a media format")
@@ -39,8 +39,8 @@ var (
 	ErrRuleShape = errtext.New(dlpack.ErrLayout, "shape not allowed")
 )
 
-// newError returns an error at byte at of the input. format and args make the text that says where it is and what is
-// there.
+// newError returns an error at byte at of the input. format and args make the text that names the offending field and
+// its value.
 func newError(at int, cause error, format string, args ...any) *elements.Error {
 	return &elements.Error{Format: "decthings", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

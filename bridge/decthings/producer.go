@@ -12,8 +12,8 @@ import (
 )
 
 // AppendTensor appends the binary form of a tensor of numbers or booleans in any layout. The form is the same in every
-// dialect. If dst has too little capacity, AppendTensor allocates memory in which the payload is aligned to 64 bytes, so that a
-// tensor that was appended to nil can be decoded without a copy. dst may overlap the memory of t, as for
+// dialect. If dst has too little capacity, AppendTensor allocates memory in which the payload is aligned to 64 bytes.
+// So a tensor that was appended to nil can be decoded without a copy. dst may overlap the memory of t, as for
 // [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
@@ -31,15 +31,17 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	appendHeader(out[:n], what, shape) // after the elements, which may have overlapped the header
+	appendHeader(out[:n], what, shape) // after the elements, because the header may overlap their source
 	return out, nil
 }
 
-// WriteTensor writes what [AppendTensor] appends to w. Elements that lie in row-major order are written from the memory of t, and others
-// in pieces of at most 1 MiB that are copied first. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
+// WriteTensor writes to w the bytes that [AppendTensor] appends. It writes elements in row-major order directly from
+// the memory of t, and copies others first, in pieces of at most 1 MiB. [SizeTensor] returns the number of bytes
+// beforehand, for the header Content-Length.
 //
-// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
-// of [AppendTensor], which come before anything is written; the errors of w; [elements.ErrNil] if w is nil.
+// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the
+// tensor. On error: those of [AppendTensor], before anything is written; the errors of w; [elements.ErrNil] if w is
+// nil.
 func WriteTensor(w io.Writer, t *dlpack.Tensor) error {
 	what, shape, err := headerOf(t, nil)
 	if err != nil {
@@ -64,7 +66,7 @@ func SizeTensor(t *dlpack.Tensor) (int, error) {
 	return sizeDims(shape) + int(n), nil
 }
 
-// headerOf returns the type of a tensor, and its shape, which it appends to dims.
+// headerOf returns the type of a tensor and its shape. It appends the shape to dims.
 func headerOf(t *dlpack.Tensor, dims []int64) (what Type, shape []int64, err error) {
 	if err := t.RequireOpen(); err != nil {
 		return 0, nil, payload.WithFormat("decthings", err)

@@ -143,7 +143,7 @@ func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 	refused(device, dlpack.ErrDevice)
 }
 
-// A tensor goes from TENS over DLPack to Decthings with one call for each step, and keeps its elements.
+// A tensor passes from TENS through DLPack to Decthings with one call for each step, and keeps its elements.
 func TestFormatsAreConvertedThroughTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := numbers(t, 0, 1, 2, 3)

@@ -23,8 +23,8 @@ type Reader struct {
 	payload int    // index in tensor of the elements, which are aligned to 64 bytes
 }
 
-// NewReader returns a Reader of tensors that follow one another without anything between them. It reads ahead, but never waits
-// for more bytes than the current tensor has.
+// NewReader returns a Reader of tensors that follow each other directly. It reads ahead, but never waits for more bytes
+// than the current tensor has.
 func NewReader(r io.Reader, d Dialect) *Reader {
 	if r == nil {
 		return &Reader{}
@@ -32,14 +32,14 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 	return &Reader{in: bufio.NewReader(payload.Checked(r)), dialect: d, err: d.check()}
 }
 
-// errPanicked reports that an earlier Next has read a part of a tensor and not returned, so that the next byte of the stream is not
-// the first of a tensor. Next also returns it if the io.Reader calls it.
+// errPanicked reports that an earlier Next has not returned. It may have read part of a tensor, so the next byte of the
+// stream may not be the first of a tensor. Next also returns this error if the io.Reader calls Next.
 var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
 
-// Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned to 64 bytes
-// there, so that decoding does not copy it. The memory grows with the bytes that arrive and not with the size that a header
-// claims: it is at most five times the bytes of the tensor that have arrived, plus 64 KiB. A tensor may be as large as the
-// stream; an [io.LimitReader] bounds that.
+// Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned to 64
+// bytes there, so decoding does not copy it. The memory grows with the bytes that arrive, not with the size that a
+// header claims: it is at most five times the bytes of the tensor that have arrived, plus 64 KiB. A tensor may be as
+// large as the stream; an [io.LimitReader] sets a limit.
 //
 // Errors: [io.EOF] after the last tensor; an [*elements.Error] with [ErrTruncated] or another error in a header or a length;
 // [elements.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that is larger than the memory; or an error of the
@@ -51,7 +51,7 @@ func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	r.err = errPanicked // which stays if next panics
+	r.err = errPanicked // stays set if next panics
 	if r.err = r.next(); r.err != nil {
 		r.tensor = nil
 		return nil, r.err
@@ -78,7 +78,7 @@ func (r *Reader) next() error {
 	if err != nil && err != io.EOF {
 		return r.failed(err)
 	}
-	end, count, fail := r.view.header(head) // this also finds a header that is cut short
+	end, count, fail := r.view.header(head) // this also detects a truncated header
 	if fail != nil {
 		return fail.After(r.start)
 	}
@@ -104,7 +104,7 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// readCounted reads a varint, and then as many bytes as it says. what names the varint in an error.
+// readCounted reads a varint and then the number of bytes that it gives. what names the varint in an error.
 func (r *Reader) readCounted(what string) error {
 	text, err := r.in.Peek(1)
 	if err == nil {

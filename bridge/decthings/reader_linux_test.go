@@ -27,7 +27,7 @@ func (e *endless) Read(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// Go's allocator ends the process if there is no memory. The memory limit is that of a child process.
+// Go's allocator ends the process if there is no memory, so a child process runs with a memory limit.
 func TestReaderSaysWhereThereIsNoMemoryForATensor(t *testing.T) {
 	const child = "DECTHINGS_TEST_CHILD"
 	if os.Getenv(child) == "" {

@@ -201,7 +201,7 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 	}
 }
 
-// wrongCount is an io.Reader that returns its data, and then a count without having written anything.
+// wrongCount is an io.Reader that returns its data, and then a count although it has written nothing.
 type wrongCount struct {
 	data  []byte
 	count int
@@ -273,7 +273,7 @@ func TestReaderWaitsForNoMoreThanTheTensor(t *testing.T) {
 		in, out := io.Pipe()
 		r := decthings.NewReader(in, decthings.Doc)
 		for range 2 {
-			go out.Write([]byte(tensor)) // and nothing behind it
+			go out.Write([]byte(tensor)) // and nothing after it
 			got := must.Do(r.Next())(t)
 			require.Equal(t, tensor, string(got))
 		}

@@ -13,13 +13,13 @@ import (
 // AnyLength in the shape of [Rules] allows a dimension of any size, 0 included.
 const AnyLength = -1
 
-// Rules describe the tensors that a method takes (Decthings, "DecthingsTensorRules").
+// Rules describe the tensors that a method accepts (Decthings, "DecthingsTensorRules").
 type Rules struct {
 	// Shape has a size or [AnyLength] for each dimension.
 	Shape []int64
-	// AllowedTypes lists the types of elements that are allowed. An empty list allows none.
+	// AllowedTypes lists the allowed element types. An empty list allows none.
 	AllowedTypes []Type
-	// Annotations are texts that some clients write, and that Check ignores. The published document does not have them.
+	// Annotations are texts that some clients write. Check ignores them, and the published document does not have them.
 	Annotations []string
 }
 
@@ -66,7 +66,7 @@ func DecodeRules(text []byte) (*Rules, error) {
 	return r, nil
 }
 
-// eachItem reads an array: it calls item once for each item, and item must read this item. Errors call the array name.
+// eachItem reads an array and calls item once for each item; item must read it. name names the array in errors.
 func eachItem(s *strictjson.Scanner, name string, item func()) {
 	if s.Peek() != '[' {
 		s.Fail(fmt.Errorf("%s is %.40s, not an array", name, s.Raw()))

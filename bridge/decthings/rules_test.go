@@ -213,7 +213,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// A program asks for the errors of package dlpack, whichever package has refused.
+// errors.Is finds the errors of package dlpack, whichever package returned the error.
 func TestErrorsAreAlsoThoseOfDLPack(t *testing.T) {
 	for _, err := range []error{decthings.ErrType, decthings.ErrRuleType} {
 		assert.ErrorIs(t, err, dlpack.ErrDType)

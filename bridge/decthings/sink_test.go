@@ -7,7 +7,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 )
 
-// column is a column of strings in the layout of Apache Arrow: one buffer for all bytes, and the end of each string in it.
+// column is a column of strings in the layout of Apache Arrow: one buffer with the bytes of all strings, and the offset
+// at which each string ends.
 type column struct {
 	bytes   []byte
 	offsets []int32

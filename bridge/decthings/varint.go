@@ -2,8 +2,8 @@ package decthings
 
 import "encoding/binary"
 
-// The smallest values whose varint has a first byte of 253, 254 or 255, and then 16, 32 or 64 bits, big-endian (Decthings, "Binary
-// format"). A smaller value is a byte.
+// The smallest values whose varint begins with the byte 253, 254 or 255, followed by 16, 32 or 64 bits, big-endian
+// (Decthings, "Binary format"). A smaller value is a single byte.
 const (
 	varint16 = 253
 	varint32 = 1 << 16

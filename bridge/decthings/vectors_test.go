@@ -155,7 +155,7 @@ func dialect(t testing.TB, name string) decthings.Dialect {
 	return d
 }
 
-// eachTensor runs a test for each tensor in each dialect that it has a file for.
+// eachTensor runs a test for each tensor, in each dialect for which the tensor has a file.
 func eachTensor(t *testing.T, test func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect)) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {

@@ -18,7 +18,7 @@ import (
 type View struct {
 	Type  Type
 	Shape []int64
-	// Data has the elements if they are numbers or booleans: little-endian, row-major, at any address.
+	// Data has the elements of numbers and booleans: little-endian, row-major, at any address.
 	Data []byte
 	// Elements has the elements of all other types, and is nil for numbers and booleans.
 	Elements *elements.Elements
@@ -39,7 +39,7 @@ func whole(n, size int) error {
 	return nil
 }
 
-// DecodeFirst decodes the first tensor in data and returns how many bytes it takes. It reuses the memory of v.Shape. After an
+// DecodeFirst decodes the first tensor in data and returns its size in bytes. It reuses the memory of v.Shape. After an
 // error the fields of v have no meaning.
 //
 // Errors: an [*elements.Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
@@ -162,7 +162,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 	}
 	media := v.Type.media()
 	if count > int64(len(data)-at)/d.least(media) {
-		sink = payload.Discard // there cannot be so many elements: find the error without memory for them
+		sink = payload.Discard // the input is too short for count elements: find the error without memory for them
 	}
 	c, err := payload.NewCollector(e, count, media, sink)
 	if err != nil {
@@ -202,7 +202,7 @@ func (d Dialect) hint() string {
 	return fmt.Sprintf(", in dialect %v; the option In selects another", d)
 }
 
-// least returns the fewest bytes that an element takes, with its length.
+// least returns the fewest bytes that an element takes, including its length.
 func (d Dialect) least(media bool) int64 {
 	if !media {
 		return 1
@@ -210,12 +210,12 @@ func (d Dialect) least(media bool) int64 {
 	return int64(1 + d.sizeFormat(""))
 }
 
-// plainFormat is the size in bytes of a format in the dialects other than Rs015, which do not write that size.
+// plainFormat is the fixed size in bytes of a format in the dialects other than Rs015.
 const plainFormat = 3
 
-// splitFormat splits a media element into its format and its content. before is the format of the element before it: if
-// the format is the same, it returns that string. Otherwise the format is a new string, or one that aliases the element
-// if alias is set.
+// splitFormat splits a media element into its format and its content. before is the format of the previous element; if
+// the format is the same, splitFormat returns that string. Otherwise it returns a new string, or one that aliases the
+// element if alias is set.
 func (d Dialect) splitFormat(element []byte, before string, alias bool) (format string, content []byte, cause error) {
 	n := plainFormat
 	if d == Rs015 && len(element) > 0 {
@@ -255,8 +255,8 @@ func (d Dialect) checkFormat(format string) error {
 	return nil
 }
 
-// Append appends the binary form of the tensor: the inverse of [DecodeView]. If it allocates memory, the payload is aligned to
-// 64 bytes there. The memory between the length and the capacity of dst must not overlap the elements.
+// Append appends the binary form of the tensor: the inverse of [DecodeView]. If it allocates memory, it aligns the
+// payload to 64 bytes. The memory between the length and the capacity of dst must not overlap the elements.
 //
 // Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [elements.ErrSize] for Data of another length than the
 // shape requires, [elements.ErrNil] for a nil View, and those of [AppendElements] and [layout.Count]; dst is then returned unchanged.
@@ -293,8 +293,8 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	return append(appendHeader(out, v.Type, v.Shape), v.Data...), nil
 }
 
-// AppendHeader appends the header of a tensor of numbers or booleans, and no elements. The caller writes or sends these after
-// it, little-endian and row-major, from where they are.
+// AppendHeader appends the header of a tensor of numbers or booleans without its elements. The caller writes or sends
+// the elements after it, little-endian and row-major, directly from their memory.
 //
 // Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
@@ -339,7 +339,7 @@ func appendHeader(dst []byte, t Type, shape []int64) []byte {
 // capacity of dst must not overlap the elements.
 //
 // Errors: [ErrType], [ErrDialect], [ErrRank], [ErrFormat] for a format that the dialect cannot represent,
-// [dlpack.ErrValue] for text that is not UTF-8 (of a format in [Doc]: ASCII), [dlpack.ErrMemory], and those
+// [dlpack.ErrValue] for text that is not UTF-8, or a format that is not ASCII in [Doc], [dlpack.ErrMemory], and those
 // of [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, e *elements.Elements, d Dialect) ([]byte, error) {
 	m, err := measure(e, d)
@@ -376,14 +376,14 @@ func SizeElements(e *elements.Elements, d Dialect) (int, error) {
 	return m.head + m.section, err
 }
 
-// measures has the type of the elements that are to be encoded, and sizes in bytes.
+// measures has the type and the sizes in bytes of elements to encode.
 type measures struct {
 	t       Type
-	head    int // of the header, and of the length of the section if the dialect writes it
-	section int // of all elements, with their lengths and formats
+	head    int // the header, with the length of the section if the dialect writes it
+	section int // all elements, with their lengths and formats
 }
 
-// measure checks elements that are to be encoded, and returns the sizes of the result.
+// measure checks elements before they are encoded, and returns the sizes of the result.
 func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 	if err := d.check(); err != nil {
 		return m, err

@@ -63,7 +63,7 @@ func ExampleAppendHeader() {
 		fmt.Println(err)
 		return
 	}
-	frame := [][]byte{header, pixels} // for one call of writev, say
+	frame := [][]byte{header, pixels} // for example for one call of writev
 	fmt.Println(frame[0])
 	// Output: [7 2 253 1 224 253 2 128]
 }
@@ -212,7 +212,7 @@ func TestSectionsEndWithTheirLastElement(t *testing.T) {
 	for _, d := range []decthings.Dialect{decthings.Py004, decthings.Rs015} {
 		data := must.Do(decthings.AppendElements(nil, e, d))(t)
 		must.Do(decthings.DecodeView(data, d))(t)
-		const section = 3 // behind the type, the rank and one size: the length of the section
+		const section = 3 // index of the section's length, after the type, the rank and one dimension
 		require.EqualValues(t, len(data)-section-1, data[section])
 		data[section]++
 		_, err := decthings.DecodeView(append(data, 0), d)

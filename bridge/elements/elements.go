@@ -8,22 +8,22 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Elements is a tensor whose elements are byte strings, because DLPack has no data type for them: strings, media,
+// Elements is a tensor whose elements are byte strings because DLPack has no data type for them: strings, media,
 // quantised numbers, resources and variants.
 type Elements struct {
-	// Type is the format's own name of the element type, such as string, image or qint8.
+	// Type is the format's own name for the element type, such as string, image or qint8.
 	Type string
 	// Shape has the size of each dimension, the slowest first. A scalar has none.
 	Shape []int64
-	// Values has the bytes of each element in row-major order; there are as many values as the product of Shape.
-	// Decoded values alias the input: copy them to keep them longer than the input or to write to them.
+	// Values has the bytes of each element in row-major order. The number of values is the product of Shape. Decoded
+	// values alias the input: copy them to keep them longer than the input or to write to them.
 	Values [][]byte
-	// Formats has the media format of each element, such as png or mp3, if Type is a type of media. Otherwise it
-	// is nil.
+	// Formats has the media format of each element, such as png or mp3, if Type is a media type. Otherwise it is nil.
 	Formats []string
 }
 
-// Validate returns an error unless the number of values, and of formats if there are any, is the product of Shape.
+// Validate returns an error unless the number of values is the product of Shape, and so is the number of formats if
+// there are any.
 //
 // Errors, without a prefix: [ErrElements], also for a nil receiver, and those of [layout.Count].
 func (e *Elements) Validate() error {
@@ -51,5 +51,5 @@ func (e *Elements) String() string {
 	return fmt.Sprintf("%.40s%s", e.Type, errtext.Shape(e.Shape))
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the Elements are what [Elements.String] returns, without the values.
+// LogValue implements [slog.LogValuer]: a log line shows the text that [Elements.String] returns, without the values.
 func (e *Elements) LogValue() slog.Value { return slog.StringValue(e.String()) }

@@ -9,7 +9,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The errors that several formats have. Errors of a codec wrap one of these, one of its own package, or one of package
+// The errors of several formats. The errors of a codec wrap one of these, one of its own package, or one of package
 // dlpack or layout. ErrDType is also [dlpack.ErrDType], and ErrNil is also [dlpack.ErrNull].
 var (
 	// ErrNil reports a nil receiver or argument.
@@ -22,15 +22,17 @@ var (
 	ErrSize = errors.New("size differs from what the shape says")
 )
 
-// The errors that several formats of files have. The C functions report [ErrName], [ErrDuplicate] and [ErrNoName] of an argument as such.
+// The errors of several file formats. The C functions report [ErrName], [ErrDuplicate] and [ErrNoName] as errors of an
+// argument.
 var (
-	// ErrHeader reports a header, or an index of files, that is not as the format requires.
+	// ErrHeader reports a malformed header or index of files.
 	ErrHeader = errors.New("malformed header")
 	// ErrTruncated reports a file that ends before its header or its elements do.
 	ErrTruncated = errors.New("file cut short")
-	// ErrName reports a name of a tensor, of a file or in the metadata that the format does not allow, and other texts that are not UTF-8.
+	// ErrName reports a name that the format does not allow, of a tensor, of a file or in the metadata. It also reports
+	// other texts that are not UTF-8.
 	ErrName = errtext.New(errtext.ErrArgument, "invalid name")
-	// ErrDuplicate reports two tensors of one name, or two other items of a header of one name.
+	// ErrDuplicate reports two tensors, or two other items of a header, that have the same name.
 	ErrDuplicate = errtext.New(errtext.ErrArgument, "duplicate name")
 	// ErrNoName reports a name that no tensor of a file has.
 	ErrNoName = errtext.New(errtext.ErrArgument, "no tensor has this name")
@@ -59,9 +61,10 @@ func (e *Error) After(start int64) *Error {
 	return e
 }
 
-// WithoutRemedy returns the text of an error of this module without its way out, such as "; Convert makes a copy of that type", which is for
-// the programmer and names functions of Go: for a server that tells its clients what was wrong with their input. The error may be wrapped,
-// or be any other, whose text is returned as it is. The text for nil is empty.
+// WithoutRemedy returns the text of an error of this module without its remedy, such as "; Convert makes a copy of that
+// type". The remedy names Go functions and is for the programmer. A server can send the rest to its clients, to say
+// what is wrong with their input. The error may be wrapped. The text of any other error is returned unchanged, and the
+// text of nil is empty.
 func WithoutRemedy(err error) string {
 	if err == nil {
 		return ""

@@ -18,7 +18,7 @@ func TestErrorsNameTheFormatThePlaceAndTheCause(t *testing.T) {
 	assert.EqualError(t, &elements.Error{Format: "bson", Where: "here"}, "bson: byte 0: here: <nil>")
 }
 
-// A program asks for the errors of package dlpack, whichever package has refused.
+// errors.Is finds the errors of package dlpack, whichever package returned the error.
 func TestErrorsOfFormatsAreAlsoThoseOfDLPack(t *testing.T) {
 	assert.ErrorIs(t, elements.ErrDType, dlpack.ErrDType)
 	assert.ErrorIs(t, elements.ErrNil, dlpack.ErrNull)

@@ -1,5 +1,5 @@
-// Package files opens files of tensors without copying them, and writes them. It is for programs that read models and arrays, also from
-// people they do not trust, and hand the tensors to C, Python or other libraries.
+// Package files opens files of tensors without copying them, and writes such files. It is for programs that read models
+// and arrays, even from untrusted sources, and pass the tensors to C, Python or other libraries.
 //
 //	f, err := files.Open("model.safetensors")       // maps the file, and checks all that it says about its tensors
 //	defer f.Close()
@@ -9,8 +9,9 @@
 //
 //	err = files.Write("copy.safetensors", []files.Named{{Name: "weight", Tensor: t}})
 //
-// The formats are those of packages safetensors, npy (with npz) and gguf, which say what they accept. The contents of a file decide its
-// format. Only this package opens files: the packages of the formats work on bytes in memory.
+// The formats are those of packages safetensors, npy (with npz) and gguf; their documentation says which files they
+// accept. The contents of a file decide its format. Only this package opens files: the packages of the formats work on
+// bytes in memory.
 //
 //	function                   result
 //	Open, OpenSet              a file, and all files of an index of safetensors, as one File
@@ -24,31 +25,33 @@
 //
 // # Ownership
 //
-// A File has a mapping of the file and a descriptor. Its tensors are views of the mapping, which stays until the File and the last tensor are
-// closed. So they stay valid after Close of the File, and after the file was renamed, replaced or deleted. They are read-only, and the
-// system enforces that: a consumer that writes nevertheless ends the process.
-// With the option [Writable], for npy, they are writable, and what is written changes the file.
+// A File has a mapping of the file and a descriptor. Its tensors are views of the mapping, which stays until the File
+// and the last tensor are closed. So they stay valid after Close of the File, and after the file was renamed, replaced
+// or deleted. They are read-only, and the system enforces this: a consumer that writes to them ends the process. With
+// the option [Writable], for npy, they are writable, and writing to them changes the file.
 //
 // # A file that changes
 //
-// The system lets other programs change a file that is mapped. What they write into it appears in the tensors. If they make it shorter, the
-// pages behind its new end are gone, and to read them ends the process by SIGBUS. So a file should be replaced, as [Write] does, and not
-// written to: tensors of the old file then stay as they are.
+// The system lets other programs change a mapped file. Bytes that they write into the file appear in the tensors. If
+// they make the file shorter, the pages after its new end are gone, and reading them ends the process by SIGBUS. So
+// replace a file, as [Write] does, instead of writing to it: tensors of the old file then stay unchanged.
 //
-// This package's own reads of the mapping return [ErrChanged] for a page that is gone: in [Open], and where [File.Tensor] or [File.Copy]
-// inflates elements or reverses their bytes. For all other tensors, Copy reads the file and not the mapping, as [File.AppendBytes] does. A Go
-// program that reads tensors of files that others may cut can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks
-// afterwards whether a file has changed.
+// This package's own reads of the mapping return [ErrChanged] for a page that is gone: in [Open], and where
+// [File.Tensor] or [File.Copy] inflates elements or reverses their bytes. For all other tensors, Copy reads the file
+// and not the mapping, as [File.AppendBytes] does. If other programs may shorten a file, a Go program that reads its
+// tensors can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks afterwards whether a file
+// has changed.
 //
 // # Strictness
 //
-// [Open] accepts regular files, and links to them. It refuses directories, FIFOs, sockets and devices before it opens them, and so never waits
-// for them. It also refuses empty files, and files whose size the system reports as 0, such as those of /proc.
+// [Open] accepts regular files and links to them. It refuses directories, FIFOs, sockets and devices before it opens
+// them, so it never waits for them. It also refuses empty files, and files whose size the system reports as 0, such as
+// those of /proc.
 //
 // # Memory
 //
-// Opening a file takes memory for the descriptions of its tensors: at most 16 times as many bytes as describe them in the file, beside what
-// the package of the format takes. The elements take none until somebody reads them.
+// Opening a file takes memory for the descriptions of its tensors: at most 16 times the bytes of the descriptions in
+// the file, plus the memory that the package of the format takes. The elements take no memory until they are read.
 //
 // The package needs Linux or macOS.
 package files

@@ -116,7 +116,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenRefusesFilesWithoutASize(t *testing.T) {
 	for _, path := range []string{"/proc/version", "/proc/self/maps"} {
 		if _, err := os.Stat(path); err != nil {
-			continue // another system than Linux
+			continue // not on Linux
 		}
 		_, err := files.Open(path)
 		assert.ErrorIs(t, err, files.ErrKind)
@@ -134,7 +134,7 @@ func TestEveryCutIsRefused(t *testing.T) {
 	}
 }
 
-// open returns the number of descriptors of this process, and of its mappings of files in folders of tests.
+// open returns the number of descriptors of this process, and the number of its mappings of test files.
 func open(t testing.TB) (n [2]int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if os.IsNotExist(err) {
@@ -179,7 +179,7 @@ func TestReadingAPageThatIsGoneIsAnError(t *testing.T) {
 	}
 }
 
-// The header has many pages, which come and go while it is read.
+// The header has many pages, which disappear and reappear while it is read.
 func TestAFileThatIsCutWhileItIsOpened(t *testing.T) {
 	names := make([]string, 5000)
 	for i := range names {
@@ -239,7 +239,7 @@ func TestVerify(t *testing.T) {
 	must.Fail(none.Find("x"))(t, dlpack.ErrNull)
 }
 
-// useTensor uses a tensor of a file. It is nil without cgo.
+// useTensor uses a tensor of a file. Without cgo it is nil.
 var useTensor func(t testing.TB, f *files.File)
 
 func TestManyOpeningsLeaveNothing(t *testing.T) {
@@ -250,7 +250,7 @@ func TestManyOpeningsLeaveNothing(t *testing.T) {
 	}
 	var before [2]int
 	for i := range n {
-		if i == 1 { // the first opening may leave descriptors that the process keeps, such as that by which deleters wake Go
+		if i == 1 { // the first Open may create descriptors that the process keeps, such as the one through which deleters wake Go
 			before = open(t)
 		}
 		f, err := files.Open(path)

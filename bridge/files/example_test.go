@@ -12,7 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A file of safetensors is written, and a tensor is read where it lies in the file.
+// This example writes a file of safetensors, and reads a tensor in the memory of the file.
 func Example() {
 	folder, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// ReadCut maps a file, makes it size bytes long, and reads the whole mapping.
+// ReadCut maps a file, truncates it to size bytes, and reads the whole mapping.
 func ReadCut(path string, size int64) error {
 	p, err := openPart(path, false)
 	if err != nil {

@@ -20,18 +20,19 @@ type Format string
 // An Entry describes a tensor of a file.
 type Entry struct {
 	Name string
-	// Type is the format's own name of the element type, such as F32 in safetensors, <f4 in npy and Q4_K in GGUF.
+	// Type is the format's own name for the element type, such as F32 in safetensors, <f4 in npy and Q4_K in GGUF.
 	Type string
 	// DType is the type of the tensor that [File.Tensor] returns.
 	DType dlpack.DataType `json:",omitzero"`
-	// Shape is the shape of the tensor or, for quantised blocks, of the numbers in them.
+	// Shape is the shape of the tensor. For quantised blocks, it is the shape in numbers instead of blocks.
 	Shape []int64
 	// Offset is the index of the first byte of the elements in the file, or of their deflated bytes if Copied is "deflated". Size is the
 	// number of bytes of the tensor.
 	Offset, Size int64
 	// Aligned reports whether the elements are aligned to their type in a mapping of the file.
 	Aligned bool
-	// Copied says why [File.Tensor] returns a copy: "big-endian", or "deflated" in an npz file. It is empty if the tensor lies in the file.
+	// Copied says why [File.Tensor] returns a copy: "big-endian", or "deflated" in an npz file. It is empty if the
+	// tensor is not copied.
 	Copied string
 	// Err says why a member of an npz file has no tensor, for example because it is an array of texts. Only Name and Path are set then.
 	Err error `json:"-"`
@@ -39,8 +40,8 @@ type Entry struct {
 	Path string
 }
 
-// A Field is one item of the metadata of a file. The value is a string in a file of safetensors, and any value of JSON in an index (see
-// [OpenSet]); for GGUF see [gguf.Entry].
+// A Field is one item of the metadata of a file. The value is a string in a file of safetensors, and any JSON value in
+// an index (see [OpenSet]). For GGUF see [gguf.Entry].
 type Field struct {
 	Key   string
 	Value any
@@ -53,24 +54,25 @@ type File struct {
 	list     []Entry
 	index    map[string]int // into list and entries
 
-	mutex   sync.RWMutex // held while a method reads one of the parts, which Close closes
+	mutex   sync.RWMutex // held while a method reads a part, so that Close does not close it
 	parts   []*part
 	entries []entry
 	closed  bool
 }
 
-// An entry is what is needed for the tensor of an Entry.
+// An entry has the data from which the tensor of an Entry is made.
 type entry struct {
 	part *part
 	view any // the description by the package of the format, which refers to the memory of part
 }
 
-// Open opens a file, maps it, and checks all that its format says about its tensors, without reading these. The contents decide the format,
-// whatever the name of the file is.
+// Open opens a file, maps it, and checks its description of the tensors without reading the elements. The contents of
+// the file decide the format, not its name.
 //
-// Ownership: the caller closes the File. Lifetime: tensors stay valid after Close, and after the file was deleted. Threads: any. On error:
-// nothing stays open; [ErrKind], [ErrFormat], [ErrChanged] if the file becomes shorter meanwhile, [dlpack.ErrMemory], those of package os,
-// and those of the package of the format, which name the byte of the file.
+// Ownership: the caller closes the File. Lifetime: tensors stay valid after Close, and after the file was deleted.
+// Threads: any. On error: nothing stays open. The errors are [ErrKind]; [ErrFormat]; [ErrChanged] if the file becomes
+// shorter meanwhile; [dlpack.ErrMemory]; those of package os; and those of the package of the format, which name the
+// byte of the file.
 func Open(path string, options ...OpenOption) (*File, error) {
 	f := &File{}
 	err := f.add(path, openingOf(options))
@@ -85,7 +87,7 @@ func Open(path string, options ...OpenOption) (*File, error) {
 	return f, nil
 }
 
-// add adds the tensors of a file. If it returns an error, Close closes what is open.
+// add adds the tensors of a file. After an error, Close closes the parts that are open.
 func (f *File) add(path string, o opening) error {
 	p, err := openPart(path, o.writable)
 	if err != nil {
@@ -111,7 +113,7 @@ func (f *File) add(path string, o opening) error {
 // grow makes room for n more tensors.
 func (f *File) grow(n int) { f.list, f.entries = slices.Grow(f.list, n), slices.Grow(f.entries, n) }
 
-// put adds a tensor. view is what tensorOf makes it of.
+// put adds a tensor. view is the argument from which tensorOf makes it.
 func (f *File) put(p *part, e Entry, view any) {
 	e.Path = p.path
 	f.list = append(f.list, e)
@@ -134,7 +136,8 @@ func (f *File) Entries() []Entry {
 	return f.list
 }
 
-// Metadata returns what a file says beside its tensors, in the order of the file or, for safetensors, of the keys. The slice is the File's.
+// Metadata returns the metadata of a file, in the order of the file or, for safetensors, in the order of the keys. The
+// slice is the File's.
 func (f *File) Metadata() []Field {
 	if f == nil {
 		return nil
@@ -160,7 +163,7 @@ func (f *File) find(name string) (int, error) {
 	return payload.Find(name, f.index, func(i int) string { return f.list[i].Name }, "files")
 }
 
-// with calls use with a tensor, which it keeps open meanwhile.
+// with calls use with a tensor, and keeps its part open during the call.
 func (f *File) with(name string, use func(e *Entry, of *entry) error) error {
 	i, err := f.find(name)
 	if err != nil {
@@ -183,8 +186,8 @@ func (f *File) with(name string, use func(e *Entry, of *entry) error) error {
 	return nil
 }
 
-// AppendBytes appends the bytes of a tensor to dst, as they are in the file. It reads the file and not the mapping, so that a file that has
-// become shorter is an error.
+// AppendBytes appends the bytes of a tensor to dst, as they are in the file. It reads the file and not the mapping, so
+// it returns an error if the file has become shorter.
 //
 // Errors: [elements.ErrNoName]; [ErrFormat] if the tensor is deflated in the file; [io.ErrUnexpectedEOF] if the file has become shorter;
 // [dlpack.ErrMemory]; [dlpack.ErrClosed]; Entry.Err; those of package os. dst is then returned unchanged.
@@ -216,15 +219,15 @@ func (p *part) readAt(dst []byte, offset int64) error {
 	return withoutPath(err)
 }
 
-// Verify returns [ErrChanged] if the file is not as it was when it was opened. It compares the size and, unless the file is open for writing,
-// the time of the last change, which many systems count in steps of some milliseconds. It looks at the open file: another file that has taken
-// its name since, as after [Write], is no change.
+// Verify returns [ErrChanged] if the file is not as it was when it was opened. It compares the size and, unless the
+// file is open for writing, the time of the last change. Many systems count that time in steps of some milliseconds.
+// Verify looks at the open file: if another file has taken its name since, as after [Write], that is no change.
 //
 // Errors: [ErrChanged], [dlpack.ErrClosed], those of package os.
 func (f *File) Verify() error { return f.each((*part).verify) }
 
-// Sync waits until all that was written to the tensors of a file that was opened with [Writable] is on the disk. Without it the system
-// writes it at a time of its choice.
+// Sync waits until all changes to the tensors of a file opened with [Writable] are on the disk. Without Sync the system
+// writes them later, at a time of its choice.
 //
 // Errors: [dlpack.ErrClosed], those of package os.
 func (f *File) Sync() error {
@@ -250,8 +253,8 @@ func (f *File) each(do func(p *part) error) error {
 
 // Close closes the file. Its tensors stay valid, and the mapping ends when the last of them is closed. Calls after the first have no effect.
 //
-// Ownership: ends the mapping, unless tensors have it. Lifetime: [File.Entries] and [File.Metadata] stay valid. Threads: any. On error:
-// never fails; the result makes File an io.Closer.
+// Ownership: ends the mapping, unless tensors use it. Lifetime: [File.Entries] and [File.Metadata] stay valid. Threads:
+// any. On error: never fails; the result makes File an io.Closer.
 func (f *File) Close() error {
 	if f == nil {
 		return nil

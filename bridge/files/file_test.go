@@ -37,7 +37,7 @@ func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack
 	return must.Own(dlpack.FromSlice(data, shape...))(t)
 }
 
-// layouts returns tensors of several types and layouts by their names.
+// layouts returns tensors of several types and layouts by name.
 func layouts(t testing.TB) map[string]*dlpack.Tensor {
 	x := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	return map[string]*dlpack.Tensor{
@@ -79,7 +79,8 @@ func TestWrittenTensorsLieInTheFile(t *testing.T) {
 	}
 }
 
-// checkTensors checks the tensors of a file with its descriptions, that they lie in one mapping of the file, and that copies are equal.
+// checkTensors checks that the tensors of a file agree with its descriptions and lie in one mapping of the file, and
+// that copies are equal.
 func checkTensors(t testing.TB, f *files.File) map[string]*dlpack.Tensor {
 	all := map[string]*dlpack.Tensor{}
 	var start uintptr
@@ -122,7 +123,7 @@ func checkTensors(t testing.TB, f *files.File) map[string]*dlpack.Tensor {
 	return all
 }
 
-// The files in testdata of the formats are those of their peers, and some that they refuse.
+// The testdata of the formats has files written by their peers, and some files that the formats refuse.
 func TestFilesOfPeers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	opened := map[files.Format]int{}
@@ -204,7 +205,7 @@ func TestTensorsOutliveTheFile(t *testing.T) {
 	x := must.Own(f.Tensor("x"))(t)
 	y := must.Do(f.Tensor("y"))(t)
 	require.NoError(t, f.Close())
-	require.NoError(t, os.Truncate(path, must.Do(os.Stat(path))(t).Size())) // which changes nothing
+	require.NoError(t, os.Truncate(path, must.Do(os.Stat(path))(t).Size())) // this changes only the time
 	require.NoError(t, os.Remove(path))
 	m := must.Do(y.Export())(t)
 	require.NoError(t, y.Close())
@@ -229,7 +230,7 @@ func TestCopyOfAFileThatBecameShorter(t *testing.T) {
 	must.Fail(f.Copy("y"))(t, io.ErrUnexpectedEOF)
 }
 
-// A copy that a format makes of the mapping is made in Go.
+// If a format copies elements out of the mapping, Go code makes the copy.
 func TestABigEndianArrayThatIsGoneIsAnError(t *testing.T) {
 	head := must.Do(npy.AppendHeader(nil, dlpack.Int32, []int64{1 << 16}, false))(t)
 	big := strings.Replace(string(head), "<i4", ">i4", 1) + strings.Repeat("\x01\x02\x03\x04", 1<<16)

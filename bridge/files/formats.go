@@ -23,8 +23,8 @@ const (
 	GGUF        Format = "gguf"
 )
 
-// formats has a row for each format. The other place that knows them is tensors.go, which needs cgo: tensorOf makes tensors of their
-// descriptions, and writers write files.
+// formats has a row for each format. Only tensors.go, which needs cgo, also knows the formats: tensorOf makes tensors
+// from their descriptions, and writers write files.
 var formats = []*row{
 	{name: Safetensors, is: isSafetensors, parse: (*File).parseSafetensors},
 	{name: NPY, is: begins("\x93NUMPY"), parse: (*File).parseNPY, writable: true},
@@ -35,8 +35,8 @@ var formats = []*row{
 type row struct {
 	name     Format
 	writable bool                   // a file can be opened for writing
-	is       func(data []byte) bool // reads few bytes
-	// parse adds the tensors of a file, and its metadata. It only reads what describes the tensors.
+	is       func(data []byte) bool // reads only a few bytes
+	// parse adds the tensors of a file, and its metadata. It reads only the descriptions of the tensors.
 	parse func(f *File, p *part, o opening) error
 }
 
@@ -62,7 +62,8 @@ func begins(text string) func(data []byte) bool {
 	return func(data []byte) bool { return bytes.HasPrefix(data, []byte(text)) }
 }
 
-// isZip reports whether a file begins with the header of a member or, without members, with the end of the directory.
+// isZip reports whether a file begins with the header of a member, or with the end of the directory if there are no
+// members.
 func isZip(data []byte) bool { return begins("PK\x03\x04")(data) || begins("PK\x05\x06")(data) }
 
 // isSafetensors reports whether a file begins with a length below 2^32 and a brace. The package of the format checks the length.
@@ -90,7 +91,7 @@ func (f *File) parseSafetensors(p *part, o opening) error {
 }
 
 const (
-	nameless  = "arr_0" // numpy.savez gives an array without a name this one
+	nameless  = "arr_0" // the name that numpy.savez gives to an array without a name
 	bigEndian = "big-endian"
 	deflated  = "deflated"
 )
@@ -123,7 +124,7 @@ func (f *File) parseNPZ(p *part, o opening) error {
 	for i := range n.Tensors {
 		v := &n.Tensors[i]
 		if o.dtype != 0 {
-			if as, err := v.As(o.dtype); err == nil { // otherwise the file says what its type is
+			if as, err := v.As(o.dtype); err == nil { // otherwise the type is the one that the file says
 				v = &as
 			}
 		}

@@ -42,8 +42,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// mapping is the memory of a file. The tensors of the file are views of memory, and the last one that is closed ends the mapping, on
-// whatever thread it is.
+// mapping is the memory of a file. The tensors of the file are views of memory. Closing the last one ends the mapping,
+// on any thread.
 type mapping struct {
 	data   []byte
 	memory *dlpack.Tensor // the same bytes

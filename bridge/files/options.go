@@ -9,15 +9,16 @@ type OpenOption func(*opening)
 
 type opening struct {
 	writable bool
-	dtype    dlpack.DataType // 0 for what the file says
+	dtype    dlpack.DataType // 0 for the type that the file says
 }
 
-// Writable maps an npy file so that writing to its tensor changes the file. Other formats refuse it, and so does a big-endian array, whose
-// tensor would be a copy.
+// Writable maps an npy file so that writing to its tensor changes the file. It is an error for other formats, and for a
+// big-endian array, whose tensor would be a copy.
 func Writable() OpenOption { return func(o *opening) { o.writable = true } }
 
-// As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], as As of package npy does. In an
-// npz file it does so for all arrays of which the file says only that their elements have the size of that type.
+// As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], like As of
+// package npy. In an npz file it applies to all arrays for which the file gives only an element size, and that size is
+// the size of the type.
 func As(dtype dlpack.DataType) OpenOption { return func(o *opening) { o.dtype = dtype } }
 
 func openingOf(options []OpenOption) (o opening) {

@@ -16,19 +16,19 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A part is a file that is open and mapped. A File has one, or those of a set.
+// A part is an open and mapped file. A File has one part, or the parts of a set.
 type part struct {
 	path     string
 	file     *os.File
-	opened   fs.FileInfo // as it was then
+	opened   fs.FileInfo // when it was opened
 	writable bool
 	mapping
 }
 
 // openPart opens and maps a file. The errors have no prefix.
 func openPart(path string, writable bool) (*part, error) {
-	// Some devices act when they are opened, and a FIFO waits. So the file is looked at before it is opened, and again afterwards, since
-	// another one can have its name by then.
+	// Some devices act when they are opened, and opening a FIFO waits. So the file is checked before it is opened, and
+	// again afterwards because another file may have taken its name.
 	if info, err := os.Stat(path); err != nil {
 		return nil, withoutPath(err)
 	} else if err := checkKind(info); err != nil {
@@ -77,7 +77,7 @@ func (p *part) mapFile() (err error) {
 	return err
 }
 
-// checkKind returns an error for a file that is no regular file.
+// checkKind returns an error for a file that is not regular.
 func checkKind(info fs.FileInfo) error {
 	kind := "special file"
 	switch mode := info.Mode(); {
@@ -95,7 +95,7 @@ func checkKind(info fs.FileInfo) error {
 	return fmt.Errorf("it is a %s: %w", kind, ErrKind)
 }
 
-// withoutPath returns the cause of an error whose text already says which file it is about.
+// withoutPath returns an error without its path, because the caller's error text names the file.
 func withoutPath(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -109,8 +109,8 @@ func (p *part) close() {
 	p.mapping.close()
 }
 
-// verify returns [ErrChanged] if the file has another size than when it was opened, or was written to. Through a writable mapping this
-// process writes to it, so then only the size counts.
+// verify returns [ErrChanged] if the size of the file has changed since it was opened, or the file was written to. With
+// a writable mapping this process may write to it, so then only the size counts.
 func (p *part) verify() error {
 	now, err := p.file.Stat()
 	switch {
@@ -124,7 +124,8 @@ func (p *part) verify() error {
 	return nil
 }
 
-// reading calls f, which reads the mapping in Go. Without it a page that the file has lost would end the process.
+// reading calls f, which reads the mapping in Go. Without reading, access to a page that the file has lost would end
+// the process.
 func (p *part) reading(f func() error) error {
 	return withoutFaults(f, func(address uintptr) error {
 		at := address - uintptr(unsafe.Pointer(unsafe.SliceData(p.data)))
@@ -135,8 +136,8 @@ func (p *part) reading(f func() error) error {
 	})
 }
 
-// withoutFaults calls f. If f reads, in Go, memory that does not exist, withoutFaults returns what explain says about that address. If
-// explain returns nil, it panics as f does.
+// withoutFaults calls f. If Go code in f reads memory that does not exist, withoutFaults returns the error of explain
+// for that address. If explain returns nil, withoutFaults panics like f.
 func withoutFaults(f func() error, explain func(address uintptr) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -18,7 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// resident returns the memory of this process that is in use. A sanitizer would keep memory that was freed.
+// resident returns the resident memory of this process. A sanitizer would keep freed memory.
 func resident(t testing.TB) int64 {
 	var size, pages int64
 	must.Do(fmt.Sscan(string(must.Do(os.ReadFile("/proc/self/statm"))(t)), &size, &pages))(t)

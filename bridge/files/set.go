@@ -15,9 +15,9 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/safetensors"
 )
 
-// OpenSet opens all files of an index of safetensors, such as model.safetensors.index.json, as one File with the tensors that the index
-// lists. A tensor that the index does not list, or lists in another file, is left out. The metadata are those of the index; a number
-// among them is a [json.Number].
+// OpenSet opens all files of an index of safetensors, such as model.safetensors.index.json, as one File with the
+// tensors that the index lists. A tensor is left out if the index does not list it, or lists it in another file. The
+// metadata are those of the index; numbers in it are of type [json.Number].
 //
 // Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [elements.ErrNoName] if a tensor is missing in the file that the index
 // names for it; errors of [safetensors.DecodeIndex], which name the byte of the index.
@@ -91,7 +91,7 @@ func readIndex(path string) (x *safetensors.Index, err error) {
 	return x, err
 }
 
-// fieldsOf returns the members of an object of JSON, or none of an empty text.
+// fieldsOf returns the members of a JSON object, and no members for an empty text.
 func fieldsOf(text []byte) (fields []Field, err error) {
 	if len(text) == 0 {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// tensorOf returns the tensor of a description in the memory of a file, or a copy if Entry.Copied says why.
+// tensorOf returns the tensor of a description in the memory of a file, or a copy if Entry.Copied is not empty.
 func tensorOf(view any, memory *dlpack.Tensor) (*dlpack.Tensor, error) {
 	switch v := view.(type) {
 	case *safetensors.View:
@@ -50,16 +50,16 @@ func writeNPY(w io.Writer, tensors []Named, o writing) error {
 
 func writeNPZ(w io.Writer, tensors []Named, _ writing) error { return npy.WriteZip(w, tensors) }
 
-// Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened with [Writable]. It is
-// aligned to its type only if Entry.Aligned is set; [File.Copy] makes one that always is. If Entry.Copied is not empty, the result is a copy
-// instead, which is aligned and may be written to.
+// Tensor returns a tensor in the memory of the file, without reading it. It is read-only unless the file was opened
+// with [Writable]. It is aligned to its type only if Entry.Aligned is set; [File.Copy] always returns an aligned
+// tensor. If Entry.Copied is not empty, the result is a copy instead, which is aligned and may be written to.
 //
-// A page that the file has lost because another program has made it shorter ends the process when it is read (SIGBUS), as in every program
-// that maps files. [File.Copy] returns an error instead.
+// If another program makes the file shorter, reading a lost page ends the process (SIGBUS), as in every program that
+// maps files. [File.Copy] returns an error instead.
 //
-// Ownership: the caller closes the tensor. Lifetime: the tensor and its exports keep the mapping, also after Close of the File and after
-// the file was deleted. Threads: any. On error: [elements.ErrNoName]; [ErrChanged] if a copy is made and the file has become shorter;
-// [dlpack.ErrClosed], [dlpack.ErrMemory], and those of the package of the format.
+// Ownership: the caller closes the tensor. Lifetime: the tensor and its exports keep the mapping, even after Close of
+// the File and after the file was deleted. Threads: any. On error: [elements.ErrNoName]; [ErrChanged] if a copy is made
+// and the file has become shorter; [dlpack.ErrClosed], [dlpack.ErrMemory], and those of the package of the format.
 func (f *File) Tensor(name string) (t *dlpack.Tensor, err error) {
 	err = f.with(name, func(_ *Entry, of *entry) error {
 		return of.part.reading(func() (err error) {
@@ -70,8 +70,9 @@ func (f *File) Tensor(name string) (t *dlpack.Tensor, err error) {
 	return t, err
 }
 
-// Copy returns a copy of a tensor in memory of its own, which may be written to and is aligned to [dlpack.AllocAlignment] bytes. It reads the
-// file and not the mapping, unless Entry.Copied is set. A file that has become shorter is an error.
+// Copy returns a copy of a tensor in new memory. The copy may be written to, and is aligned to [dlpack.AllocAlignment]
+// bytes. Copy reads the file and not the mapping, unless Entry.Copied is set. It returns an error if the file has
+// become shorter.
 //
 // Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any. On error: [elements.ErrNoName]; [io.ErrUnexpectedEOF] or
 // [ErrChanged] if the file has become shorter; [dlpack.ErrMemory], [dlpack.ErrClosed], those of package os, and those of the package of
@@ -84,7 +85,7 @@ func (f *File) Copy(name string) (c *dlpack.Tensor, err error) {
 				c = t
 				return err
 			}
-			defer t.Close() // a view, whose elements are not read
+			defer t.Close() // a view; its elements are not read
 			c, err = of.part.copied(t, e)
 			return err
 		})
@@ -92,7 +93,7 @@ func (f *File) Copy(name string) (c *dlpack.Tensor, err error) {
 	return c, err
 }
 
-// copied returns a copy of t, which lies in the file, in the same layout.
+// copied returns a copy of t in the same layout. t lies in the file.
 func (p *part) copied(t *dlpack.Tensor, e *Entry) (*dlpack.Tensor, error) {
 	memory, err := dlpack.New(dlpack.Uint8, e.Size)
 	if err != nil {
@@ -106,7 +107,7 @@ func (p *part) copied(t *dlpack.Tensor, e *Entry) (*dlpack.Tensor, error) {
 	return memory.View(dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Strides(), Padded: padded, Copied: true})
 }
 
-// Tensors returns all tensors of the file by their names, as [File.Tensor] does.
+// Tensors returns all tensors of the file by name, each as [File.Tensor] returns it.
 //
 // Ownership: the caller closes the tensors. Lifetime, Threads: as [File.Tensor]. On error: as [File.Tensor]; no tensor stays open.
 func (f *File) Tensors() (map[string]*dlpack.Tensor, error) {

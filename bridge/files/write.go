@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/npy"
 )
 
-// Named is a tensor and its name in a file. It is the type that package npy has for the members of an npz file.
+// Named is a tensor and its name in a file. Package npy has the same type for the members of an npz file.
 type Named = npy.Named
 
 // A WriteOption changes how a file is written.
@@ -32,31 +32,33 @@ type writing struct {
 	progress func(written, total int64) error
 }
 
-// InFormat chooses the format of a file. Without it the name of the file does, by its ending: .safetensors, .npy or .npz.
+// InFormat chooses the format of a file. Without it the extension of the file's name does: .safetensors, .npy or .npz.
 func InFormat(format Format) WriteOption { return func(w *writing) { w.format = format } }
 
 // Metadata writes texts into a file of safetensors.
 func Metadata(texts map[string]string) WriteOption { return func(w *writing) { w.metadata = texts } }
 
-// Align aligns the tensors of a file of safetensors to n bytes where the format allows it, as Align of package safetensors does.
+// Align aligns the tensors of a file of safetensors to n bytes where the format allows it, like Align of package
+// safetensors.
 func Align(n int) WriteOption { return func(w *writing) { w.align = n } }
 
-// Progress calls f repeatedly while a file is written, with the number of bytes written so far and the number of bytes of all tensors. Headers,
-// which are small, count as written. The last call has equal numbers, and comes before the file is on the disk. If f returns an error, [Write]
-// stops and returns that error.
+// Progress calls f repeatedly while a file is written, with the number of bytes written so far and the number of bytes
+// of all tensors. Headers, which are small, count as written. The last call has two equal numbers, and comes before the
+// file is on the disk. If f returns an error, [Write] stops and returns that error.
 func Progress(f func(written, total int64) error) WriteOption {
 	return func(w *writing) { w.progress = f }
 }
 
-// Write writes a file with the given tensors, in any layout. It writes to a temporary file in the same folder, .dlbridge-….tmp, waits until
-// that is on the disk, and then gives it the name. So there is never an incomplete file of that name, and tensors of a file that had the
-// name before stay as they are. The new file has the permissions of the old one.
+// Write writes a file with the given tensors, in any layout. It writes to a temporary file in the same folder,
+// .dlbridge-….tmp, waits until this file is on the disk, and then renames it to path. So no incomplete file ever has
+// that name, and tensors of an old file with that name stay unchanged. The new file has the permissions of the old one.
 //
-// Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error: the old file stays
-// as it is, and no temporary file is left. Only if the last step fails, which writes the folder to the disk, is the new file in place. The
-// errors are [ErrKind] for a path that names a directory, device or FIFO; [ErrChanged] if the memory of a tensor cannot be read any more;
-// [ErrFormat]; [elements.ErrDuplicate]; the error that the function of [Progress] returns; and errors of package os and of the format's
-// package.
+// Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error:
+// the old file stays unchanged, and no temporary file is left. There is one exception: if only the last step fails,
+// which writes the folder to the disk, the new file is in place. The errors are [ErrKind] for a path that names a
+// directory, device or FIFO; [ErrChanged] if the memory of a tensor can no longer be read; [ErrFormat];
+// [elements.ErrDuplicate]; the error that the function of [Progress] returns; and errors of package os and of the
+// format's package.
 func Write(path string, tensors []Named, options ...WriteOption) error {
 	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
 	var err error
@@ -100,7 +102,7 @@ func Write(path string, tensors []Named, options ...WriteOption) error {
 	return nil
 }
 
-// progress tells how many bytes it has written.
+// progress is a writer that reports how many bytes it has written.
 type progress struct {
 	out            io.Writer
 	written, total int64
@@ -121,9 +123,9 @@ func (p *progress) Write(data []byte) (n int, err error) {
 	return n, err
 }
 
-// replace writes a file and gives it a name, also if there is a file of that name. The errors have no prefix.
+// replace writes a file and gives it a name, even if another file has that name. The errors have no prefix.
 func replace(path string, write func(out io.Writer) error) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil { // not the link is replaced, but the file
+	if target, err := filepath.EvalSymlinks(path); err == nil { // replace the file, not the link
 		path = target
 	}
 	old, err := os.Stat(path)
@@ -172,7 +174,8 @@ func replace(path string, write func(out io.Writer) error) (err error) {
 	return syncFolder(folder)
 }
 
-// syncFolder waits until the names of the files in a folder are on the disk. Some file systems need and have nothing for that.
+// syncFolder waits until the names of the files in a folder are on the disk. Some file systems do not need this and
+// cannot do it.
 func syncFolder(folder string) error {
 	d, err := os.Open(folder)
 	if err != nil {

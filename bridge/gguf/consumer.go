@@ -17,12 +17,12 @@ type DecodeOption func(*decoding)
 
 type decoding struct{ align int }
 
-// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not so aligned in memory is
-// copied; the copy has the flag [dlpack.IsCopied] and is writable.
+// Align aligns tensors to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not aligned in memory
+// is copied; the copy has the flag [dlpack.IsCopied] and is writable.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
-// Tensor returns the tensor on v.Data, at any address without [Align]. It is read-only. A tensor of a quantised type has the bytes of its
-// blocks, as the package documentation says.
+// Tensor returns a read-only tensor on v.Data. Without [Align] it may have any address. A tensor of a quantised type
+// has the bytes of its blocks (see the package documentation).
 //
 // Ownership: the caller closes the tensor; v.Data is Go memory, or memory that stays valid. Lifetime: the tensor and its exports keep the
 // memory of the file alive if it is Go's. Threads: any. On error: [elements.ErrDType] for an unknown type, [elements.ErrNil] for a nil View,
@@ -31,9 +31,10 @@ func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
 	return v.tensor(options, func(s dlpack.Spec) (*dlpack.Tensor, error) { return dlpack.FromBytes(v.Data, s) })
 }
 
-// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be given back: file is a one-dimensional uint8 tensor of
-// the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it. The description has no share in the memory,
-// so that v.Data must not be used after the last tensor of the memory is closed.
+// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be released: file is a
+// one-dimensional uint8 tensor of the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a
+// view of it. The description has no share in the memory: v.Data must not be used after the last tensor of the memory
+// is closed.
 //
 // Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
 // error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, and those of
@@ -45,7 +46,7 @@ func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack
 	})
 }
 
-// tensor returns the tensor that view makes of a description, or with [Align] an aligned one.
+// tensor returns the tensor that view makes from a description; with [Align] it returns an aligned tensor.
 func (v *View) tensor(options []DecodeOption, view func(dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
 	if v == nil {
 		return nil, fmt.Errorf("gguf: the View is %w", elements.ErrNil)

@@ -20,7 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// multiple is how many times the memory of its header a file takes at most, as the package documentation says.
+// multiple is the bound of the package documentation: a file takes at most this many times the memory of its header.
 const multiple = 12
 
 func TestMain(m *testing.M) { dlpacktest.Main(m) }
@@ -53,7 +53,7 @@ func Example() {
 
 func addressOf(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// memories are the ways to a tensor: of Go memory, and of memory with an owner.
+// memories has two kinds of memory for a file: Go memory, and memory with an owner.
 var memories = map[string]func(t *testing.T, data []byte) (parsed []byte, tensor func(*gguf.View, ...gguf.DecodeOption) (*dlpack.Tensor, error)){
 	"Go": func(_ *testing.T, data []byte) ([]byte, func(*gguf.View, ...gguf.DecodeOption) (*dlpack.Tensor, error)) {
 		return data, (*gguf.View).Tensor
@@ -161,7 +161,7 @@ func TestTensorRefusesDescriptionsThatDecodeFileDoesNotMake(t *testing.T) {
 func FuzzAmplification(f *testing.F) {
 	testmode.SkipMemory(f)
 	f.Add(example(), uint16(0), uint16(0), uint16(0))
-	many := func(n int, parts ...any) []byte { // a file with one thing many times
+	many := func(n int, parts ...any) []byte { // a file with one part repeated
 		var all []byte
 		for i := range n {
 			all = append(all, raw(append([]any{text(fmt.Sprintf("%x", i))}, parts...)...)...)

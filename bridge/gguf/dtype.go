@@ -7,10 +7,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// DType is the type of the elements of a tensor, with its number in the file (ggml_type in ggml.h).
+// DType is the type of the elements of a tensor. Its value is the number in the file (ggml_type in ggml.h).
 type DType uint32
 
-// The types of ggml, without those that were removed. Their names are those of the Python package gguf.
+// The types of ggml, without the types that ggml has removed. The names are those of the Python package gguf.
 const (
 	F32     DType = 0
 	F16     DType = 1
@@ -96,7 +96,7 @@ var dtypes = [...]struct {
 // known reports whether the type is one of the constants.
 func (t DType) known() bool { return t < DType(len(dtypes)) && dtypes[t].name != "" }
 
-// DataType returns the type of DLPack that has the elements, and 0 for quantised and unknown types.
+// DataType returns the DLPack type of the elements, and 0 for quantised and unknown types.
 func (t DType) DataType() dlpack.DataType {
 	if !t.known() {
 		return 0
@@ -104,7 +104,8 @@ func (t DType) DataType() dlpack.DataType {
 	return dtypes[t].dtype
 }
 
-// Block returns how many elements a block has, and in how many bytes. Types of DLPack have one element in a block, unknown types none.
+// Block returns the number of elements of a block, and its size in bytes. A block of a DLPack type has one element, and
+// a block of an unknown type has none.
 func (t DType) Block() (elements, bytes int64) {
 	if !t.known() {
 		return 0, 0

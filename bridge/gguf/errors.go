@@ -7,8 +7,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 )
 
-// The causes of errors of this package. Further causes are [elements.ErrDType] for an unknown type of a tensor, [elements.ErrSize] for a
-// row that is no whole number of blocks, [layout.ErrOverflow], and those of package dlpack.
+// The causes of errors of this package. Further causes are [elements.ErrDType] for a tensor of unknown type,
+// [elements.ErrSize] for a row that is not a whole number of blocks, [layout.ErrOverflow], and those of package dlpack.
 var (
 	// ErrLimit reports a header of more than [MaxHeader] bytes.
 	ErrLimit = errors.New("header too long")

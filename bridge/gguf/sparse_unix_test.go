@@ -15,7 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// sparse returns a file of size bytes, of which only the page with the header can be read.
+// sparse returns a file of size bytes. Only the page with the header can be read.
 func sparse(t *testing.T, header []byte, size int) []byte {
 	data := must.Do(syscall.Mmap(-1, 0, size, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE))(t)
 	t.Cleanup(func() { assert.NoError(t, syscall.Munmap(data)) })
@@ -34,7 +34,7 @@ func TestDecodeFileReadsNothingOfTheTensors(t *testing.T) {
 	amplification.Require(t, len(header), multiple, 0, func() func() { _, _ = gguf.DecodeFile(data); return nil })
 }
 
-// What a header claims to have must not exceed the limit, even if the file has room for it.
+// The sizes that a header claims must not exceed the limit, even if the file has room for them.
 func TestDecodeFileReadsNothingBeyondTheLimit(t *testing.T) {
 	for name, header := range map[string][]byte{
 		"tensors":         head(1<<28, 0),

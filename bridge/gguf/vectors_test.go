@@ -17,7 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// recorded is a file that the Python package gguf has written, and what it reads from it: see testdata/README.md.
+// recorded is a file written by the Python package gguf, with the contents that the package reads from it: see
+// testdata/README.md.
 type recorded struct {
 	File      string
 	Version   int
@@ -67,7 +68,8 @@ func TestFilesOfThePythonPackageAreReadAlike(t *testing.T) {
 	assert.EqualError(t, err, "gguf: byte 4: the file is big-endian, and only little-endian files can be read: malformed header")
 }
 
-// flatten returns a value as the Python package has it: the names of its type and of that of its elements, and all values as texts.
+// flatten returns a value in the form of the Python package: the name of its type, the name of the type of its
+// elements, and all values as texts.
 func flatten(value any) (types, values []string) {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Slice {

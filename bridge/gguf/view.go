@@ -17,8 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// MaxHeader is the most bytes that a header may have: the part of a file before the data section. The headers of models with the largest
-// vocabularies have about a tenth of it.
+// MaxHeader is the largest size in bytes of a header, the part of a file before the data section. The headers of models
+// with the largest vocabularies have about a tenth of it.
 const MaxHeader = 100_000_000
 
 const (
@@ -26,7 +26,7 @@ const (
 	mostKey      = 1<<16 - 1 // bytes of a key
 	mostName     = 64        // bytes of the name of a tensor
 	mostRank     = 4
-	mostDepth    = 8 // arrays in each other
+	mostDepth    = 8 // of nested arrays
 	alignmentKey = "general.alignment"
 	alignment    = 32 // without that key
 	maxAlignment = 1 << 20
@@ -38,7 +38,8 @@ const (
 // A File has the metadata and the descriptions of all tensors of a file.
 type File struct {
 	Version int // 2 or 3
-	// Alignment is the number of bytes of which the offsets of all tensors are multiples: 32 without the metadata "general.alignment".
+	// Alignment is a number of bytes; the offset of each tensor is a multiple of it. It is 32 without the metadata
+	// "general.alignment".
 	Alignment int64
 	// Metadata has the metadata in the order of the file.
 	Metadata []Entry
@@ -48,9 +49,9 @@ type File struct {
 	keys, names map[string]int // into Metadata and Tensors
 }
 
-// An Entry is one of the metadata of a file. Value has the Go type of the value in the file: uint8 to uint64, int8 to int64, float32,
-// float64, bool or string, which can be any bytes; or a slice of these for an array, such as []string; or []any for an array of arrays,
-// each of which is such a slice.
+// An Entry is one item of the metadata of a file. Value has the Go type of the value in the file: uint8 to uint64, int8
+// to int64, float32, float64, bool or string. A string may be any bytes. An array is a slice of one of these types,
+// such as []string; an array of arrays is []any, and its elements are such slices.
 type Entry struct {
 	Key   string
 	Value any
@@ -81,7 +82,7 @@ func (f *File) Find(name string) (*View, error) {
 	return &f.Tensors[i], nil
 }
 
-// Value returns the value of the metadata with the given key, as [Entry] has it. ok reports whether the file has it.
+// Value returns the value of the metadata with the given key (see [Entry]). ok reports whether the file has the key.
 func (f *File) Value(key string) (value any, ok bool) {
 	if f == nil {
 		return nil, false
@@ -93,17 +94,19 @@ func (f *File) Value(key string) (value any, ok bool) {
 	return f.Metadata[i].Value, true
 }
 
-// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
-// at a multiple of 4096, as that of a mapping does.
+// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements have this alignment in
+// memory if the file begins at a multiple of 4096, like a mapping.
 func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
-// DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is read.
+// DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file; only the
+// header is read.
 //
 // Errors: an [*elements.Error] with the byte of the file and [elements.ErrHeader], [elements.ErrTruncated], [ErrLimit], [ErrOffsets], [elements.ErrDuplicate],
 // [elements.ErrName], [elements.ErrDType], [elements.ErrSize], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than 4 dimensions.
 func DecodeFile(data []byte) (*File, error) {
-	// The first pass finds the end of the header and makes nothing, so that what the second pass allocates is in proportion to a header
-	// that exists. The second pass reads a copy, which nobody else can change, and of which all texts are parts.
+	// The first pass finds the end of the header and allocates nothing. So the allocations of the second pass are in
+	// proportion to a header that exists. The second pass reads a copy that nobody else can change; all texts are parts
+	// of this copy.
 	first := reader{data: data[:min(len(data), MaxHeader)], limited: len(data) > MaxHeader, dry: true}
 	if first.file(); first.err != nil {
 		return nil, first.err
@@ -135,7 +138,7 @@ func (r *reader) fail(at int, cause error, format string, args ...any) {
 	}
 }
 
-// short fails because the input has fewer bytes than it needs for what is at byte at.
+// short fails because the input has too few bytes for the item at byte at.
 func (r *reader) short(at int, format string, args ...any) {
 	what, left := fmt.Sprintf(format, args...), len(r.data)-r.at
 	if r.limited {
@@ -171,7 +174,8 @@ func (r *reader) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads a number of things, of which each takes at least so many bytes, and checks that they fit into what is left.
+// count reads the number of the items that follow. Each takes at least least bytes, and count checks that they fit into
+// the rest of the file.
 func (r *reader) count(least int, what string) int {
 	at := r.at
 	n := r.uint64(what)
@@ -184,7 +188,7 @@ func (r *reader) count(least int, what string) int {
 	return int(n)
 }
 
-// text reads a string, which is a part of data.
+// text reads a string. The result aliases data.
 func (r *reader) text(what string) string {
 	b := r.take(r.count(1, what), what)
 	if r.dry {
@@ -271,11 +275,11 @@ const (
 	typeArray  valueType = 9
 )
 
-// valueTypes has the types of values by their numbers. size is the least number of bytes of a value. one and slice make a number, and a
-// slice of numbers, of their bytes.
+// valueTypes has the types of values by their numbers. size is the least number of bytes of a value. one makes a number
+// from its bytes, and slice a slice of numbers.
 var valueTypes = [...]struct {
 	size  int
-	name  string // of several
+	name  string // of an array
 	one   func([]byte) any
 	slice func([]byte) any
 }{
@@ -330,7 +334,7 @@ func (r *reader) value(depth int) any {
 	}
 }
 
-// numbers reads n numbers or bools, of which value makes the result.
+// numbers reads n numbers or bools. value makes the result from their bytes.
 func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
 	at := r.at
 	b := r.take(n*valueTypes[t].size, "a value")
@@ -345,7 +349,7 @@ func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
 	return value(b)
 }
 
-// array reads an array, which is the given number of arrays deep.
+// array reads an array. depth counts the array and the arrays around it.
 func (r *reader) array(depth int) any {
 	if depth > mostDepth {
 		r.fail(r.at, elements.ErrHeader, "more than %d arrays in each other", mostDepth)
@@ -416,8 +420,8 @@ func (r *reader) describe(v *View) (p placed) {
 	return p
 }
 
-// numBytes returns the size of the elements. The product of the sizes other than 0 must not overflow either, so that readers that multiply
-// in another order find the same. The errors have no prefix.
+// numBytes returns the size of the elements. The product of the sizes other than 0 must not overflow either, so that
+// readers that multiply in another order get the same result. The errors have no prefix.
 func (v *View) numBytes() (int64, error) {
 	block, size := v.DType.Block()
 	count, row, empty := int64(1), int64(1), false
@@ -449,14 +453,14 @@ func (v *View) numBytes() (int64, error) {
 type placed struct {
 	offset uint64 // in the data section
 	size   int64  // in bytes
-	at     int    // the byte of the header that has the offset
+	at     int    // index in the header of the offset
 	tensor int    // index into File.Tensors
 }
 
 // place sets the Offset and Data of all tensors, which must lie in the file aligned and without overlaps.
 func (r *reader) place(f *File, offsets []placed, data []byte) {
 	start := (int64(r.at) + f.Alignment - 1) &^ (f.Alignment - 1) // where the data section begins
-	left := int64(len(data)) - start                              // how many bytes it has
+	left := int64(len(data)) - start                              // its size in bytes
 	for _, p := range offsets {
 		v := &f.Tensors[p.tensor]
 		switch {
@@ -471,7 +475,7 @@ func (r *reader) place(f *File, offsets []placed, data []byte) {
 		v.Data = data[v.Offset : v.Offset+p.size : v.Offset+p.size]
 	}
 	slices.SortFunc(offsets, func(a, b placed) int { return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.at, b.at)) })
-	var last placed // with elements
+	var last placed // the last tensor with elements
 	for _, p := range offsets {
 		if p.size == 0 {
 			continue

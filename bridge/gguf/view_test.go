@@ -28,7 +28,7 @@ type array struct {
 	count uint64
 }
 
-// raw returns the bytes of the parts of a file: strings as they are, [text] and numbers as the format has them.
+// raw returns the bytes of the parts of a file. Strings are unchanged; [text] and numbers are encoded.
 func raw(parts ...any) (data []byte) {
 	for _, part := range parts {
 		switch p := part.(type) {
@@ -53,7 +53,7 @@ func head(tensors, entries uint64, parts ...any) []byte {
 	return append(raw("GGUF", uint32(3), tensors, entries), raw(parts...)...)
 }
 
-// padded returns the header of a file, and a data section of size bytes, each of which is its index.
+// padded returns the header of a file and a data section of size bytes. Each byte of the data section is its index.
 func padded(header []byte, align, size int) []byte {
 	data := append(header, make([]byte, -len(header)&(align-1))...)
 	for i := range size {
@@ -77,7 +77,7 @@ var kinds = map[uint32]any{
 	8: "text", 10: uint64(math.MaxUint64), 11: int64(math.MinInt64), 12: math.Pi,
 }
 
-// appendValue appends a value with its type, as the format has it: the inverse of what DecodeFile does with it.
+// appendValue appends a value with its type, encoded as DecodeFile decodes it.
 func appendValue(data []byte, value any) []byte {
 	if kind, list := typeOf(value); list {
 		return appendArray(append(data, raw(ofArray)...), value)
@@ -245,7 +245,7 @@ type refusal struct {
 func refusals() []refusal {
 	const counts = 24 // bytes before the metadata
 	entry := func(parts ...any) []byte { return head(0, 1, raw(parts...), make([]byte, 64)) }
-	// tensor returns a file with tensors of which the first is as the parts say, and a data section of 64 bytes.
+	// tensor returns a file with count tensors and a data section of 64 bytes. parts describe the first tensor.
 	tensor := func(count uint64, parts ...any) []byte { return padded(head(count, 0, parts...), 32, 64) }
 	name := text("x")
 	offset := int64(counts + 8 + 1 + 4 + 8 + 4) // of a tensor with a name of one byte and one dimension
@@ -339,7 +339,7 @@ func TestDecodeFileRefusesMalformedFilesWithTheByte(t *testing.T) {
 	}
 }
 
-// The file ends with its last tensor, so that each shorter one lacks something.
+// The file ends with its last tensor, so each shorter file lacks something.
 func TestDecodeFileRefusesAFileThatIsCutAtAnyByte(t *testing.T) {
 	data := example()
 	for n := range data {
@@ -370,7 +370,7 @@ func TestDecodeFileAcceptsGapsAndWhatIsBehindTheTensors(t *testing.T) {
 	}
 }
 
-// A mapping is unmapped some day, and its bytes may change.
+// A mapping ends some day, and its bytes may change.
 func TestMetadataHaveMemoryOfTheirOwn(t *testing.T) {
 	data := example()
 	f := must.Do(gguf.DecodeFile(data))(t)
@@ -387,7 +387,8 @@ func TestTypesAreNamesInLogsAndJSON(t *testing.T) {
 	assert.Equal(t, "IQ2_XXS", string(must.Do(gguf.IQ2_XXS.MarshalText())(t)))
 }
 
-// A file that is parsed has its tensors inside, aligned and apart, and its header says just what was read.
+// The tensors of a decoded file lie in the file, aligned and without overlaps, and encoding the result gives the same
+// header.
 func FuzzDecodeFile(f *testing.F) {
 	f.Add(example())
 	for _, tt := range refusals() {
