@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// BenchmarkDense wraps memory of three sizes. By hand is what gorgonia does with the same options: the floor.
+// BenchmarkDense wraps memory of three sizes. "By hand" calls gorgonia with the same options: the lower bound.
 func BenchmarkDense(b *testing.B) {
 	for _, side := range []int{2, 64, 2048} {
 		t, err := dlpack.New(dlpack.Float32, int64(side), int64(side))

@@ -15,13 +15,13 @@ import (
 // An Option changes which tensors [Dense] accepts.
 type Option uint8
 
-// AllowTransposed also accepts fully transposed memory: column-major, the first index fastest. gorgonia holds it as a lazy
-// transpose (tensor.Dense.T) of row-major memory. Most of its operations are correct for lazy transposes (At, SetAt, Slice,
-// Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, UseUnsafe, WithReuse of the first operand, and similar ones).
-// gorgonia v0.9.24 gets these wrong for every lazy transpose, without an error:
+// AllowTransposed also accepts fully transposed memory: column-major, with the first index fastest. gorgonia represents
+// it as a lazy transpose (tensor.Dense.T) of row-major memory. Most of its operations are correct for lazy transposes
+// (At, SetAt, Slice, Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, UseUnsafe, WithReuse of the first
+// operand, and similar ones). gorgonia v0.9.24 gets these wrong for every lazy transpose, without an error:
 //
-//   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take
-//     the elements in the order in which they lie in memory; so does MatMul of a tensor that SafeT returned;
+//   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take the
+//     elements in memory order; so does MatMul of a tensor that SafeT returned;
 //   - Reshape, Transpose, a second T that does not reverse the first one, RollAxis(axis, start, false), which calls T, and
 //     MatMul with a lazy transpose as the tensor of WithReuse, move the elements to other places in the producer's memory;
 //   - Add, Mul and similar operations overwrite their second operand before they read it, if it is the tensor of WithReuse;
@@ -29,12 +29,12 @@ type Option uint8
 //   - TensorMul and Contract of more than two dimensions take the wrong elements;
 //   - ByIndices panics.
 //
-// Every slice of transposed memory has gaps, also one along the first axis. The package documentation says which operations gorgonia
-// gets wrong for gaps.
+// Every slice of transposed memory has gaps, even along the first axis. The package documentation lists the operations
+// that gorgonia gets wrong for gaps.
 const AllowTransposed Option = 1 << iota
 
 // engine is gorgonia's standard engine with a reference to the owner of the memory. Tensors that gorgonia makes from a
-// Dense have the same engine, and so keep the owner reachable.
+// Dense have the same engine, so they keep the owner reachable.
 type engine struct {
 	tensor.StdEng
 	owner *dlpack.Tensor
@@ -44,29 +44,30 @@ func (e *engine) release() { e.owner.Close() }
 
 // Dense returns a gorgonia tensor over the memory of t, with the same shape and elements. int64 becomes tensor.Int64.
 //
-// The producer sees what gorgonia writes in place: SetAt, Memset, Zero and CopyTo(d); Add, Lt, Neg, Apply and most other operations
-// with tensor.UseUnsafe, or with d as the tensor of tensor.WithReuse or tensor.WithIncr; and MatMul, MatVecMul and Outer with one of the
-// latter two. All other results have memory of their own, from which CopyTo(d) copies them. gorgonia v0.9.24 gets these wrong, in memory
-// of any order, and without an error:
+// These operations write in place, into the producer's memory: SetAt, Memset, Zero and CopyTo(d); Add, Lt, Neg, Apply
+// and most other operations with tensor.UseUnsafe, or with d as the tensor of tensor.WithReuse or tensor.WithIncr; and
+// MatMul, MatVecMul and Outer with WithReuse or WithIncr. All other results are in new memory; CopyTo(d) copies them
+// from there. gorgonia v0.9.24 gets these wrong, in memory of any order, and without an error:
 //
-//   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB and ByIndices ignore WithReuse and WithIncr: their result is in new memory, and the
-//     memory of the producer stays as it was. MatMul, MatVecMul and Outer ignore UseUnsafe in the same way;
+//   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB and ByIndices ignore WithReuse and WithIncr: their result is in new
+//     memory, and the memory of the producer stays unchanged. MatMul, MatVecMul and Outer ignore UseUnsafe in the same
+//     way;
 //   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB, MaxBetween and MinBetween with UseUnsafe panic;
 //   - ByIndices with UseUnsafe, and MatMul, MatVecMul and Outer with an operand as the tensor of WithReuse, overwrite elements before
 //     they read them;
 //   - SoftMax and LogSoftMax along the last axis are infinite or not a number where the elements differ by hundreds from the first
 //     element of the tensor.
 //
-// t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully
-// transposed), and have at least one element, of a type that gorgonia has. The elements of a bool tensor are checked; all
-// others are not read.
+// t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully transposed), and
+// have at least one element, of a type that gorgonia has. Dense checks the elements of a bool tensor, and does not read
+// other elements.
 //
 // Ownership: the Dense and its views share the memory until release, which may be called more than once; t stays the
 // caller's and may be closed before. Lifetime: the Dense, its views and the slices that their Data returned must not be
-// used after release; results with memory of their own may. Threads: any; use of the Dense is limited as gorgonia says. On
+// used after release; results in new memory may. Threads: any; gorgonia's own rules apply to the use of the Dense. On
 // error: nothing is shared. [dlpack.ErrClosed], [dlpack.ErrDevice], [dlpack.ErrDType], [dlpack.ErrLayout],
-// [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull], or [dlpack.ErrValue] for an invalid bool; the error names
-// the call that makes t acceptable.
+// [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull], or [dlpack.ErrValue] for an invalid bool; the error
+// names the call that makes t acceptable.
 func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func(), err error) {
 	var allowed Option
 	for _, o := range options {
@@ -82,7 +83,7 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	}
 	kept := false
 	defer func() {
-		if !kept { // also if gorgonia panics
+		if !kept { // even if gorgonia panics
 			owner.Close()
 		}
 	}()
@@ -110,8 +111,8 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 }
 
 // rowMajor returns the access pattern of row-major memory with the shape of t or, if turned is set, with that shape
-// reversed. Unlike those of SetShape, the slices in it are not from gorgonia's pool: Dense.UT can put a slice into the pool
-// twice, and shape and strides would then be the same memory.
+// reversed. Its slices are not from gorgonia's pool, unlike the slices of SetShape. Dense.UT can put a slice into the
+// pool twice, and shape and strides could then share memory.
 func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	rank := t.Rank()
 	lists := make([]int, 2*rank)
@@ -128,8 +129,8 @@ func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	return tensor.MakeAP(shape, strides, 0, 0)
 }
 
-// admit returns the type with which gorgonia stores the elements, and whether the layout is a fully transposed one. It
-// returns an error for a tensor that [Dense] refuses.
+// admit returns the type with which gorgonia stores the elements, and reports whether the layout is fully transposed.
+// It returns an error for a tensor that [Dense] refuses.
 func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err error) {
 	switch {
 	case t == nil:
@@ -168,8 +169,8 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	return n, transposed, nil
 }
 
-// remedy returns the end of an error text that names the call which converts numbers of type dt to a type that gorgonia
-// has, or "" if there is none.
+// remedy returns the end of an error text. It names the call that converts numbers of type dt to a type that gorgonia
+// has, and is "" if there is none.
 func remedy(dt dlpack.DataType) string {
 	to := dlpack.Float32
 	switch dt.Code() {

@@ -39,8 +39,8 @@ func converted(to dlpack.DataType) func(t *dlpack.Tensor) (*dlpack.Tensor, error
 	return func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Convert(to) }
 }
 
-// Every layout and type that gorgonia computes wrongly, writes outside of or dies on is refused, and what
-// the error says helps.
+// Dense refuses every layout and type for which gorgonia computes wrong results, writes outside of the memory or
+// panics. The call that the error names helps.
 func TestRefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 	typed := func(dt dlpack.DataType) dlpacktest.Config {
 		return dlpacktest.Config{Code: uint8(dt.Code()), Bits: dt.Bits(), Lanes: dt.Lanes(), Shape: []int64{2, 2}, Strides: []int64{2, 1}}
@@ -50,7 +50,7 @@ func TestRefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 		from  dlpacktest.Config
 		cause error
 		says  string
-		fix   func(*dlpack.Tensor) (*dlpack.Tensor, error) // what the error names
+		fix   func(*dlpack.Tensor) (*dlpack.Tensor, error) // the call that the error names
 	}{
 		{"a gap between rows", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{6, 1}}, dlpack.ErrLayout, "Contiguous(RowMajor)", contiguous},
 		{"a step between columns", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{8, 2}}, dlpack.ErrLayout, "Contiguous(RowMajor)", contiguous},
@@ -175,7 +175,7 @@ func TestTransposedMemoryIsRefusedUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// The stride of a dimension of size 1 is never stepped along.
+// The stride of a dimension of size 1 is never used.
 func TestStridesOfSingleElementsDoNotMatter(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1, 3, 1}, Strides: []int64{-7, 1, 1000}})
@@ -188,10 +188,10 @@ func TestStridesOfSingleElementsDoNotMatter(t *testing.T) {
 	assert.True(t, d.DataOrder().IsContiguous())
 }
 
-// gorgonia's pool of lists has one list twice after this, which UT puts there, and gives it to two owners.
+// After this, gorgonia's pool has one list twice, because UT put it there, and gives it to two owners.
 func TestDenseHasListsOfItsOwn(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	defer runtime.GC() // which empties the pool
+	defer runtime.GC() // empties the pool
 	defer runtime.GC()
 	axes := []int{1, 0}
 	var ds []*tensor.Dense
@@ -229,7 +229,7 @@ func TestDenseHonoursByteOffset(t *testing.T) {
 	}
 }
 
-// What gorgonia writes in place lands in the producer's memory, at its address, and nowhere beside it.
+// Writes in place reach the producer's memory, at its address, and no memory around it.
 func TestComputationInPlaceLandsInForeignMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	other := func() *tensor.Dense {
@@ -312,7 +312,7 @@ func TestComputationInPlaceLandsInForeignMemory(t *testing.T) {
 	}
 }
 
-// Of every type that gorgonia computes on, in both orders.
+// Tests every type on which gorgonia computes, in both orders.
 func TestEveryTypeIsComputedInPlace(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for dt := range goTypes {
@@ -345,7 +345,7 @@ func TestEveryTypeIsComputedInPlace(t *testing.T) {
 	}
 }
 
-// order is that of a tensor, row-major or transposed.
+// order returns the letter of an order: row-major or transposed.
 func order(transposed bool) byte {
 	if transposed {
 		return 'F'
@@ -353,8 +353,8 @@ func order(transposed bool) byte {
 	return 'C'
 }
 
-// What AllowTransposed says that gorgonia gets wrong, it gets wrong; where a new version does not, the list
-// is to be shortened.
+// gorgonia gets everything wrong that the comment of AllowTransposed lists. If a new version gets an operation right,
+// shorten the list.
 func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	like := func(d *tensor.Dense) *tensor.Dense {
@@ -463,7 +463,8 @@ func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 	}
 }
 
-// What Dense says that gorgonia gets wrong in memory of any order, it gets wrong; where a new version does not, the list changes.
+// gorgonia gets everything wrong that the comment of Dense lists for memory of any order. If a new version gets an
+// operation right, change the list.
 func TestComputationGoesWrongWhereItIsDocumented(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	wrap := func(t *testing.T) (*foreign, *tensor.Dense) {
@@ -579,7 +580,7 @@ func TestComputationGoesWrongWhereItIsDocumented(t *testing.T) {
 	}
 }
 
-// collect runs the collector until cleanups that are due have run, and the releases that they have brought about.
+// collect runs the collector until due cleanups have run, and also the releases that they cause.
 func collect() {
 	for range 3 {
 		var ran atomic.Bool
@@ -591,7 +592,7 @@ func collect() {
 	background.Wait()
 }
 
-// Everything that is made of a Dense keeps the owner, whatever else is dropped.
+// Everything made from a Dense keeps the owner alive, whatever else is dropped.
 func TestViewsAndResultsKeepTheOwner(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -613,7 +614,7 @@ func TestViewsAndResultsKeepTheOwner(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
-			derived, release := func() (tensor.Tensor, func()) { // no variable of these stays
+			derived, release := func() (tensor.Tensor, func()) { // none of these variables stays reachable
 				x := must.Do(dlpack.Import(p.Managed()))(t)
 				defer x.Close()
 				values := must.Do(dlpack.Values[float32](x))(t)
@@ -634,7 +635,7 @@ func TestViewsAndResultsKeepTheOwner(t *testing.T) {
 	}
 }
 
-// A slice that Data returned may be in use when nothing else is.
+// A slice that Data returned may be in use when nothing else is reachable.
 func TestAForgottenReleaseIsCountedAndFreesNothing(t *testing.T) {
 	repotest.Forgets(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
@@ -657,7 +658,7 @@ func TestAForgottenReleaseIsCountedAndFreesNothing(t *testing.T) {
 	assert.Equal(t, []float32{7, 7, 7}, data)
 }
 
-// Go's own memory needs no release to be kept.
+// Go's own memory stays valid without a release.
 func TestDenseKeepsGoMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	d, release := func() (*tensor.Dense, func()) {
@@ -681,7 +682,7 @@ func TestDenseKeepsGoMemory(t *testing.T) {
 	assert.Equal(t, float64(1<<16-1), last)
 }
 
-// gorgonia recycles tensors; a recycled one has nothing of ours left.
+// gorgonia recycles tensors; a recycled tensor no longer has our engine or owner.
 func TestAReturnedTensorForgetsTheOwner(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
@@ -696,7 +697,7 @@ func TestAReturnedTensorForgetsTheOwner(t *testing.T) {
 	assert.Equal(t, []float32{9, 9, 9}, other.Data())
 }
 
-// Many goroutines wrap, compute, view and release at once, while the collector never rests.
+// Many goroutines wrap, compute, view and release concurrently, while the collector runs all the time.
 func TestDenseUnderGCStress(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
@@ -743,7 +744,7 @@ func TestDenseUnderGCStress(t *testing.T) {
 	all.Wait()
 }
 
-// What wrapping costs does not depend on the size.
+// The cost of wrapping does not depend on the size.
 func TestDenseAllocatesTheSameForEverySize(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var allocations []float64

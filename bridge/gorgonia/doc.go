@@ -14,9 +14,9 @@
 //	u, err := gorgonia.FromDense(sum) // a *dlpack.Tensor on the memory of the result
 //
 // [Dense] refuses every tensor on which gorgonia would compute wrong results, write outside of its memory or panic. The
-// error names the call that makes an acceptable tensor. Dense takes writable, aligned host memory, row-major without
-// gaps, of a type that gorgonia has; with [AllowTransposed] also fully transposed memory. [FromDense] takes every
-// layout that gorgonia makes: contiguous, transposed, sliced, column-major, scalar.
+// error names the call that makes an acceptable tensor. Dense accepts writable, aligned host memory, row-major without
+// gaps, of a type that gorgonia has; with [AllowTransposed] it also accepts fully transposed memory. [FromDense]
+// accepts every layout that gorgonia makes: contiguous, transposed, sliced, column-major, scalar.
 //
 // This package does not check the views that gorgonia makes of its tensors, such as those of Slice. If a view has gaps,
 // gorgonia v0.9.24 computes wrong results of MatMul, MatVecMul, Repeat and SoftMax, and Zero clears the elements in the
@@ -25,18 +25,18 @@
 // # Who keeps the memory
 //
 // gorgonia's Dense keeps no memory alive that gorgonia did not allocate, and a view of it does not even keep the Dense.
-// But views, clones and results have the same engine as the tensor that they were made of. [Dense] therefore sets an
-// engine that is gorgonia's own with a reference to the owner of the memory in it. As long as anything that was made of
-// the Dense can be reached, so can the owner, and FromDense finds it there. release gives up the memory at once; the
-// Dense and its views must not be used any more. If release is never called, foreign memory is never given back,
-// because the slices that Data has returned may still be in use; the omission is counted ([dlpack.Stats]).
+// But views, clones and results have the same engine as the tensor from which they were made. [Dense] therefore sets
+// gorgonia's own engine with a reference to the owner of the memory in it. As long as anything made from the Dense is
+// reachable, the owner is too, and FromDense finds it there. release gives up the memory immediately; the Dense and its
+// views must not be used afterwards. If release is never called, foreign memory is never released, because the slices
+// that Data has returned may still be in use; [dlpack.Stats] counts the omission.
 //
-// Results have memory of their own and the engine of their operands; they may be used after release.
+// Results have their own memory and the engine of their operands. They may be used after release.
 //
 // # Versions
 //
-// gorgonia.org/tensor v0.9.24 ends a program at its start if that was built with Go 1.22 or later, unless the program
-// requires go4.org/unsafe/assume-no-moving-gc as of 2023-11-21, as this module does. The tests also pass on the latest
+// With Go 1.22 or later, gorgonia.org/tensor v0.9.24 ends a program at its start, unless the program requires
+// go4.org/unsafe/assume-no-moving-gc as of 2023-11-21. This module requires it. The tests also pass on the latest
 // commit of gorgonia (068d850, of 2024-04-09), which has the same faults.
 //
 // # Design notes

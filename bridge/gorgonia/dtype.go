@@ -19,8 +19,8 @@ func numberOf[T dlpack.Element](held tensor.Dtype) number {
 	return number{dlpack.DataTypeOf[T](), held, tensor.Of(held)}
 }
 
-// numbers lists the types on which gorgonia computes, and bool, which gorgonia only stores and compares. If two of them
-// have the same data type in DLPack, a Dense gets the first: an int64 becomes tensor.Int64, not tensor.Int.
+// numbers lists the types on which gorgonia computes, and bool, which gorgonia only stores and compares. If two entries
+// have the same DLPack type, a Dense gets the first: an int64 becomes tensor.Int64, not tensor.Int.
 var numbers = [...]number{
 	numberOf[float32](tensor.Float32),
 	numberOf[float64](tensor.Float64),
@@ -49,8 +49,8 @@ func carriedAs(dt dlpack.DataType) *number {
 	return nil
 }
 
-// heldAs returns the number with the given type of gorgonia, or nil if there is none. A Go type that a program has
-// defined on one of the types in numbers has none, because its values may have another meaning.
+// heldAs returns the number with the given type of gorgonia, or nil if there is none. There is none for a Go type that
+// a program has defined on a type in numbers, because its values may have another meaning.
 func heldAs(dt tensor.Dtype) *number {
 	for i := range numbers {
 		if numbers[i].held == dt {

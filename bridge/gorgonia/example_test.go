@@ -86,10 +86,10 @@ func ExampleAllowTransposed() {
 	// (2, 3) [9 12]
 }
 
-// Any layout of gorgonia's is described as it lies.
+// FromDense describes any layout of gorgonia without moving elements.
 func ExampleFromDense() {
 	d := tensor.New(tensor.WithShape(2, 3), tensor.WithBacking([]int32{1, 2, 3, 4, 5, 6}))
-	if err := d.T(); err != nil { // lazy: nothing is moved
+	if err := d.T(); err != nil { // lazy: moves no elements
 		fmt.Println(err)
 		return
 	}

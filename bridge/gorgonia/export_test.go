@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Describe is what FromDense says of a tensor.
+// Describe returns the description that FromDense makes of a tensor.
 func Describe(d *tensor.Dense) (s dlpack.Spec, err error) {
 	err = describe(d, &s)
 	return s, err

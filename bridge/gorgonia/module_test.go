@@ -15,8 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// That this test runs at all shows that a program with the adapter starts on this version of Go. Whoever
-// does not import it must not pay for gorgonia.
+// If this test runs at all, a program with the adapter starts on this version of Go. A program without the adapter must
+// not contain gorgonia.
 func TestOnlyThisPackageImportsGorgonia(t *testing.T) {
 	const root = "github.com/dlbridge/dlbridge/"
 	list := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`, root+"...")
@@ -32,7 +32,7 @@ func TestOnlyThisPackageImportsGorgonia(t *testing.T) {
 	assert.Equal(t, []string{"bridge/gorgonia", "examples/gorgonia", "examples/pipeline"}, importers)
 }
 
-// gorgonia's latest version does not resolve, and this one does not start without the other.
+// gorgonia's latest version does not resolve, and this version does not start without assume-no-moving-gc.
 func TestModuleRequiresWhatWorks(t *testing.T) {
 	text := must.Do(os.ReadFile("../../go.mod"))(t)
 	assert.Contains(t, string(text), "gorgonia.org/tensor v0.9.24\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// The causes of errors that package dlpack does not have.
+// The causes of errors that are particular to this package.
 var (
 	// ErrMasked reports a tensor with a mask.
 	ErrMasked = errors.New("masked tensor")
@@ -22,20 +22,20 @@ var (
 )
 
 // FromDense returns a DLPack tensor over the memory of a gorgonia tensor without copying: contiguous, transposed (T),
-// sliced, column-major or scalar. Shape and strides are those of gorgonia; elements in the gaps between the elements of
-// a view are not part of the result. tensor.Int becomes int64.
+// sliced, column-major or scalar. Shape and strides are gorgonia's; elements in the gaps of a view are not part of the
+// result. tensor.Int becomes int64.
 //
-// If the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps it after the
-// release of the Dense. All other memory belongs to gorgonia and Go's garbage collector; it is pinned while a consumer
-// holds an export. A tensor over memory of tensor.FromMemory must not have the engine of a wrapped Dense: FromDense
-// would take it for a result in Go memory, and nothing would keep its memory alive.
+// If the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps it even after
+// release. All other memory belongs to gorgonia and Go's garbage collector; it is pinned while a consumer holds an
+// export. A tensor over memory of tensor.FromMemory must not have the engine of a wrapped Dense: FromDense would treat
+// it as a result in Go memory, and nothing would keep its memory alive.
 //
-// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close; the Dense may be returned to
-// gorgonia before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error: [dlpack.ErrClosed] for
-// wrapped memory that was released and is not Go's, [dlpack.ErrDType], [dlpack.ErrDevice] for an engine whose memory Go
-// cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing would keep, [dlpack.ErrLayout] for an
-// access pattern that leads outside of the memory, [dlpack.ErrNull] for nil and for other types of tensors, [ErrMasked],
-// [ErrSparse]; the error names the call that makes x acceptable.
+// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close; the Dense may be
+// returned to gorgonia before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
+// [dlpack.ErrClosed] for wrapped memory that was released and is not Go's, [dlpack.ErrDType], [dlpack.ErrDevice] for an
+// engine whose memory Go cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing would keep
+// alive, [dlpack.ErrLayout] for an access pattern that leads outside of the memory, [dlpack.ErrNull] for nil and for
+// other types of tensors, [ErrMasked], [ErrSparse]; the error names the call that makes x acceptable.
 func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	d, ok := x.(*tensor.Dense)
 	if !ok || d == nil {
@@ -59,11 +59,11 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 			if err == nil || !e.owner.Collected() || !errors.Is(err, dlpack.ErrClosed) {
 				return x, err
 			}
-			// The owner was Go memory, and was released. Either d keeps that memory reachable, or the collector has freed it and d is a
-			// result that was allocated there later. d.Raw is valid in both cases.
+			// The owner was Go memory and has been released. Either d keeps that memory reachable, or the collector has
+			// freed it and d is a result that was allocated there later. d.Raw is valid in both cases.
 		}
-		// If not, d is the result of an operation, in memory that gorgonia has allocated. It has the engine and the flag ManuallyManaged
-		// of one of the operands, which say nothing about its own memory.
+		// If not, d is the result of an operation, in memory that gorgonia has allocated. Its engine and its flag
+		// ManuallyManaged come from an operand, and say nothing about its own memory.
 	} else if d.IsManuallyManaged() {
 		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap a View of that with Dense: %w", dlpack.ErrBorrowed)
 	}
@@ -73,8 +73,8 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 // address returns the address of the first byte of a slice.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// describe sets s to the description of d, relative to the beginning of its memory. s.Shape and s.Strides share the
-// memory of those of d.
+// describe sets s to the description of d, relative to the beginning of its memory. s.Shape and s.Strides share memory
+// with the shape and strides of d.
 func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	n := heldAs(d.Dtype())
 	switch {
@@ -103,8 +103,8 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	return nil
 }
 
-// int64s returns the memory of ints as a []int64. On a platform where an int does not have 64 bits, the constant does
-// not compile.
+// int64s returns the memory of ints as a []int64. The constant does not compile on a platform where an int does not
+// have 64 bits.
 func int64s(ints []int) []int64 {
 	const _ = uint(unsafe.Sizeof(0) - 8)
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))

@@ -41,7 +41,7 @@ func column() *tensor.Dense {
 	return tensor.New(tensor.WithShape(3, 4), tensor.AsFortran(tensor.Range(tensor.Float32, 0, 12)))
 }
 
-// layouts are those that gorgonia makes by itself.
+// layouts are the layouts that gorgonia itself makes.
 var layouts = []struct {
 	name    string
 	make    func(d *tensor.Dense) *tensor.Dense // of a (4, 6) matrix
@@ -80,8 +80,8 @@ var layouts = []struct {
 	{"a shallow clone", func(d *tensor.Dense) *tensor.Dense { return d.ShallowClone() }, []int64{6, 1}},
 }
 
-// agree checks that a tensor has the elements that gorgonia's At finds, at the same address, that NumPy's
-// reading of its strides would find them too, and that a write through it is seen.
+// agree checks three things: x has the elements that gorgonia's At finds, at the same address; reading its strides as
+// NumPy does finds the same elements; and a write through x is visible in d.
 func agree(t *testing.T, d *tensor.Dense, x *dlpack.Tensor) {
 	t.Helper()
 	m := must.Do(x.Export())(t)
@@ -151,7 +151,7 @@ func TestFromDenseDescribesEveryLayout(t *testing.T) {
 	}
 }
 
-// gorgonia panics on most of what is done to it; describing it does not.
+// gorgonia panics in most operations on this tensor; describing the tensor does not.
 func TestFromDenseOfNoElementsHasNoAddress(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := must.Do(gorgonia.FromDense(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(0, 3))))(t)
@@ -175,7 +175,7 @@ func TestEveryNumberOfGorgoniasHasItsType(t *testing.T) {
 		assert.Equal(t, want, x.DType())
 		d, release, err := gorgonia.Dense(x)
 		require.NoError(t, err)
-		switch dt { // what came as int64 may go back as either
+		switch dt { // an int64 may be converted back to either type
 		case tensor.Int:
 			dt = tensor.Int64
 		case tensor.Uint:
@@ -211,7 +211,7 @@ func TestFromDenseRefuses(t *testing.T) {
 		name  string
 		x     tensor.Tensor
 		cause error
-		says  string // of what there is a call for, that call
+		says  string // the call that the error names, if there is one
 	}{
 		{"nothing", nil, dlpack.ErrNull, "the tensor is nil"},
 		{"no tensor", (*tensor.Dense)(nil), dlpack.ErrNull, "the tensor is nil"},
@@ -243,7 +243,7 @@ func TestFromDenseRefuses(t *testing.T) {
 	}
 }
 
-// What an error of FromDense says that makes a tensor acceptable does so.
+// The call that an error of FromDense names makes the tensor acceptable.
 func TestWhatIsRefusedCanBeMaterialized(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	mask := []bool{false, true, false, false, false, true}
@@ -295,7 +295,7 @@ func TestWhatIsRefusedCanBeMaterialized(t *testing.T) {
 	}
 }
 
-// What is described keeps the import's owner, not the Dense, and not gorgonia's flag.
+// The description keeps the owner of the import alive, not the Dense and not gorgonia's flag.
 func TestFromDenseKeepsTheImportsOwner(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
@@ -328,7 +328,8 @@ func TestFromDenseKeepsTheImportsOwner(t *testing.T) {
 	}
 }
 
-// Results outlive the release, and may come to lie where the collector had the memory of an operand.
+// Results outlive the release. The collector may have freed the memory of an operand, and a result may be allocated
+// there.
 func TestResultsAreDescribedWhereverTheyLie(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []float64{1, 2, 3}
@@ -344,7 +345,7 @@ func TestResultsAreDescribedWhereverTheyLie(t *testing.T) {
 	assert.Equal(t, []float64{2, 3}, values)
 }
 
-// The data pointer itself is pinned: gorgonia may recycle the Dense, and the collector run.
+// The data pointer itself is pinned: gorgonia may recycle the Dense, and the collector may run.
 func TestFromDenseKeepsGorgoniasMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	d := full(256, 256)
@@ -355,7 +356,7 @@ func TestFromDenseKeepsGorgoniasMemory(t *testing.T) {
 	d = nil
 	for range 5 {
 		collect()
-		_ = full(256, 256) // would take the memory if it were free
+		_ = full(256, 256) // would reuse the memory if it were free
 	}
 	assert.Equal(t, float64(255*256*256+255*128), dlpacktest.Sum(m))
 	dlpack.Release(m)

@@ -24,7 +24,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A result is one of testdata/numpy_results.json: what NumPy makes of an operation.
+// A result is an entry of testdata/numpy_results.json: NumPy's result of an operation.
 type result struct {
 	Op     string
 	Of     []int64
@@ -55,7 +55,7 @@ func results(t *testing.T) (all []result) {
 	return all
 }
 
-// operations are those of testdata/numpy_results.py. Axes are those of the operands' rank.
+// operations are the operations of testdata/numpy_results.py. They use the axes that the rank of the operands has.
 var operations = map[string]func(a, b *tensor.Dense) (any, error){
 	"values":      func(a, b *tensor.Dense) (any, error) { return a, nil },
 	"add":         func(a, b *tensor.Dense) (any, error) { return tensor.Add(a, b) },
@@ -145,12 +145,12 @@ func added(a tensor.View, err error) func(b tensor.View, err error) (any, error)
 	}
 }
 
-// squeezed drops dimensions of size 1, as gorgonia does wherever it slices.
+// squeezed drops dimensions of size 1, as gorgonia does when it slices.
 func squeezed(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
 }
 
-// operand is number i of tensor a or b, as testdata/numpy_results.py has it.
+// operand returns number i of tensor a or b, as in testdata/numpy_results.py.
 func operand(name string, i int64, dt dlpack.DataType) complex128 {
 	b := float64(i*5%3%2 + 1)
 	a := b + float64(i*7%5%3)
@@ -176,7 +176,7 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// set sets a number of any type.
+// set assigns z to a number of any type.
 func set(to reflect.Value, z complex128) {
 	switch {
 	case to.CanInt():
@@ -234,17 +234,17 @@ func tensorOf(t testing.TB, shape []int, values []value) *dlpack.Tensor {
 	return must.Own(flat.Reshape(sizes...))(t)
 }
 
-// A foreign tensor is one in C memory with guards before and behind it.
+// A foreign is a tensor in C memory with guards before and after it.
 type foreign struct {
 	*dlpack.Tensor
 	producer *dlpacktest.Producer
-	before   []byte // what the memory was
+	before   []byte // a copy of the original memory
 }
 
 const guard = 64
 
-// foreignTensor lies row-major ('C') or column-major ('F'); or row-major, behind a byte_offset, with strides of
-// dimensions of size 1 that lead out of the memory ('O').
+// foreignTensor returns a tensor with the given order: row-major ('C'); column-major ('F'); or row-major after a
+// byte_offset, where the strides of dimensions of size 1 lead out of the memory ('O').
 func foreignTensor(t testing.TB, dt dlpack.DataType, shape []int64, order byte, element func(i int64) complex128) *foreign {
 	strides, err := layout.AppendRowMajor(nil, shape)
 	if order == 'F' {
@@ -282,7 +282,7 @@ func foreignTensor(t testing.TB, dt dlpack.DataType, shape []int64, order byte, 
 	return &foreign{x, p, slices.Clone(p.Data())}
 }
 
-// wrap makes a Dense of it, and checks when the test ends that the deleter runs once, at the release.
+// wrap makes a Dense on the memory. At the end of the test it checks that the deleter runs once, at the release.
 func (f *foreign) wrap(t testing.TB) *tensor.Dense {
 	d, release, err := gorgonia.Dense(f.Tensor, gorgonia.AllowTransposed)
 	require.NoError(t, err)
@@ -296,12 +296,12 @@ func (f *foreign) wrap(t testing.TB) *tensor.Dense {
 	return d
 }
 
-// untouched checks that the memory and its guards are as they were.
+// untouched checks that the memory and its guards are unchanged.
 func (f *foreign) untouched(t testing.TB) {
 	assert.Equal(t, f.before, f.producer.Data(), "the memory was written to")
 }
 
-// guarded checks that the guards are as they were.
+// guarded checks that the guards are unchanged.
 func (f *foreign) guarded(t testing.TB) {
 	now, n := f.producer.Data(), len(f.before)
 	assert.Equal(t, f.before[:guard], now[:guard], "it was written before the memory")
@@ -316,11 +316,11 @@ var goTypes = map[dlpack.DataType]reflect.Type{
 	dlpack.Complex64: tensor.Complex64.Type, dlpack.Complex128: tensor.Complex128.Type,
 }
 
-// wrongTransposed are the operations here that gorgonia gets wrong on transposed tensors: see AllowTransposed
-// and TestTransposedTensorsGoWrongWhereItIsDocumented.
+// wrongTransposed lists the operations here that gorgonia gets wrong on transposed tensors: see AllowTransposed and
+// TestTransposedTensorsGoWrongWhereItIsDocumented.
 var wrongTransposed = []string{"repeat 0", "softmax last", "flat"}
 
-// Both operands lie in C memory between guards, in every order that is accepted.
+// Both operands lie in C memory between guards, in every order that Dense accepts.
 func TestResultsOnForeignMemoryAreNumPys(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, r := range results(t) {

@@ -1,5 +1,5 @@
-// Package errtext makes the errors of formats, formats values for their texts, and cuts them, so that a long hostile
-// input cannot make an error long.
+// Package errtext makes the errors of formats. It formats values for their texts and cuts long values, so that a long
+// hostile input cannot make an error long.
 package errtext
 
 import (
@@ -21,8 +21,8 @@ type causedError struct {
 func (e *causedError) Error() string { return e.text }
 func (e *causedError) Unwrap() error { return e.cause }
 
-// New returns a new error for errors.Is, by which it is also its cause: an error of package dlpack, or [ErrArgument]. The C functions have
-// the code of the cause.
+// New returns a new error with the given text. errors.Is also finds its cause in it: an error of package dlpack, or
+// [ErrArgument]. The C functions return the code of the cause.
 func New(cause error, text string) error { return &causedError{cause, text} }
 
 // Quote returns untrusted text quoted, with non-printing characters escaped, and cut after 64 bytes.
@@ -35,7 +35,7 @@ func Quote[T ~string | ~[]byte](text T) string {
 }
 
 // Shape formats the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a
-// copy, so that the shape of a caller can stay on the stack.
+// copy, so the shape of a caller can stay on the stack.
 func Shape(shape []int64) string {
 	const most = 16
 	if len(shape) <= most {

@@ -12,7 +12,7 @@ import (
 //go:embed remedies.h
 var remedies string
 
-// rows returns the rows of remedies.h: the ways out in Go, in C and in Python.
+// rows returns the rows of remedies.h: each has a remedy in the words of Go, C and Python.
 var rows = sync.OnceValue(func() (rows [][3]string) {
 	const text = `("(?:[^"\\]|\\.)*")`
 	for _, row := range regexp.MustCompile(`REMEDY\(`+text+`,\s*`+text+`,\s*`+text+`\)`).FindAllStringSubmatch(remedies, -1) {
@@ -21,7 +21,7 @@ var rows = sync.OnceValue(func() (rows [][3]string) {
 	return rows
 })
 
-// replacers returns a replacer of the ways out in Go by those in C, and one by those in Python.
+// replacers returns two replacers: Go remedies by C remedies, and Go remedies by Python remedies.
 var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 	for i := range to {
 		var pairs []string
@@ -33,14 +33,14 @@ var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 	return to
 })
 
-// goOnly has ways out of errors that neither C nor Python gets.
+// goOnly has the remedies of errors that C and Python never get.
 var goOnly = []string{
 	"AssumeWritable, or Copy it", "Clone what it was made of", "its method Dense makes", "Lend it to package dlpack", // package gorgonia
 	"set DType", "set Shape", // package nervana
 	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", "Message.Pack and Send send one", "give the option To", "without the option To", // package zeromq
 }
 
-// clause returns what matches a clause with a way out in Go, and the semicolon before it.
+// clause returns an expression that matches a clause with a Go remedy and the semicolon before it.
 var clause = sync.OnceValue(func() *regexp.Regexp {
 	texts := slices.Clone(goOnly)
 	for _, row := range rows() {
@@ -57,12 +57,12 @@ func unquote(literal string) string {
 	return text
 }
 
-// InC returns the text of an error with the ways out for a caller in C: see remedies.h.
+// InC returns the text of an error with its remedies for a caller in C: see remedies.h.
 func InC(text string) string { return replacers()[0].Replace(text) }
 
-// InPython returns the text of an error with the ways out for a caller in Python: see remedies.h.
+// InPython returns the text of an error with its remedies for a caller in Python: see remedies.h.
 func InPython(text string) string { return replacers()[1].Replace(text) }
 
-// WithoutRemedies returns the text of an error without the clauses that have a way out of remedies.h. Such a clause begins behind a
-// semicolon, and ends before the next semicolon, colon or end of a line.
+// WithoutRemedies returns the text of an error without the clauses that have a remedy of remedies.h. A clause begins
+// after a semicolon, and ends before the next semicolon, colon or end of a line.
 func WithoutRemedies(text string) string { return clause().ReplaceAllString(text, "") }

@@ -20,8 +20,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// ordinary has the names of exported functions that are also words of ordinary texts. A name behind "the", as in "the Reader", is that of a
-// type.
+// ordinary has the names of exported functions that are also words of ordinary texts. A name after "the", as in "the
+// Reader", is the name of a type.
 var ordinary = map[string]bool{"CPU": true, "Go": true, "Tensor": true, "Elements": true, "Reader": true}
 
 var (
@@ -30,14 +30,14 @@ var (
 	ofPython = regexp.MustCompile(`Python|\b[a-z_]+\(\)|\b[a-z_]+=( |$)`)
 )
 
-// texts returns the literals of the Go files of packages of this module, with those that they import, by their places; and the names of the
-// exported functions and methods there.
+// texts returns the literals in the Go files of the given packages and of the packages of this module that they import,
+// by their places. It also returns the names of the exported functions and methods there.
 func texts(t *testing.T, packages ...string) (literals map[string]string, functions map[string]bool) {
 	t.Helper()
 	literals, functions = map[string]string{}, map[string]bool{}
 	list := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,GoFiles,CgoFiles,Module"}, packages...)...)
 	list.Dir = "../../.."
-	list.Env = append(os.Environ(), "CGO_ENABLED=1") // which these packages need
+	list.Env = append(os.Environ(), "CGO_ENABLED=1") // these packages need cgo
 	list.Stderr = os.Stderr
 	out := must.Do(list.Output())(t)
 	files := token.NewFileSet()
@@ -52,7 +52,7 @@ func texts(t *testing.T, packages ...string) (literals map[string]string, functi
 			continue
 		}
 		for _, name := range append(p.GoFiles, p.CgoFiles...) {
-			if name == "remedies.go" { // no texts of errors, but parts of them
+			if name == "remedies.go" { // has parts of error texts, not whole texts
 				continue
 			}
 			file := must.Do(parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0))(t)
@@ -76,7 +76,7 @@ func texts(t *testing.T, packages ...string) (literals map[string]string, functi
 	return literals, functions
 }
 
-// foreign returns the names in a text that are those of functions.
+// foreign returns the names in a text that are names of functions.
 func foreign(text string, functions map[string]bool) (names []string) {
 	for _, name := range word.FindAllString(text, -1) {
 		if functions[name] && !ordinary[name] {
@@ -91,7 +91,7 @@ func TestTextsOfErrorsNameNoFunctionOfAnotherLanguage(t *testing.T) {
 	translated := 0
 	for place, text := range literals {
 		if strings.Contains(text, "io.Reader") {
-			continue // of a type that Go alone has
+			continue // of a type that only Go has
 		}
 		inC, inPython := errtext.InC(text), errtext.InPython(text)
 		assert.Empty(t, foreign(inC, functions), "%s: %q has functions of Go; a row of remedies.h says what C has instead", place, text)
@@ -112,7 +112,8 @@ func TestTextsOfErrorsUnderTVMFFINameNoFunctionOfGo(t *testing.T) {
 	}
 }
 
-// The C files that Go, C and Python have in common, and those of the Python extension, name no function of another language.
+// The texts of the C files that Go, C and Python share, and of the Python extension, name no function of another
+// language.
 func TestTextsOfErrorsInCNameNoFunctionOfAnotherLanguage(t *testing.T) {
 	_, functions := texts(t, "./bridge/capi", "./bridge/shm")
 	literal, wayOut := regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`), regexp.MustCompile(`[;(,] ?\w+`)
@@ -135,7 +136,7 @@ func TestTextsOfErrorsInCNameNoFunctionOfAnotherLanguage(t *testing.T) {
 
 func TestTextsWithoutWaysOutNameNoFunctionOfGo(t *testing.T) {
 	literals, functions := texts(t, "./bridge/...")
-	for _, what := range []string{"File", "Offers", "TensorProto"} { // words of other meanings, and the function that was called
+	for _, what := range []string{"File", "Offers", "TensorProto"} { // words with other meanings, and the function that was called
 		delete(functions, what)
 	}
 	ofPackage := regexp.MustCompile(`\w+\.[A-Z]\w*`) // types, fields and functions that were called
@@ -146,7 +147,7 @@ func TestTextsWithoutWaysOutNameNoFunctionOfGo(t *testing.T) {
 		}
 		without := errtext.WithoutRemedies(text)
 		if without == text {
-			without = errtext.WithoutRemedies("; " + text) // of the way out itself
+			without = errtext.WithoutRemedies("; " + text) // the remedy itself
 		} else {
 			shorter++
 		}

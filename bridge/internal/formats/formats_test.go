@@ -52,7 +52,7 @@ func TestEveryFormatHasARow(t *testing.T) {
 		"bridge/capi/testdata/formats.h and bridge/python/tests/formats.py")
 }
 
-// What a file says of one format has to be written again for each new one.
+// Each new format needs its own lines in every file that knows a format, so there should be few such files.
 func TestFewFilesKnowAFormat(t *testing.T) {
 	const most = 25
 	files := sources(t)
@@ -79,7 +79,8 @@ func TestFewFilesKnowAFormat(t *testing.T) {
 	}
 }
 
-// sources returns the files of the repository by their paths: those that git knows, or, without git, those that are not built.
+// sources returns the files of the repository by path: the files that git knows or, without git, all files except build
+// outputs.
 func sources(t *testing.T) map[string][]byte {
 	var names []string
 	if out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output(); err == nil {
@@ -100,14 +101,14 @@ func sources(t *testing.T) map[string][]byte {
 	files := map[string][]byte{}
 	for _, name := range names {
 		source, err := os.ReadFile(filepath.Join(root, name))
-		if err == nil { // not one that was just deleted
+		if err == nil { // the file was not just deleted
 			files[name] = source
 		}
 	}
 	return files
 }
 
-// A collector is a sink that keeps what it is given.
+// A collector is a sink that keeps all elements.
 type collector struct{ elements.Elements }
 
 func (c *collector) Memory(size int) ([]byte, error) { return make([]byte, size), nil }

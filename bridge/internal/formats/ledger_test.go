@@ -14,7 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// The ledger names the program's line, not that of the package which copies elements out of a message that lies badly.
+// If a package copies elements out of an unaligned message, the ledger names the line of the program, not a line of the
+// package.
 func TestTheLedgerNamesWhoHasCalledADecoder(t *testing.T) {
 	defer dlpack.SetLedger(dlpack.SetLedger(true))
 	x := must.Own(dlpack.FromSlice([]int64{1, 2, 3}))(t)

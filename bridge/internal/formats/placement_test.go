@@ -37,7 +37,7 @@ func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
 					}
 					size := must.Do(w.Size(x))(t)
 					require.Len(t, out, size)
-					if x.DType() == dlpack.Float32 { // and back, wherever the bytes lie
+					if x.DType() == dlpack.Float32 { // and back, at any address
 						for i := range dlpacktest.Placements {
 							readBack(t, f, &dlpacktest.Placements[i], out, x)
 						}

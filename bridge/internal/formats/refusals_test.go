@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// An allocation by Go would end the process before the error for elements that cannot be read.
+// If Go tried to allocate this much, the process would end before the error for elements that cannot be read.
 func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const size = 1<<47 - 1<<30 // more than this machine can allocate, though it could be addressed
@@ -33,8 +33,8 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	device := must.Do(dlpack.Import(p.Managed()))(t)
 	defer device.Close()
 
-	// Ranges of a third of the address space are mapped until there is no room for another one. Where they fit depends on where Go's
-	// heap lies, which is random.
+	// Ranges of a third of the address space are mapped until there is no room for another. Their addresses depend on
+	// the address of Go's heap, which is random.
 	var third []byte
 	for {
 		mapped, err := syscall.Mmap(-1, 0, size/3, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
@@ -52,7 +52,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	defer small.Close()
 	before := []byte{1, 2}
 	for _, f := range formats.All {
-		if f.Payloads == nil { // a message consists of parts, which stay where they are
+		if f.Payloads == nil { // a message consists of parts, which are not copied
 			continue
 		}
 		tooLarge := dlpack.ErrMemory
@@ -72,7 +72,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 					refused(t, out, err, tooLarge)
 				})
 			}
-			// A format may first refuse what is too large for any of its messages.
+			// A format may first refuse a tensor that is too large for any message.
 			t.Run(name+" of memory of a device", func(t *testing.T) {
 				out, err := w.Append(before, device)
 				refused(t, out, err, dlpack.ErrDevice, cmp.Or(f.TooLarge, dlpack.ErrDevice))
@@ -102,7 +102,7 @@ func refuseBehind(t *testing.T, huge []byte, x *dlpack.Tensor, write func(dst []
 	assert.True(t, len(out) == len(huge) && &out[0] == &huge[0])
 }
 
-// A use is a call of a function with a tensor. What does not append returns dst.
+// A use is a call of a function with a tensor. A function that does not append returns dst.
 type use struct {
 	name string
 	with func(dst []byte, x *dlpack.Tensor) ([]byte, error)
@@ -128,7 +128,7 @@ func uses(t testing.TB, f *formats.Format) (all []use) {
 	return all
 }
 
-// A nil tensor, the zero Tensor and a closed tensor are ErrClosed, and nothing is appended.
+// For a nil tensor, the zero Tensor and a closed tensor the error is ErrClosed, and nothing is appended.
 func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	closed := must.Do(dlpack.FromSlice([]uint8{1}))(t)

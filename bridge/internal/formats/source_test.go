@@ -18,8 +18,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// A program that forgets to close what it decoded, and the memory it was decoded from, gets the memory back: a decoder reads its source
-// only while it runs. Elements may refer to the source, whose memory is then left alone.
+// If a program forgets to close a decoded tensor and the source, the memory is still released: a decoder reads its
+// source only while it runs. If elements refer to the source, its memory is not released.
 func TestForgottenSourcesAndTheirTensorsAreReleased(t *testing.T) {
 	x := must.Do(dlpack.FromSlice([]int64{1, 2, 3}))(t)
 	defer x.Close()
@@ -47,7 +47,7 @@ func TestForgottenSourcesAndTheirTensorsAreReleased(t *testing.T) {
 // forget decodes a message and closes nothing, and waits until its memory is released.
 func forget(t *testing.T, message []byte, r formats.Reader, align int) {
 	before := dlpack.ReadStats()
-	lost, freed := int64(1), int64(1) // memories, and those of them that are released
+	lost, freed := int64(1), int64(1) // numbers of memories, and of released memories
 	func() {
 		source := must.Do(dlpack.New(dlpack.Uint8, int64(len(message))))(t)
 		require.NoError(t, dlpack.Use(source, func(to []byte) error { copy(to, message); return nil }))

@@ -94,7 +94,7 @@ func TestReadTensorPassesOnErrors(t *testing.T) {
 	})
 }
 
-// A client may announce any size and send little.
+// A client may announce any size and send only a few bytes.
 func TestReadTensorTakesNoMoreMemoryThanHasCome(t *testing.T) {
 	eachStream(t, func(t *testing.T, f *formats.Format) {
 		const come = 1 << 20

@@ -75,9 +75,9 @@ func appendTENS(dst []byte, ts []*dlpack.Tensor, options ...bridge.EncodeOption)
 	return msg.AppendPacked(dst)
 }
 
-// readParts makes a tensor of the only part of a message, in the memory of data. The label is read from a copy.
+// readParts makes a tensor from the only part of a message, in the memory of data. It reads the label from a copy.
 func readParts(data *dlpack.Tensor, align int) (Value, error) {
-	label, part := new(tens.Label), data // of a closed tensor, about which DecodeParts says what is wrong
+	label, part := new(tens.Label), data // for a closed tensor, for which DecodeParts returns the error
 	if bytes, err := data.AppendBytes(nil); err == nil {
 		msg, err := tens.DecodePacked(bytes)
 		if err != nil {

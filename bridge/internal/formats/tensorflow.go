@@ -183,8 +183,8 @@ func measureTensorProto(t testing.TB, data []byte, limit int64) {
 	}
 }
 
-// varints is the largest ratio of the memory of elements to that of their varints: a varint of one byte may be an element of eight
-// bytes.
+// varints is the largest ratio between the memory of elements and the memory of their varints: a varint of one byte may
+// be an element of eight bytes.
 const varints = 8
 
 // measureBoth decodes a message in Go memory and in C memory.

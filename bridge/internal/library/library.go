@@ -1,7 +1,7 @@
 //go:build cgo
 
-// Package library finds the libraries that are opened at run time: programs build and start without them. Beside it, library.h has what
-// the C files share that open them.
+// Package library finds libraries that are opened at run time: programs build and start without them. library.h has the
+// code shared by the C files that open libraries.
 package library
 
 // #cgo linux LDFLAGS: -ldl
@@ -18,18 +18,19 @@ import (
 	"unsafe"
 )
 
-// A Library is one that a program may need.
+// A Library is a library that a program may need.
 type Library struct {
-	File     string // its name, for the loader of the system and in a folder
-	Variable string // the environment variable that has the path of the file, or of the folder that contains it
-	Install  string // what has the library, for errors
-	// Elsewhere returns the path of the file if the loader has not found it. It is nil if there is no further place.
+	File     string // name of the file, for the loader of the system and in a folder
+	Variable string // environment variable with the path of the file, or of the folder that contains it
+	Install  string // the package that has the library, for errors
+	// Elsewhere returns the path of the file if the loader has not found it. It is nil if there is no other place to
+	// search.
 	Elsewhere func() (string, error)
 }
 
-// Load opens the library. It calls open with the given path, or else with the one in the environment variable; if that fails, no other
-// place is tried. If neither is set, open gets the bare name of the file, for which the loader of the system searches, and, if that
-// fails, what Elsewhere returns.
+// Load opens the library. It calls open with the given path or, if that is empty, with the path in the environment
+// variable; if open fails, Load tries no other place. If neither is set, Load calls open with the bare name of the
+// file, for which the system's loader searches. If that fails, it calls open with the path that Elsewhere returns.
 func (l *Library) Load(path string, open func(file string) error) error {
 	if path != "" {
 		return l.open(path, open)
@@ -75,14 +76,14 @@ func (l *Library) in(path string) string {
 		path = filepath.Join(path, l.File)
 	}
 	if whole, err := filepath.Abs(path); err == nil {
-		path = whole // so that the loader does not search for it, and its name stays true when the working directory changes
+		path = whole // so that the loader does not search for it, and the name stays valid when the working directory changes
 	}
 	return path
 }
 
-// Loadable returns an error for a path that must not reach the loader: one of a file that is not regular, because the
-// loader may wait forever for the writer of a FIFO, and one with a NUL, where the loader would take the path to end. It
-// returns nil if there is no file.
+// Loadable returns an error for a path that must not reach the loader: the path of a file that is not regular, because
+// the loader may wait forever for the writer of a FIFO, or a path with a NUL, which would end the path for the loader.
+// It returns nil if there is no file.
 func Loadable(path string) error {
 	if strings.ContainsRune(path, 0) {
 		return fmt.Errorf("the path %q contains a NUL", path)
@@ -104,7 +105,7 @@ func Name(name, version string) string {
 	return name + ".so" + version
 }
 
-// Error converts the text of an error of C, of type char *, to an error, and frees the text. It returns nil for NULL.
+// Error converts an error text from C, of type char *, to an error, and frees the text. It returns nil for NULL.
 func Error(text unsafe.Pointer) error {
 	if text == nil {
 		return nil

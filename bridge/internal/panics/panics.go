@@ -1,4 +1,5 @@
-// Package panics says where a panic began, and what with, for the errors that are made of panics of a program's functions.
+// Package panics describes where a panic began, and its value. It is used to make errors from panics in a program's
+// functions.
 package panics
 
 import (
@@ -13,13 +14,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/frames"
 )
 
-// A Panic is a panic that was recovered.
+// A Panic is a recovered panic.
 type Panic struct {
 	value any
-	exits bool // it is none: runtime.Goexit ends the goroutine
+	exits bool // not a panic: runtime.Goexit ends the goroutine
 
-	// Frames are calls from the panic outwards to the entry, at most 16, without those of the Go runtime. Calls of this library are among
-	// them only if the panic began in it: those that have called back into the program are left out.
+	// Frames are at most 16 calls, from the panic outwards to the entry, without calls of the Go runtime. Calls of this
+	// library are included only if the panic began in them, not if they called back into the program.
 	Frames []runtime.Frame
 	// More reports whether there are other frames, further out.
 	More bool
@@ -29,11 +30,12 @@ type Panic struct {
 
 const (
 	mostFrames  = 16
-	mostCallers = 64 // frames of the runtime among them
+	mostCallers = 64 // including frames of the runtime
 )
 
-// Recovered returns the panic with a value that recover has returned. The deferred function that has called recover calls it. The entry
-// is the innermost call of a function whose name, as [runtime.Frame] has it, begins with one of the entries.
+// Recovered returns the panic with a value that recover has returned. It must be called by the deferred function that
+// called recover. The entry is the innermost call of a function whose name in [runtime.Frame] begins with one of the
+// entries.
 func Recovered(value any, entries ...string) *Panic {
 	p := &Panic{value: value}
 	var callers [mostCallers]uintptr
@@ -74,8 +76,8 @@ func ofRuntime(function string) bool {
 	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "internal/runtime/")
 }
 
-// withoutExport returns the name of a function as its source has it: a function literal that the compiler has moved into the function that
-// cgo makes of an exported one, main._cgoexp_HASH_scale.scale.func1, is main.scale.func1.
+// withoutExport returns the name of a function as in its source. The compiler moves a function literal of an exported
+// function into the function that cgo generates: main._cgoexp_HASH_scale.scale.func1 is main.scale.func1 in the source.
 func withoutExport(function string) string {
 	within, name, moved := strings.Cut(function, "._cgoexp_")
 	if !moved {
@@ -88,8 +90,8 @@ func withoutExport(function string) string {
 	return within + "." + name
 }
 
-// Text returns at most about as many bytes of the text of the value: of an error, of what has a method String, of a string, a number or a
-// bool. Other values, whose text may have any length, are named by their type.
+// Text returns the text of the value, cut to about most bytes, if it is an error, a string, a number or a bool, or has
+// a method String. For other values, whose text may have any length, it returns the name of the type.
 func (p *Panic) Text(most int) string {
 	switch p.value.(type) {
 	case nil, error, fmt.Stringer:
@@ -119,8 +121,8 @@ func SetHook(f func(value any, stack []byte)) {
 	hook.Store(&f)
 }
 
-// Tell calls the hook, if there is one, with the value and the stack, which is whole only in the deferred function that has called
-// recover. A panic of the hook ends in Tell.
+// Tell calls the hook, if there is one, with the value and the stack. The stack is complete only if the deferred
+// function that called recover calls Tell. Tell recovers a panic of the hook.
 func (p *Panic) Tell() {
 	f := hook.Load()
 	if f == nil || p.exits {

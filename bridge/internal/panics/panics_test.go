@@ -14,7 +14,7 @@ import (
 
 const here = "github.com/dlbridge/dlbridge/bridge/internal/panics_test."
 
-// recovered returns the panic of a function, which is called by entry.
+// recovered returns the panic of f, which entry calls.
 func recovered(f func()) (p *panics.Panic) {
 	defer func() { p = panics.Recovered(recover(), here+"entry") }()
 	entry(f)

@@ -9,7 +9,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Addressable is a number of bytes that no slice can have, because it is more than a process can address.
+// Addressable is a number of bytes that is larger than any slice, because a process cannot address so many.
 const Addressable = 1 << 47
 
 // Address returns the address of the first byte of a slice.
@@ -23,8 +23,8 @@ func Alignment(dt dlpack.DataType) int {
 	return dt.ItemSize()
 }
 
-// FileAlignment returns the largest power of two, up to 4096, that divides the offset of elements in a file. The elements are so aligned if
-// the memory of the file begins at a multiple of 4096, as that of a mapping does.
+// FileAlignment returns the largest power of two, up to 4096, that divides the offset of elements in a file. The
+// elements have this alignment in memory if the file begins at a multiple of 4096, like a mapping.
 func FileAlignment(offset int64) int { return 1 << min(bits.TrailingZeros64(uint64(offset)), 12) }
 
 // Aligned returns an empty slice of new zeroed memory with capacity for size bytes. The address of the byte with the
@@ -46,8 +46,8 @@ func AlignedCopy(data []byte, align int) []byte {
 	return append(Aligned(0, len(data), align), data...)
 }
 
-// WithFormat returns err, an error of package dlpack or one without a prefix, as an error whose text begins with the
-// name of a format.
+// WithFormat returns err with a text that begins with the name of a format. err is an error of package dlpack, or an
+// error without a prefix.
 func WithFormat(format string, err error) error {
 	var e *dlpack.Error
 	if errors.As(err, &e) {
@@ -67,8 +67,8 @@ type textError struct {
 func (e *textError) Error() string { return e.text }
 func (e *textError) Unwrap() error { return e.cause }
 
-// Room returns dst with capacity for more further bytes, where more is at most [Addressable]. If that takes new memory,
-// the address of the byte with the given index is a multiple of align there.
+// Room returns dst with capacity for more additional bytes; more is at most [Addressable]. If Room allocates memory,
+// the address of the byte with the given index is a multiple of align.
 //
 // Errors: [dlpack.ErrMemory] after the name of the format; dst is then returned unchanged.
 func Room(format string, dst []byte, more, index, align int) ([]byte, error) {
@@ -78,7 +78,7 @@ func Room(format string, dst []byte, more, index, align int) ([]byte, error) {
 	}
 	size := n + more
 	if dlpack.RequireMemory(int64(size+n+align)) == nil {
-		size += n // doubles the capacity, so that a byte is copied few times if a caller appends in many small steps
+		size += n // doubles the capacity, so that each byte is copied only a few times if a caller appends in many small steps
 	} else if err := dlpack.RequireMemory(int64(size + align)); err != nil {
 		return dst, WithFormat(format, err)
 	}

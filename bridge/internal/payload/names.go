@@ -9,7 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 )
 
-// Find returns the index of the tensor with the given name among the tensors of a file. nameAt returns the name of one of them.
+// Find returns the index of the tensor with the given name among the tensors of a file. nameAt returns the name of the
+// tensor with an index.
 //
 // Errors: [elements.ErrNoName] after the name of the package.
 func Find(name string, index map[string]int, nameAt func(i int) string, format string) (int, error) {

@@ -9,17 +9,18 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// alignment is that of the memory of messages that are read.
+// alignment is the alignment of memory for messages that are read.
 const alignment = 64
 
-// Checked returns an io.Reader that rejects counts that an io.Reader must not return, on which package bufio would panic, and readers
-// that return nothing again and again. An error that comes together with bytes is returned by the next Read.
+// Checked returns an io.Reader on r that returns an error if r returns an invalid count, on which package bufio would
+// panic, or if r repeatedly returns nothing. If r returns an error together with bytes, the next Read returns the
+// error.
 func Checked(r io.Reader) io.Reader { return &checked{in: r} }
 
 type checked struct {
 	in   io.Reader
 	late error
-	idle int // how many times in a row nothing came
+	idle int // how many reads in a row returned nothing
 }
 
 func (c *checked) Read(data []byte) (int, error) {
@@ -41,11 +42,11 @@ func (c *checked) Read(data []byte) (int, error) {
 	return 0, err
 }
 
-// ReadMore appends n bytes of r to data, and returns what came before an error too. If it needs more memory, it doubles the memory as
-// bytes arrive, or makes it up to three times as large if that is enough for all n bytes. The byte with the given index, which may lie
-// behind them, is aligned to 64 bytes in new memory.
+// ReadMore appends n bytes of r to data. If there is an error, it also returns the bytes before the error. If it needs
+// more memory, it doubles the memory as bytes arrive, or makes it up to three times as large if that suffices for all n
+// bytes. In new memory the byte with the given index is aligned to 64 bytes; the index may be beyond the n bytes.
 //
-// Errors: [io.EOF] if r ends before; those of r, which is as [Checked] returns it; [dlpack.ErrMemory].
+// Errors: [io.EOF] if r ends too early; the errors of r, which must come from [Checked]; [dlpack.ErrMemory].
 func ReadMore(r io.Reader, data []byte, n uint64, index int) ([]byte, error) {
 	const first = 16 << 10
 	for n > 0 {
@@ -71,8 +72,8 @@ func ReadMore(r io.Reader, data []byte, n uint64, index int) ([]byte, error) {
 	return data, nil
 }
 
-// fill reads until data is full, or there is an error. [io.ReadFull] is not suitable: it replaces [io.EOF] by an error that an
-// io.Reader may return itself.
+// fill reads until data is full or an error occurs. [io.ReadFull] is not suitable: it replaces [io.EOF] by an error
+// that an io.Reader itself may return.
 func fill(r io.Reader, data []byte) (got int, err error) {
 	for got < len(data) && err == nil {
 		var n int
@@ -82,11 +83,11 @@ func fill(r io.Reader, data []byte) (got int, err error) {
 	return got, err
 }
 
-// ReadMessage reads size bytes, or up to the end of r if size is negative. The end of a message whose size is known is aligned to
-// [alignment], so that elements at its end are aligned to their size. The memory is as for [ReadMore].
+// ReadMessage reads size bytes, or up to the end of r if size is negative. If the size is known, the end of the message
+// is aligned to [alignment], so that elements at its end are aligned to their size. The memory is as for [ReadMore].
 //
-// Errors: those of r, [io.ErrUnexpectedEOF] if it ends before size bytes, [elements.ErrNil] if it is nil, and [dlpack.ErrMemory], each
-// after the name of the format.
+// Errors: those of r, [io.ErrUnexpectedEOF] if r ends before size bytes, [elements.ErrNil] if r is nil, and
+// [dlpack.ErrMemory]. Each text begins with the name of the format.
 func ReadMessage(format string, r io.Reader, size int64) ([]byte, error) {
 	if r == nil {
 		return nil, fmt.Errorf("%s: the io.Reader is %w", format, elements.ErrNil)

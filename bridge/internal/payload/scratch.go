@@ -7,9 +7,9 @@ import "github.com/dlbridge/dlbridge/dlpack"
 // goScratch is the size in bytes up to which scratch memory is Go memory.
 const goScratch = 64 << 10
 
-// Scratch returns zeroed memory for elements that are about to be encoded. More than 64 KiB are C memory, because Go's
-// allocator ends the process if there is no memory, whereas C's returns an error. The caller calls free once and does
-// not use the memory afterwards.
+// Scratch returns zeroed memory for elements that are about to be encoded. More than 64 KiB are allocated in C, because
+// Go's allocator ends the process if there is no memory, whereas C's returns an error. The caller calls free once and
+// does not use the memory afterwards.
 //
 // Errors, without a prefix: [dlpack.ErrMemory], [dlpack.ErrOverflow].
 func Scratch(size int64) (data []byte, free func(), err error) {

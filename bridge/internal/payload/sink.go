@@ -12,17 +12,17 @@ func (discard) Memory(size int) ([]byte, error)        { return make([]byte, siz
 func (discard) Begin(string, []int64, int, bool) error { return nil }
 func (discard) Take([][]byte, []string)                {}
 
-// A Collector takes elements of variable size one by one. It keeps them in the Elements that it was made for, or passes them
-// to a Sink, a few at a time.
+// A Collector receives elements of variable size one by one. It keeps them in its Elements, or passes them to a Sink, a
+// few at a time.
 type Collector struct {
 	sink    elements.Sink // nil if the elements are kept
 	values  [][]byte
 	formats []string // nil for elements without formats
-	n       int      // how many elements there are since the last call of sink.Take
+	n       int      // number of elements since the last call of sink.Take
 }
 
-// NewCollector returns a Collector of count elements, which Add must not exceed. If sink is nil it sets e.Values, and e.Formats
-// if formats is true, and otherwise it calls sink.Begin.
+// NewCollector returns a Collector for count elements; Add must not be called more often. If sink is nil, NewCollector
+// sets e.Values, and e.Formats if formats is true. Otherwise it calls sink.Begin.
 //
 // Errors, without a prefix: those of sink.Begin.
 func NewCollector(e *elements.Elements, count int64, formats bool, sink elements.Sink) (Collector, error) {
@@ -44,7 +44,7 @@ func NewCollector(e *elements.Elements, count int64, formats bool, sink elements
 	return c, nil
 }
 
-// Add takes the next element and its format, which is ignored if the elements have none.
+// Add adds the next element and its format. The format is ignored if the elements have no formats.
 func (c *Collector) Add(value []byte, format string) {
 	if c.n == len(c.values) { // only with a sink
 		c.pass()

@@ -12,7 +12,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// LogValue returns what a decoded value is in a log line: a group of its type and of its tensor, or of its elements if it has those.
+// LogValue returns the form of a decoded value in a log line: a group of its type and its tensor, or of its type and
+// its elements if it has elements.
 func LogValue(dtype any, t *dlpack.Tensor, e *elements.Elements) slog.Value {
 	held := slog.Any("tensor", t)
 	if e != nil {
@@ -50,8 +51,8 @@ func Source(format string, t *dlpack.Tensor) ([]byte, error) {
 	return bytesOf(t), nil
 }
 
-// EndSource keeps the source of a decoder reachable until here. If the decoder returns elements, which may refer to the bytes of
-// the source, the cleanup guard must not free them from now on.
+// EndSource keeps the source of a decoder reachable until this call. If the decoder returns elements, they may refer to
+// the bytes of the source, so the cleanup guard must not free these bytes from now on.
 func EndSource(t *dlpack.Tensor, e *elements.Elements) {
 	if e != nil {
 		_, _, _ = t.UnsafeBytes()
@@ -59,8 +60,9 @@ func EndSource(t *dlpack.Tensor, e *elements.Elements) {
 	runtime.KeepAlive(t)
 }
 
-// bytesOf returns the elements of t, which the host can read and which have no gaps. Unlike [dlpack.Tensor.UnsafeBytes] it does not
-// tell the cleanup guard that a slice is out, so the caller keeps t reachable while it uses the slice.
+// bytesOf returns the elements of t, which must be readable by the host and have no gaps. Unlike
+// [dlpack.Tensor.UnsafeBytes] it does not tell the cleanup guard that a slice is in use, so the caller must keep t
+// reachable while it uses the slice.
 func bytesOf(t *dlpack.Tensor) []byte {
 	data := t.Data()
 	if data == 0 {
@@ -103,7 +105,7 @@ func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, alig
 	return out, nil
 }
 
-// checkBools returns an error if t is one of booleans, and its elements, which data has, are not all 0 or 1.
+// checkBools returns an error if t has booleans and not all of them are 0 or 1. data has the elements of t.
 func checkBools(format string, t *dlpack.Tensor, data []byte) error {
 	if t.DType() == dlpack.Bool {
 		if _, where := FindNonBool(data); where != "" {
@@ -113,8 +115,8 @@ func checkBools(format string, t *dlpack.Tensor, data []byte) error {
 	return nil
 }
 
-// CheckAlign returns an error unless n is an alignment that an option may ask for: 0, which stands for the alignment that
-// the elements need, or a power of two up to [dlpack.AllocAlignment].
+// CheckAlign returns an error unless n is a valid alignment for an option: a power of two up to
+// [dlpack.AllocAlignment], or 0, which stands for the alignment that the elements need.
 //
 // Errors, without a prefix: [dlpack.ErrUnaligned].
 func CheckAlign(n int) error {
@@ -129,9 +131,9 @@ func IsMisaligned(elements []byte, align int) bool {
 	return len(elements) > 0 && Address(elements)%uintptr(align) != 0
 }
 
-// Place returns the tensor that s describes, whose elements are a part of data: the memory of source, or Go memory if source is nil.
-// If s.Copied is set, it is a copy of its own: of a source in C memory, as [OwnTensor] makes it, otherwise in Go memory aligned to
-// align bytes.
+// Place returns the tensor that s describes. elements is a part of data, which is the memory of source, or Go memory if
+// source is nil. If s.Copied is set, the result is a copy: in C memory, as [OwnTensor] makes it, if there is a source,
+// and otherwise in Go memory aligned to align bytes.
 //
 // Ownership: the result is the caller's, source stays the caller's. Lifetime: a view keeps the memory of source alive.
 // Threads: any. On error: as [dlpack.Tensor.View], [dlpack.Tensor.Copy] and [dlpack.FromBytes]; no tensor is made.
@@ -150,7 +152,7 @@ func Place(source *dlpack.Tensor, data, elements []byte, s dlpack.Spec, align in
 	return ownCopy(t, s, func([]byte) error { return nil })
 }
 
-// FileView makes a tensor in a file: a view of the one-dimensional uint8 tensor of the whole file.
+// FileView makes a tensor in a file. It is a view of file, the one-dimensional uint8 tensor of the whole file.
 func FileView(file *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
 	if err := CheckSource(file); err != nil {
 		return nil, err
@@ -158,7 +160,8 @@ func FileView(file *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
 	return file.View(s)
 }
 
-// FileTensor returns the tensor that view makes of a description or, if align is not 0, one that is aligned to it.
+// FileTensor returns the tensor that view makes from a description. If align is not 0, it returns a tensor aligned to
+// align bytes.
 func FileTensor(format string, s dlpack.Spec, align int, view func(dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
 	t, err := view(s)
 	if err == nil && align != 0 {
@@ -171,8 +174,8 @@ func FileTensor(format string, s dlpack.Spec, align int, view func(dlpack.Spec) 
 	return t, nil
 }
 
-// OwnTensor returns a tensor of the type and shape of s in new C memory, to which put writes the elements. It is
-// aligned to [dlpack.AllocAlignment], and read-only if s is.
+// OwnTensor returns a tensor of the type and shape of s in new C memory. put writes the elements. The tensor is aligned
+// to [dlpack.AllocAlignment], and read-only if s is.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: as [dlpack.Tensor.Copy] and
 // put.
@@ -188,7 +191,7 @@ func OwnTensor(s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, erro
 }
 
 // ownCopy closes view, which has the type and shape of s, and returns a copy of it in C memory, read-only if s is. put
-// may write to the elements of the copy before.
+// may first write to the elements of the copy.
 func ownCopy(view *dlpack.Tensor, s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, error) {
 	defer view.Close()
 	c, err := view.Copy()

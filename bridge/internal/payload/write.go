@@ -12,7 +12,8 @@ import (
 
 // Write writes pieces of a message one after another.
 //
-// Errors: those of w, [io.ErrShortWrite], and [elements.ErrNil] if it is nil, after the name of the format.
+// Errors: those of w, [io.ErrShortWrite], and [elements.ErrNil] if w is nil. Each text begins with the name of the
+// format.
 func Write(format string, w io.Writer, pieces ...[]byte) error {
 	if w == nil {
 		return fmt.Errorf("%s: the io.Writer is %w", format, elements.ErrNil)
@@ -32,11 +33,11 @@ func Write(format string, w io.Writer, pieces ...[]byte) error {
 	return nil
 }
 
-// most is the size in bytes up to which elements that do not lie in row-major order are copied at once.
+// most is the largest number of bytes that is copied in one piece if elements are not in row-major order.
 const most = 1 << 20
 
-// WriteTensor writes head, and then the elements of t in row-major order: from where they are if they lie so in memory, and otherwise in
-// pieces of at most 1 MiB that it copies first.
+// WriteTensor writes head, and then the elements of t in row-major order. If they have this order in memory, it writes
+// them directly from there. Otherwise it first copies them, in pieces of at most 1 MiB.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
 // of [Write] and [AppendTensor], the latter before anything is written.
@@ -57,7 +58,8 @@ func WriteTensor(format string, w io.Writer, t *dlpack.Tensor, head []byte) erro
 	return pieces(format, t, &buffer, func(data []byte) error { return Write(format, w, data) })
 }
 
-// pieces calls f with the elements of t in row-major order, one piece after the other. f must not keep a piece, which may lie in buffer.
+// pieces calls f with the elements of t in row-major order, one piece after the other. f must not keep a piece, because
+// it may lie in buffer.
 func pieces(format string, t *dlpack.Tensor, buffer *[]byte, f func(data []byte) error) error {
 	if t.IsContiguous() {
 		bytes, err := t.AsBytes()
@@ -65,10 +67,10 @@ func pieces(format string, t *dlpack.Tensor, buffer *[]byte, f func(data []byte)
 			return WithFormat(format, err)
 		}
 		defer bytes.Close()
-		return dlpack.Read(bytes, f) // which keeps the memory if another goroutine closes t
+		return dlpack.Read(bytes, f) // keeps the memory if another goroutine closes t
 	}
 	size := t.NumBytes()
-	if size <= most || t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0 { // pieces of packed elements may not begin with a byte
+	if size <= most || t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0 { // a piece of packed elements may begin inside a byte
 		data, err := AppendTensor(format, (*buffer)[:0], t, 0, 0, 1)
 		if err != nil {
 			return err
