@@ -9,10 +9,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Compose writes the elements that c selects to dst. sources[k] is the tensor that c knows as source k, and must have the
-// data type of dst. The layouts in c count from element (0, ..., 0) of a source, as those of [dlpack.Tensor.Layout] do. A
-// source must not lie in the memory of dst, except for elements that are written to the place where they already are. After
-// an error, dst may be written in part.
+// Compose writes the elements that c selects to dst. sources[k] is source k of c, and must have the data type of dst.
+// The layouts in c count from element (0, ..., 0) of a source, like the layouts of [dlpack.Tensor.Layout]. A source
+// must not lie in the memory of dst, except for elements that are written to their own places. After an error, dst may
+// be partly written.
 //
 // Ownership: unchanged. Lifetime: nothing is kept. Threads: any, while no other goroutine writes to the sources or uses
 // dst. On error: those of [dlpack.Tensor.Apply] and [dlpack.Tensor.CopyTo], and [dlpack.ErrLayout] if the shape of dst

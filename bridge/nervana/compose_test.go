@@ -170,7 +170,8 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 	}
 }
 
-// Pieces are written one after another. A piece that reads memory of the destination could read what another has written.
+// Pieces are written one after another. A piece that reads memory of the destination could read elements that another
+// piece has written.
 func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []int32{0, 1, 2, 3, 4, 5, 6, 7}
@@ -208,7 +209,7 @@ func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	assert.ErrorIs(t, nervana.Compose(empty, none), dlpack.ErrClosed)
 }
 
-// In a destination whose elements overlap, each piece by itself may not overlap.
+// If the elements of a destination overlap, there may be no overlap within any single piece.
 func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	source := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
@@ -272,7 +273,7 @@ func counting(t *testing.T, dtype dlpack.DataType, shape []int64) *dlpack.Tensor
 	return tensor
 }
 
-// TestTensorFlowConcatenations compares with those results.
+// TestTensorFlowConcatenations compares with the results of TensorFlow.
 func TestTensorFlowConcatenations(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	vectors.Each(t, "tensorflow", func(t *testing.T, m concatenations) {

@@ -7,13 +7,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Composite is a view of several tensors, such as a padded tensor or tensors that are joined: for each index it
-// selects a tensor and an element of that tensor. It consists of pieces. A piece is a box of indices, within which the
-// composite is a simple view of one tensor; every index lies in exactly one piece. A tensor is identified by a number,
-// its source. A Composite is immutable.
+// A Composite is a view of several tensors, such as a padded tensor or joined tensors. For each index it selects a
+// tensor and an element of that tensor. It consists of pieces. A piece is a box of indices in which the composite is a
+// simple view of one tensor; every index lies in exactly one piece. A number identifies each tensor: its source. A
+// Composite is immutable.
 //
-// It is the complex view of the Nervana Graph documentation ("Implementation Details"): the source is the result of the
-// selection function, and the layout of a piece is the index translation function.
+// A Composite is the complex view of the Nervana Graph documentation ("Implementation Details"). The source is the
+// result of the selection function, and the layout of a piece is the index translation function.
 type Composite struct {
 	shape  []int64
 	pieces []piece
@@ -23,7 +23,7 @@ type Composite struct {
 type piece struct {
 	start  []int64       // the first index of the box
 	source int           // the number of the tensor
-	view   layout.Layout // the elements of that tensor; its shape is that of the box
+	view   layout.Layout // the elements of that tensor; it has the shape of the box
 }
 
 // Simple returns the composite that is a view of one tensor, whose number is source.
@@ -45,8 +45,8 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 	return c, nil
 }
 
-// Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after the indices of dimension
-// d. Every added index selects the element at offset 0 of another tensor, whose source is fill.
+// Pad returns c with padding around it. pads[d] has the numbers of indices to add before and after dimension d. Every
+// added index selects the element at offset 0 of the tensor whose source is fill.
 //
 // Errors: [layout.ErrRank] unless there is one pad for each dimension, [layout.ErrNegative], [layout.ErrOverflow].
 func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
@@ -75,8 +75,8 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	}
 
 	padded.pieces = c.moved(shift)
-	// The other indices are a frame around c. For each dimension it has a box before c and one after c. Along the dimensions before
-	// that one these boxes are as wide as c, and along the dimensions after it as wide as the result.
+	// The other indices are a frame around c. For each dimension d it has a box before c and a box after c. Along the
+	// dimensions before d these boxes are as wide as c, and along the dimensions after d as wide as the result.
 	start, size := make([]int64, rank), slices.Clone(padded.shape)
 	for d, pad := range pads {
 		for _, side := range []struct{ start, size int64 }{{0, pad[0]}, {pad[0] + c.shape[d], pad[1]}} {
@@ -106,8 +106,8 @@ func (c Composite) moved(shift []int64) []piece {
 	return pieces
 }
 
-// Concat returns the composites joined along dimension axis; -1 is the last dimension. Its memory is proportional to the
-// number of pieces, which is the sum of those of the parts.
+// Concat returns the composites joined along dimension axis; -1 is the last dimension. Its memory is proportional to
+// its number of pieces, which is the sum over the parts.
 //
 // Errors: [layout.ErrShape] without parts, and if the parts differ in rank or in the size of another dimension;
 // [layout.ErrAxis]; [layout.ErrOverflow].
@@ -151,8 +151,8 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 // Shape returns a copy of the shape.
 func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
 
-// OffsetOf returns the source that c selects for an index, and the offset of the element in the memory of that tensor. As
-// with [layout.Layout.OffsetOf], a negative index does not count from the end.
+// OffsetOf returns the source that c selects for an index, and the offset of the element in the memory of that tensor.
+// As in [layout.Layout.OffsetOf], negative indices do not count from the end.
 //
 // Errors: [layout.ErrRank] unless there is one index for each dimension, [layout.ErrIndex] for an index outside the
 // shape.
@@ -175,9 +175,9 @@ pieces:
 	return 0, 0, fmt.Errorf("nervana: index: %v of shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
 }
 
-// Into calls copy once for each piece, so that copy can write the composite to a destination of its shape. copy gets the
-// layout of the part of the destination, the layout of the elements that belong there, and their source. Both layouts are
-// valid until copy returns. If copy returns an error, Into stops and returns it.
+// Into calls copy once for each piece, so that copy can write the composite to a destination of the same shape. The
+// arguments of copy are the layout of a part of the destination, the layout of the elements to write there, and their
+// source. Both layouts are valid until copy returns. If copy returns an error, Into stops and returns it.
 //
 // Errors: [layout.ErrShape] for a destination of another shape, and for the zero Composite, which has one index and no
 // element for it; those of [layout.Layout.Span].

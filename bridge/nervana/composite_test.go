@@ -219,7 +219,7 @@ func TestCompositesAreNotChangedByWhatIsMadeOfThem(t *testing.T) {
 func ExampleComposite() {
 	l, _ := layout.New([]int64{3}, nil, nil)
 	c, _ := nervana.Simple(0, l)
-	padded, _ := c.Pad(1, [2]int64{1, 2}) // tensor 1 has the zero
+	padded, _ := c.Pad(1, [2]int64{1, 2}) // tensor 1 has the element for the padding
 
 	memory := [][]int{{7, 8, 9}, {0}}
 	result := make([]int, 6)

@@ -11,17 +11,18 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Description holds what is known about a tensor before it has memory. The zero Description knows nothing; a nil
-// Description is read as one that knows nothing. [Description.Refine] adds knowledge, or returns an error if it
-// contradicts what is known. Once enough is known, [Description.Allocate] makes the tensor, and [Description.Bind] checks
-// that an existing tensor is as described. [Description.View] describes a view of a tensor that has no memory yet.
+// A Description holds the known properties of a tensor before it has memory. In the zero Description nothing is known;
+// a nil Description is read like the zero one. [Description.Refine] adds properties, or returns an error if they
+// contradict known ones. Once enough is known, [Description.Allocate] makes the tensor, and [Description.Bind] checks
+// that an existing tensor agrees with the description. [Description.View] describes a view of a tensor that has no
+// memory yet.
 //
 // It is the tensor description of the Nervana Graph documentation ("Tensor Descriptions"). Only one goroutine at a time
 // may use a Description while it is being refined.
 type Description struct {
 	DType dlpack.DataType // 0 means not known
-	// Padded is part of the data type: elements that do not fill whole bytes, such as int4, are not packed; each has bytes of
-	// its own.
+	// Padded is part of the data type. It reports that elements that do not fill whole bytes, such as int4, are not
+	// packed: each has its own bytes.
 	Padded bool
 	// Shape may be fully known, known in part, or known only in its rank.
 	Shape  layout.PartialShape
@@ -30,8 +31,8 @@ type Description struct {
 	// Align is a number of bytes; the address of element (0, ..., 0) must be a multiple of it. 0 means the same as 1.
 	Align int64
 
-	// The three fields that follow say where the elements lie, with one entry for each dimension. nil means not known.
-	// Sizes, in the given Order, determines the strides once the shape is known. Order alone determines those of an allocated
+	// The next three fields describe the layout, with one entry for each dimension. nil means not known. Sizes, in the
+	// given Order, determines the strides once the shape is known. Order alone determines the strides of an allocated
 	// tensor, but an existing tensor may also have gaps or negative strides.
 
 	Order   []int   // the dimensions, from the slowest to the fastest
@@ -43,9 +44,9 @@ type Description struct {
 }
 
 // View returns the description of a view of the tensor that d describes. view makes the view from the layout of that
-// tensor, as the function that is passed to [dlpack.Tensor.Apply] does. The result inherits data type, access, and shape
-// and layout as view changes them, also if they are added to d later. It does not inherit role and alignment. What is added
-// to the result does not change d.
+// tensor, like the function passed to [dlpack.Tensor.Apply]. The result inherits data type and access, and also shape
+// and layout as changed by view, even if they are added to d later. It does not inherit role and alignment. Properties
+// added to the result do not change d.
 func (d *Description) View(view func(l *layout.Layout) error) *Description {
 	if d == nil {
 		d = new(Description)
@@ -53,13 +54,13 @@ func (d *Description) View(view func(l *layout.Layout) error) *Description {
 	return &Description{base: d, view: view}
 }
 
-// Base returns the description that d is a view of, or nil.
+// Base returns the description of which d is a view, or nil.
 func (d *Description) Base() *Description { return d.orUnknown().base }
 
 // maxViews is the largest number of views in a chain from a view to the description that is not a view.
 const maxViews = 1000
 
-// root returns the description that d is finally a view of: d itself if it is not a view.
+// root follows the chain of views from d, and returns the description at its end: d itself if it is not a view.
 func (d *Description) root(op string) (*Description, error) {
 	for views := 0; d.base != nil; views++ {
 		if views == maxViews {
@@ -81,10 +82,10 @@ func (d *Description) orUnknown() *Description {
 	return d
 }
 
-// Known returns everything that is known about d. For a view, this includes what follows from its base: the strides once the
-// layout of the base is known, and the shape once the shape of the base is known, and its layout too if the view depends on
-// it. The access of a view of a constant is [RTensor], which is read-only, and so is that of a view in which several
-// indices reach the same element.
+// Known returns everything that is known about d. For a view this includes properties that follow from its base: the
+// strides once the layout of the base is known, and the shape once the shape of the base is known, or also its layout
+// if the view depends on it. A view has the read-only access [RTensor] if its base is a constant, or if several indices
+// reach the same element.
 //
 // Errors: those of [Description.Refine] if d contradicts itself, and those of the view's function if it cannot make the
 // view of the base. [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself.
@@ -127,7 +128,8 @@ func (d *Description) known(op string) (Description, error) {
 		case err == nil && isLaid:
 			known.Strides = l.Strides
 		case err != nil && (isLaid || !errors.Is(err, layout.ErrCopy)):
-			// While the layout of the base is not known, ErrCopy is no error: the base may get a layout that has the view.
+			// While the layout of the base is not known, ErrCopy is not an error: the base may get a layout that allows
+			// the view.
 			return Description{}, wrap(op, err)
 		}
 	}
@@ -144,9 +146,9 @@ func (d *Description) layout() (layout.Layout, error) {
 	return layout.New(shape, d.Sizes, d.Order)
 }
 
-// Layout returns where the elements will lie, counted in elements from the beginning of the memory that is allocated for
-// d, or for the description that d is finally a view of. If nothing is known about the layout, it is row-major without
-// gaps.
+// Layout returns the layout that the elements will have. Offsets count elements from the beginning of the memory
+// allocated for d or, if d is a view, for the description at the end of its chain of views. If nothing is known about
+// the layout, it is row-major without gaps.
 //
 // Errors: those of [Description.Known], and [ErrUnknown] while the shape is not known.
 func (d *Description) Layout() (layout.Layout, error) {
@@ -189,13 +191,13 @@ func (d *Description) place(op string, known *Description) (l layout.Layout, err
 	return l, err
 }
 
-// Refine adds to d what is known about o. Data type, order, sizes, strides, access and role must be the same where both
-// are known, and the shapes must be compatible. The alignment becomes the smallest common multiple of both.
+// Refine adds the known properties of o to d. Data type, order, sizes, strides, access and role must be the same where
+// both are known, and the shapes must be compatible. The alignment becomes the smallest common multiple of both.
 //
-// Errors: [ErrConflict] together with its subject: [dlpack.ErrDType], [dlpack.ErrLayout] or [dlpack.ErrReadOnly], or
-// nothing further for roles. [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrUnaligned] or [dlpack.ErrOverflow] alone if
-// no tensor can be as described. Those of [Description.Known] for o and for the result. [dlpack.ErrNull] if d is nil. d is
-// then unchanged.
+// Errors: [ErrConflict] together with its subject: [dlpack.ErrDType], [dlpack.ErrLayout] or [dlpack.ErrReadOnly]; for
+// roles, ErrConflict alone. [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrUnaligned] or [dlpack.ErrOverflow] alone
+// if no tensor can have the described properties. Those of [Description.Known] for o and for the result.
+// [dlpack.ErrNull] if d is nil. d is then unchanged.
 func (d *Description) Refine(o *Description) error {
 	const op = "refine"
 	if d == nil {
@@ -210,14 +212,14 @@ func (d *Description) Refine(o *Description) error {
 		return err
 	}
 	refined.base, refined.view = d.base, d.view
-	if _, err := refined.Known(); err != nil { // what is now known may contradict the base
+	if _, err := refined.Known(); err != nil { // the result may contradict the base
 		return err
 	}
 	*d = refined
 	return nil
 }
 
-// merge returns what is known from d and o together, without their bases.
+// merge returns the properties known from d and o together, without their bases.
 func (d Description) merge(op string, o *Description) (Description, error) {
 	d.base, d.view = nil, nil
 	typed := d.DType != 0 && o.DType != 0
@@ -284,7 +286,7 @@ func commonMultiple(op string, a, b int64) (int64, error) {
 	return lcm, nil
 }
 
-// sameStrides reports whether a and b place the elements of the shape alike: whether they are equal in all dimensions
+// sameStrides reports whether a and b place the elements of the shape in the same way: they are equal in all dimensions
 // of more than one element, or there are no elements.
 func sameStrides(shape, a, b []int64) bool {
 	if len(a) != len(b) {
@@ -298,8 +300,8 @@ func sameStrides(shape, a, b []int64) bool {
 	return true
 }
 
-// check returns an error unless a tensor as described can exist. It sets an unknown rank from the lengths of Order, Sizes
-// and Strides.
+// check returns an error unless a tensor with this description can exist. It sets an unknown rank from the lengths of
+// Order, Sizes and Strides.
 func (d *Description) check(op string) error {
 	if d.DType != 0 {
 		if err := d.DType.Validate(); err != nil {
@@ -342,7 +344,7 @@ func (d *Description) check(op string) error {
 	if err != nil {
 		return wrap(op, err)
 	}
-	if d.Strides == nil || !d.Shape.IsFullyDefined() || slices.Contains(shape, 0) { // without elements, any strides will do
+	if d.Strides == nil || !d.Shape.IsFullyDefined() || slices.Contains(shape, 0) { // without elements any strides are valid
 		return nil
 	}
 	if d.Sizes != nil && !sameStrides(shape, laid.Strides, d.Strides) {
@@ -389,8 +391,8 @@ func (d *Description) AlignRows(align int64) error {
 	return d.Refine(&Description{Sizes: sizes, Align: align})
 }
 
-// Complete returns nil if enough is known to allocate the tensor or, for a view, the tensor that it is finally a view of:
-// the data type and the shape. Everything else has a default.
+// Complete returns nil if the data type and the shape are known, so that the tensor can be allocated. For a view, they
+// must be known for the description at the end of its chain of views. Everything else has a default.
 //
 // Errors: [ErrUnknown], naming what is not known yet, and those of [Description.Known].
 func (d *Description) Complete() error {
@@ -417,8 +419,8 @@ func (d *Description) complete() (Description, error) {
 	return known, err
 }
 
-// String returns what is known, such as "float32 [3,?] variable" or "padded int4 [3]", or the text of the error of
-// [Description.Known].
+// String returns the known properties, such as "float32 [3,?] variable" or "padded int4 [3]", or the text of the error
+// of [Description.Known].
 func (d *Description) String() string {
 	known, err := d.Known()
 	if err != nil {

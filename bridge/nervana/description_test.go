@@ -90,7 +90,8 @@ func TestDescriptionsAreRefinedOrSayWhatConflicts(t *testing.T) {
 	}
 }
 
-// Refining a by b has the same result as refining b by a: the same knowledge or a conflict. Refining again changes nothing.
+// Refining a by b has the same result as refining b by a: the same properties or a conflict. Refining again changes
+// nothing.
 func TestRefinementIsTheSameEitherWay(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 2))
 	pick := func(n int) bool { return random.IntN(n) == 0 }
@@ -141,7 +142,7 @@ func TestRefinementIsTheSameEitherWay(t *testing.T) {
 		again := ab
 		require.NoError(t, again.Refine(&b))
 		require.Equal(t, ab, again)
-		ab.Strides, ba.Strides = nil, nil // along one element, or none, either of two will do
+		ab.Strides, ba.Strides = nil, nil // along one element, or none, either of the two is valid
 		require.Equal(t, ab.String(), ba.String())
 	}
 	assert.Greater(t, refined, 1000)

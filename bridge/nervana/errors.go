@@ -18,7 +18,7 @@ var (
 	ErrUnknown = errors.New("not known")
 )
 
-// A causedError is an error whose text names the offending value and therefore need not repeat the text of its cause.
+// A causedError is an error with a cause. Its text names the offending value and need not repeat the text of the cause.
 type causedError struct {
 	text  string
 	cause error
@@ -32,7 +32,7 @@ func newError(op string, cause error, format string, args ...any) error {
 	return &causedError{"nervana: " + op + ": " + fmt.Sprintf(format, args...), cause}
 }
 
-// conflict returns an [ErrConflict] of operation op. cause, which may be nil, says which property conflicts.
+// conflict returns an [ErrConflict] of operation op. cause, which may be nil, identifies the property that conflicts.
 func conflict(op string, cause error, format string, args ...any) error {
 	return newError(op, errors.Join(ErrConflict, cause), format, args...)
 }

@@ -11,7 +11,7 @@ type Role uint8
 
 // The bits of a [Role]: what a compiler may rely on.
 const (
-	IsConstant   Role = 1 << iota // the value never changes, so that a compiler may inline it
+	IsConstant   Role = 1 << iota // the value never changes, so a compiler may inline it
 	IsPersistent                  // the value is kept from one computation to the next
 	IsTrainable                   // the tensor is in the list of variables
 	IsInput                       // a value can be passed in at run time

@@ -7,9 +7,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Describe returns the description of an existing tensor, also of a closed one. A nil tensor and the zero Tensor have an
-// empty description. The tensor must have at most [layout.MaxPartialRank] dimensions; otherwise [Description.Known] returns an
-// error for the result.
+// Describe returns the description of an existing tensor, which may be closed. A nil tensor and the zero Tensor have an
+// empty description. The tensor must have at most [layout.MaxPartialRank] dimensions; otherwise [Description.Known]
+// returns an error for the result.
 func Describe(t *dlpack.Tensor) *Description {
 	l := t.Layout()
 	if l.Shape == nil { // nil or the zero Tensor
@@ -23,12 +23,12 @@ func Describe(t *dlpack.Tensor) *Description {
 	return d
 }
 
-// Allocate makes a tensor in zeroed memory, as [dlpack.New] does, with the layout and alignment that d asks for. The
-// tensor is writable whatever the access and role of d are, because it has no values yet; [Description.Bind] then
-// returns a view of it with the access that d describes.
+// Allocate makes a tensor in zeroed memory, as [dlpack.New] does, with the layout and alignment of d. The tensor has no
+// values yet, so it is writable, whatever the access and role of d. [Description.Bind] then returns a view of it with
+// the access of d.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: those of
-// [Description.Complete]; [dlpack.ErrLayout] for a view, which has the memory of its base, and for strides by which
+// [Description.Complete]; [dlpack.ErrLayout] for a view, which has the memory of its base, and for strides that make
 // elements overlap; [dlpack.ErrOverflow]; [dlpack.ErrMemory].
 func (d *Description) Allocate() (*dlpack.Tensor, error) {
 	const op = "allocate"
@@ -83,9 +83,9 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 }
 
 // Bind returns a view of t after checking that t has the data type, shape, layout and alignment of d. If d is a view, t
-// must be as described by the description that d is finally a view of, and Bind returns the view of t. The result is
-// read-only if t is, if d is an [RTensor], or if d is constant. Bind does not change d, so that the same placeholder can be
-// bound to one tensor after another.
+// must agree with the description at the end of its chain of views, and Bind returns the view of t. The result is
+// read-only if t is, if d is an [RTensor], or if d is constant. Bind does not change d, so a placeholder can be bound
+// to one tensor after another.
 //
 // Ownership: the result shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
 // [dlpack.ErrClosed]; [ErrConflict] together with [dlpack.ErrDType], [dlpack.ErrLayout], or [dlpack.ErrReadOnly] for
@@ -133,17 +133,17 @@ func (d *Description) protect(v *dlpack.Tensor) (*dlpack.Tensor, error) {
 	})
 }
 
-// fits returns an error unless the fields of d, without what its base says, are true of t.
+// fits returns an error unless t agrees with the fields of d. It ignores the base of d.
 func (d *Description) fits(t *dlpack.Tensor) error {
 	const op = "bind"
 	there := Describe(t)
 	if there.Access == LTensor {
-		there.Access = d.Access // a tensor that may be assigned to need not be
+		there.Access = d.Access // a writable tensor also fits a read-only description
 	}
 	if _, err := d.merge(op, there); err != nil {
 		return err
 	}
-	if t.Data() == 0 || d.Align <= 1 { // without elements, any alignment will do
+	if t.Data() == 0 || d.Align <= 1 { // without elements any alignment is valid
 		return nil
 	}
 	if at := t.Data() + uintptr(t.ByteOffset()); at%uintptr(d.Align) != 0 {

@@ -73,7 +73,7 @@ func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 				for _, index := range test.OutOfBounds {
 					_, err := tensor.Layout().OffsetOf(index...)
 					require.Error(t, err)
-					if slices.Min(index) < 0 { // which the document does not count from the end
+					if slices.Min(index) < 0 { // in the document they do not count from the end
 						continue
 					}
 					must.Fail(tensor.At(index...))(t, dlpack.ErrLayout)
@@ -210,7 +210,7 @@ func TestOnlyWhatIsKnownIsAllocated(t *testing.T) {
 	assert.ErrorIs(t, base.AlignRows(0), layout.ErrShape)
 }
 
-// Element (0, ..., 0) is aligned as asked for, also if it does not lie at the beginning of the memory.
+// Element (0, ..., 0) has the required alignment, even if it is not at the beginning of the memory.
 func TestDescriptionsAllocateAligned(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, align := range []int64{0, 1, 2, 48, 64, 256, 1000, 4096, 1 << 16} {
@@ -296,7 +296,7 @@ func TestDescriptionsBindWhatTheyDescribe(t *testing.T) {
 	}
 }
 
-// What becomes known about a base becomes known about its views at once.
+// A property that becomes known for a base is immediately known for its views.
 func TestViewsOfDescriptionsFollowTheirBase(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := &nervana.Description{DType: dlpack.Float32, Role: nervana.Placeholder}
@@ -469,7 +469,7 @@ func TestBindFindsAViewThatIsNotAssignedToReadOnly(t *testing.T) {
 	}
 }
 
-// A nil Description is like one that knows nothing, except that it cannot be refined.
+// A nil Description is like the zero Description, except that it cannot be refined.
 func TestDescriptionsOfNothing(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2})
@@ -566,7 +566,8 @@ func TestBindRefusesTensorsThatAreNotOpen(t *testing.T) {
 	}
 }
 
-// The alignment is that of element (0, ..., 0), which lies at data plus byte_offset wherever the memory is.
+// The alignment is the alignment of element (0, ..., 0), whose address is data plus byte_offset in every kind of
+// memory.
 func TestBindChecksTheAlignmentOfDeviceMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA), ByteOffset: 4})

@@ -23,7 +23,7 @@ type manifest struct {
 		ID           string
 		Shape, Sizes []int64
 		Order        json.RawMessage
-		Strides      []*int64 // nil where any stride will do
+		Strides      []*int64 // nil where any stride is valid
 		Allocated    int64
 		Points       []struct {
 			Index  []int64
@@ -203,7 +203,7 @@ func TestNervanaConvolution(t *testing.T) {
 				from := viewtest.Offsets(src)
 				for i, to := range viewtest.Offsets(dst) {
 					if image[to] = 0; source == 0 {
-						image[to] = from[i] // the value of an element is where it lies
+						image[to] = from[i] // the value of an element is its position
 					}
 				}
 				return nil

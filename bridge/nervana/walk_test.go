@@ -30,7 +30,8 @@ func tuples(layouts []layout.Layout) (all [][]int64) {
 	return all
 }
 
-// visited returns the tuples that a walk visits, in its order. Offsets leaves the inner dimensions to visited.
+// visited returns the tuples that a walk visits, in its order. Offsets does not cover the inner dimensions, so visited
+// does.
 func visited(w *nervana.Walk, inner int) (all [][]int64) {
 	shape := w.Shape()
 	shape = shape[max(len(shape)-max(inner, 0), 0):]
@@ -220,8 +221,8 @@ func arrangements(layouts []layout.Layout, visit func(all [][]int64)) {
 	arrange(nil)
 }
 
-// No walk over the same tensors, in row-major or any other order, has fewer dimensions. Therefore Flat succeeds whenever one
-// index can serve for all tensors.
+// No walk over the same tensors, in row-major or any other order, has fewer dimensions. So Flat succeeds whenever one
+// index suffices for all tensors.
 func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	ranks := map[int]int{}

@@ -12,22 +12,22 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A DecodeOption changes how tensors are made of the arrays of a file.
+// A DecodeOption changes how tensors are made from the arrays of a file.
 type DecodeOption func(decoding) decoding
 
 type decoding struct {
 	writable bool
-	align    int // 1 to alias any memory, 0 for what the elements need
+	align    int // 1 to alias any memory, 0 for the alignment of the elements
 	dtype    dlpack.DataType
 }
 
-// Writable makes the tensors writable that alias Go memory; without it they are read-only. Copies are writable anyway. Nobody else may
-// use the file. It does not affect [View.TensorFrom], whose views are read-only if their input is.
+// Writable makes tensors that alias Go memory writable; without it they are read-only. Copies are always writable.
+// Nobody else may use the file. Writable does not affect [View.TensorFrom]: its views are read-only if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
-// Align copies an array that is not aligned to n bytes in the memory of the file, a power of two up to [dlpack.AllocAlignment]; 0 stands
-// for the alignment that its elements need. Without it such a tensor aliases the file, and [View.Alignment] and [dlpack.Tensor.Alignment]
-// say how it is aligned.
+// Align copies an array that is not aligned to n bytes in the memory of the file. n is a power of two up to
+// [dlpack.AllocAlignment]; 0 stands for the alignment that the elements need. Without Align an array that is not
+// aligned aliases the file, and [View.Alignment] and [dlpack.Tensor.Alignment] return its alignment.
 func Align(n int) DecodeOption {
 	return func(d decoding) decoding { d.align = n; return d }
 }
@@ -64,9 +64,9 @@ func DecodeFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, e
 	return f.Tensors[0].TensorFrom(file, options...)
 }
 
-// Tensor returns a tensor on v.Data, at any address. It is read-only without [Writable]. It is a copy if the array is big-endian or
-// compressed, or with [Align] not so aligned; it then has the flag [dlpack.IsCopied], and may be written to. The checksum of a member of
-// an npz file is compared when it is copied.
+// Tensor returns a tensor on v.Data, which may have any address. It is read-only without [Writable]. It is a copy if
+// the array is big-endian or compressed, or not aligned as [Align] requires. A copy has the flag [dlpack.IsCopied], and
+// may be written to. Copying a member of an npz file also checks its checksum.
 //
 // Ownership: the caller closes the tensor; v.Data is Go memory, or memory that stays valid. Lifetime: the tensor and its exports keep the
 // memory of the file alive if it is Go's. Threads: any. On error: [elements.ErrDType] for a type that [As] cannot give, v.Err,
@@ -76,12 +76,14 @@ func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
 	return v.tensor(nil, nil, options)
 }
 
-// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be given back: file is a one-dimensional uint8 tensor of
-// the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it, and read-only if it is, or a copy.
+// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be released: file is a
+// one-dimensional uint8 tensor of the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a
+// copy, or a view of file that is read-only if file is.
 //
-// Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
-// error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, [elements.ErrTruncated] for
-// one that is shorter than the file of the View, [dlpack.ErrDevice], [dlpack.ErrClosed].
+// Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive.
+// Threads: any. On error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor
+// without gaps, [elements.ErrTruncated] for a file that is shorter than the file of the View, [dlpack.ErrDevice],
+// [dlpack.ErrClosed].
 func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack.Tensor, error) {
 	data, err := payload.Source("npy", file)
 	if err != nil {
@@ -91,7 +93,7 @@ func (v *View) TensorFrom(file *dlpack.Tensor, options ...DecodeOption) (*dlpack
 	return v.tensor(file, data, options)
 }
 
-// tensor returns the tensor that v describes, in the file of which data is the memory, or, if file is nil, in v.Data.
+// tensor returns the tensor that v describes. It lies in file, whose memory is data, or in v.Data if file is nil.
 func (v *View) tensor(file *dlpack.Tensor, data []byte, options []DecodeOption) (*dlpack.Tensor, error) {
 	if v == nil {
 		return nil, fmt.Errorf("npy: the View is %w", elements.ErrNil)

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { dlpacktest.Main(m) }
 
-// unaligned returns a file in memory that begins at a multiple of 64, with three elements of 1, 2 and 3 behind an odd number of bytes.
+// unaligned returns a file with the elements 1, 2 and 3 after an odd number of bytes. Its memory begins at a multiple
+// of 64.
 func unaligned(t *testing.T) *dlpack.Tensor {
 	data := file(dict("'<i4'", "(3,)"), 0)
 	data = file(dict("'<i4'", "(3,)")+strings.Repeat(" ", 64-(len(data)+63)%64), 12)
@@ -76,7 +77,7 @@ func TestTensorsAreReadOnlyUnlessTheyMayBeWrittenTo(t *testing.T) {
 	must.Fail(npy.DecodeFrom(must.Own(source.Narrow(0, 0, 100))(t)))(t, elements.ErrTruncated)
 }
 
-// The memory of a mapping is given back when the last tensor of it is closed.
+// A mapping ends when its last tensor is closed.
 func TestTensorsKeepTheFileThatTheyLieIn(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := must.Own(dlpack.FromSlice([]float32{1, 2, 3}))(t)

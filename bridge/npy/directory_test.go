@@ -28,7 +28,7 @@ func TestDirectoriesOfLargeMembersAreThoseOfPython(t *testing.T) {
 	assert.Equal(t, want, appendEnd(data, 4, uint64(len(data)), 0))
 }
 
-// More members than 65535 need the zip64 end of the directory, which other programs read too.
+// More than 65535 members need the zip64 end of the directory, which other programs read too.
 func TestDirectoriesOfManyMembersAreReadBack(t *testing.T) {
 	const most = 1<<16 + 1
 	content := append(must.Do(AppendHeader(nil, dlpack.Int8, nil, false))(t), 7)

@@ -1,4 +1,5 @@
-// Package npy reads and writes arrays in the file formats of NumPy, npy and npz. It is for programs that share arrays with Python by files.
+// Package npy reads and writes arrays in NumPy's file formats, npy and npz. It is for programs that share arrays with
+// Python in files.
 //
 //	t, err := npy.Decode(data)            // data is the whole file, read or mapped
 //	defer t.Close()
@@ -8,7 +9,8 @@
 //	v, err := f.Find("weights")
 //	w, err := v.Tensor()
 //
-// An npy file has a header, which is a dictionary of Python as text, and the elements of one array. An npz file is a zip file of such files.
+// An npy file has a header, which is a Python dictionary as text, and the elements of one array. An npz file is a zip
+// file of npy files.
 //
 //	function                                  result
 //	Decode, DecodeFrom                        the array as a tensor on the memory of the file
@@ -19,34 +21,37 @@
 //
 // # Ownership
 //
-// A tensor aliases the file and keeps it alive, also where the elements are not aligned, which [dlpack.Tensor.Alignment] and
-// [View.Alignment] say; [Align] copies such an array. Big-endian arrays and deflated members of npz files are copied. A copy has the flag
-// [dlpack.IsCopied]. Nobody may write to the file during decoding.
+// A tensor aliases the file and keeps it alive, even if the elements are not aligned. [dlpack.Tensor.Alignment] and
+// [View.Alignment] return the alignment, and [Align] copies an array that is not aligned. Big-endian arrays and
+// deflated members of npz files are always copied. A copy has the flag [dlpack.IsCopied]. Nobody may write to the file
+// during decoding.
 //
-// [DecodeFile] and [DecodeZip] read headers only, so that a file of any size can be mapped into memory. [DecodeFrom] and [View.TensorFrom] are
-// for such memory: a tensor of bytes, whose release unmaps it. If a file becomes shorter while it is mapped, reading its elements ends the
-// process.
+// [DecodeFile] and [DecodeZip] read only headers, so a file of any size can be mapped into memory. [DecodeFrom] and
+// [View.TensorFrom] are for mapped memory: a tensor of bytes whose release unmaps it. If a file becomes shorter while
+// it is mapped, reading its elements ends the process.
 //
 // # Types
 //
-// NumPy has no names for types of package ml_dtypes, and writes their sizes only: bfloat16 is "<V2", and most others are "<V1". Such an
-// array is one of uint8 with a dimension more, unless the option [As] gives the type. "<f1" is float8_e5m2; NumPy writes it and cannot
-// read it, so that [AppendTensor] writes "<V1" instead. Arrays of Python objects, records, texts, dates and long doubles are refused by
-// name: nothing is ever unpickled.
+// NumPy has no names for the types of package ml_dtypes, and writes only their sizes: bfloat16 is "<V2", and most
+// others are "<V1". Such an array becomes uint8 with one more dimension, unless the option [As] gives the type. "<f1"
+// is float8_e5m2. NumPy writes it and cannot read it, so [AppendTensor] writes "<V1" instead. Arrays of Python objects,
+// records, texts, dates and long doubles are refused by name: nothing is ever unpickled.
 //
 // # Strictness
 //
-// DecodeFile reads the headers that NumPy writes, of versions 1.0, 2.0 and 3.0: the three keys in any order, once each; strings without escapes;
-// decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments, hexadecimal numbers, names of types, a key
-// twice, and bytes after the last element. Errors say at which byte the fault is.
+// DecodeFile reads the headers that NumPy writes, of versions 1.0, 2.0 and 3.0: the three keys in any order, once each;
+// strings without escapes; decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments,
+// hexadecimal numbers, names of types, repeated keys, and bytes after the last element. Errors name the byte at fault.
 //
-// The directory of an npz file is decisive, and the header of each member must agree with it. Members are stored or deflated, lie before the
-// directory, and do not overlap. No two have the same name, and each name is a relative path without "..". NumPy accepts members that reach
-// beyond the file; of members with the same name it takes the last. The checksum of a member is compared where its elements are copied.
+// The header of each member of an npz file must agree with the directory. Members are stored or deflated, lie before
+// the directory, and do not overlap. No two have the same name, and each name is a relative path without "..". NumPy
+// accepts members that reach beyond the file, and takes the last of several members with the same name. The checksum of
+// a member is compared when its elements are copied.
 //
 // # Memory
 //
-// Sizes are compared with the file before they are used. A description takes less than 4 times the memory of its header, and a copy as
-// much as the elements have. A deflated member cannot have more than 1032 times its size in the file, nor another size than its shape
-// says. All descriptions of an npz file take at most 32 times its size, and 256 KiB to inflate headers.
+// Sizes are compared with the file before they are used. A description takes less than 4 times the memory of its
+// header, and a copy takes the size of the elements. An inflated member has at most 1032 times its size in the file,
+// and exactly the size that its shape requires. All descriptions of an npz file take at most 32 times its size, plus
+// 256 KiB to inflate headers.
 package npy

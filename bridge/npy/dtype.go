@@ -10,14 +10,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// An element is what NumPy's name of a type says about an element.
+// An element describes an element as NumPy's name of its type does.
 type element struct {
 	dtype     dlpack.DataType
-	raw       int // the size in bytes if the name says nothing else: such an element is a dimension of uint8
+	raw       int // the size in bytes if the name gives only a size: the element becomes a dimension of uint8
 	bigEndian bool
 }
 
-// unsupported has the kinds of types that are refused, by their letters.
+// unsupported has the kinds of types that are refused, by letter.
 var unsupported = map[byte]string{
 	'O': "pickled objects; pickles are never read",
 	'U': "unicode texts",
@@ -28,7 +28,7 @@ var unsupported = map[byte]string{
 	'T': "texts of variable size",
 }
 
-// elementOf returns what a type string such as "<f4" says.
+// elementOf decodes a type string such as "<f4".
 //
 // Errors, without a prefix: [elements.ErrDType].
 func elementOf(text string) (e element, err error) {
@@ -49,7 +49,7 @@ func elementOf(text string) (e element, err error) {
 	switch {
 	case kind == 'V' && order != '>' && size > 0:
 		return element{dtype: dlpack.Uint8, raw: int(size)}, nil
-	case kind == 'f' && size == 1 && order != '>': // what NumPy writes for the only type of ml_dtypes of this kind
+	case kind == 'f' && size == 1 && order != '>': // NumPy writes this for the only type of ml_dtypes of this kind
 		return element{dtype: dlpack.Float8E5M2}, nil
 	case strings.IndexByte("biufc", kind) >= 0:
 		e.dtype, err = dlpack.ParseDataType(text[1:])

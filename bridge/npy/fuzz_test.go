@@ -41,7 +41,8 @@ func seeds(f *testing.F, add func(data []byte)) {
 	add(file2(2, 40, "{'shape':(),'descr':'>c16','fortran_order':False}", 12))
 }
 
-// parsed returns the arrays of an npy or an npz file, or none if it is refused at a byte of it.
+// parsed returns the arrays of an npy or npz file. It returns none if the file is refused, and checks that the error
+// names a byte of the file.
 func parsed(t *testing.T, data []byte) []npy.View {
 	parse := npy.DecodeFile
 	if bytes.HasPrefix(data, []byte("PK")) {
@@ -59,7 +60,7 @@ func parsed(t *testing.T, data []byte) []npy.View {
 	return file.Tensors
 }
 
-// FuzzDecodeFile: any file is refused, or its arrays lie within its bytes, and become tensors or are refused.
+// FuzzDecodeFile: a file is refused, or its arrays lie within its bytes. Each array becomes a tensor or is refused.
 func FuzzDecodeFile(f *testing.F) {
 	seeds(f, func(data []byte) { f.Add(data) })
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -81,7 +82,7 @@ func FuzzDecodeFile(f *testing.F) {
 				continue
 			}
 			if x.Flags()&dlpack.IsCopied == 0 && !v.Fortran && v.Type[0] != '>' && v.Type[1] != 'V' && v.Type[1:] != "f1" && x.DType() != dlpack.Bool {
-				again := must.Do(npy.AppendTensor(nil, x))(t) // what NumPy would write of it
+				again := must.Do(npy.AppendTensor(nil, x))(t) // as NumPy would write it
 				require.Equal(t, must.Do(x.AppendBytes([]byte{}))(t), must.Do(npy.DecodeFile(again))(t).Tensors[0].Data)
 			}
 			require.NoError(t, x.Close())
@@ -98,7 +99,7 @@ func FuzzAmplification(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, data []byte, at, size, repeated uint16) {
 		data = amplification.Repeat(data, at, size, repeated)
-		if len(data) > 12 && !bytes.HasPrefix(data, []byte("PK")) { // with a size that fits
+		if len(data) > 12 && !bytes.HasPrefix(data, []byte("PK")) { // with the right size
 			binary.LittleEndian.PutUint16(data[8:], uint16(min(len(data)-10, 1<<16-1)))
 		}
 		amplification.Require(t, len(data), amplification.Variable, deflateMemory, func() (release func()) {
@@ -108,7 +109,8 @@ func FuzzAmplification(f *testing.F) {
 	})
 }
 
-// deflateMemory is what package flate takes to inflate the headers of members, and what these take.
+// deflateMemory is the memory that package flate takes to inflate the headers of members, with the memory of the
+// headers.
 const deflateMemory = 256 << 10
 
 func TestManyMembersTakeLittleMemory(t *testing.T) {
@@ -138,7 +140,7 @@ func TestManyMembersTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// Headers of 64 KiB deflate to few bytes.
+// Headers of 64 KiB deflate to only a few bytes.
 func TestTheHeadersOfDeflatedMembersAreBounded(t *testing.T) {
 	header := dict("'|i1'", "()") + string(bytes.Repeat([]byte{' '}, 65000))
 	one := part{name: "x.npy", content: string(deflate(t, string(file(header, 1)))), inflated: 10 + len(header) + 1}

@@ -15,10 +15,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// AppendTensor appends a tensor as an npy file, with the bytes that numpy.save writes, except for the type of float8_e5m2 (see Types in the
-// package documentation). The order is column-major if the elements lie so, and otherwise row-major. If dst has too little capacity,
-// AppendTensor allocates memory in which the elements are aligned to 64 bytes. dst may overlap the memory of t; the result then has new
-// memory of any alignment.
+// AppendTensor appends a tensor as an npy file, with the bytes that numpy.save writes, except for the type of
+// float8_e5m2 (see Types in the package documentation). The order is column-major if the elements are in that order in
+// memory, and otherwise row-major. If dst has too little capacity, AppendTensor allocates memory in which the elements
+// are aligned to 64 bytes. dst may overlap the memory of t; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the tensor. On
 // error: [elements.ErrDType] for a type that NumPy lacks, and for elements of less than a byte that are packed; [ErrRank]; [dlpack.ErrValue]
@@ -33,12 +33,13 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	copy(out[len(dst):], head) // after the elements, which may have overlapped the header
+	copy(out[len(dst):], head) // after the elements, because the header may overlap their source
 	return out, nil
 }
 
-// WriteTensor writes what [AppendTensor] appends to w. Elements are written from the memory of t where they lie in the order of the file, and
-// otherwise in pieces that are copied first, of at most 1 MiB. [SizeTensor] says beforehand how many bytes there will be.
+// WriteTensor writes to w the bytes that [AppendTensor] appends. If the elements are in the order of the file, it
+// writes them directly from the memory of t. Otherwise it copies them first, in pieces of at most 1 MiB. [SizeTensor]
+// returns the number of bytes beforehand.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
 // of [AppendTensor], before anything is written; those of w; [elements.ErrNil] if w is nil.
@@ -63,7 +64,8 @@ func SizeTensor(t *dlpack.Tensor) (int64, error) {
 	return int64(len(head)) + t.NumBytes(), nil
 }
 
-// encode returns the header of a tensor, and a tensor whose elements in row-major order follow it in the file. The caller closes that.
+// encode returns the header of a tensor, and rows, whose elements in row-major order follow the header in the file. The
+// caller closes rows.
 func encode(t *dlpack.Tensor) (head []byte, rows *dlpack.Tensor, err error) {
 	if err := t.RequireOpen(); err != nil {
 		return nil, nil, payload.WithFormat("npy", err)
@@ -93,12 +95,13 @@ type Named struct {
 	Tensor *dlpack.Tensor
 }
 
-// WriteZip writes tensors as an npz file to w, byte for byte as numpy.savez writes it: the members are stored. Elements are written as
-// [WriteTensor] writes them, after they have been read once for the checksum that stands before them.
+// WriteZip writes tensors as an npz file to w, byte for byte as numpy.savez writes it: the members are stored. It
+// writes elements as [WriteTensor] does. It reads them once before, for the checksum that precedes them.
 //
-// Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensors. On
-// error: before anything is written, the errors of [AppendTensor], [elements.ErrDuplicate], and [elements.ErrName] for a name that is no
-// relative path in UTF-8 or is longer than 64 KiB; later the errors of w. [elements.ErrNil] if w is nil.
+// Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to
+// the tensors. On error: before anything is written, the errors of [AppendTensor], [elements.ErrDuplicate], and
+// [elements.ErrName] for a name that is not a relative path in UTF-8 or is longer than 64 KiB; later the errors of w.
+// [elements.ErrNil] if w is nil.
 func WriteZip(w io.Writer, tensors []Named) error {
 	type member struct {
 		written

@@ -42,7 +42,7 @@ func ExampleDecode() {
 	//  [4 5 6]]
 }
 
-// strided returns a tensor of 16 MiB whose elements lie in no order.
+// strided returns a tensor of 16 MiB that is neither row-major nor column-major.
 func strided(t *testing.T) *dlpack.Tensor {
 	numbers := make([]uint16, 1<<23)
 	for i := range numbers {

@@ -53,7 +53,7 @@ func manifests(t testing.TB) []manifest { return vectors.Read[manifest](t, "npy"
 // address returns the address of the first byte of a slice.
 func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// inC returns a file in memory that is not Go's, of which the first byte is aligned.
+// inC returns a file in memory that is not Go's. The first byte is aligned.
 func inC(t testing.TB, data []byte) *dlpack.Tensor {
 	source := must.Own(dlpack.New(dlpack.Uint8, int64(len(data))))(t)
 	require.NoError(t, dlpack.Use(source, func(to []byte) error { copy(to, data); return nil }))
@@ -152,7 +152,7 @@ func TestArraysThatDLPackLacksAreRefusedByName(t *testing.T) {
 	}
 }
 
-// The files hold what NumPy wrote of arrays in these layouts.
+// NumPy wrote the files from arrays in these layouts.
 func TestTensorsInAnyLayoutAreWrittenAsNumPyWritesThem(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	numbers := make([]int32, 24)

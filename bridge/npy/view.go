@@ -14,29 +14,31 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// magic is what an npy file begins with, before its version.
+// magic is the beginning of an npy file, before its version.
 const magic = "\x93NUMPY"
 
 const (
 	alignment = 64       // of the elements in a file
-	maxHeader = 64 << 10 // the most bytes that a header may have
+	maxHeader = 64 << 10 // the largest size of a header in bytes
 	maxHead   = 12 + maxHeader
-	maxRank   = 64 // that of NumPy
+	maxRank   = 64 // NumPy's limit
 )
 
 // A File has the descriptions of all arrays of a file.
 type File struct {
-	// Tensors has a description of each array: of an npy file one, of an npz file those of its members in the order of its directory.
+	// Tensors has a description of each array: one for an npy file, and one for each member of an npz file, in the
+	// order of its directory.
 	Tensors []View
 
 	index map[string]int // into Tensors
 }
 
-// A View describes an array of a file: its type, its shape, and where its elements are. It aliases the file and owns nothing.
+// A View describes an array of a file: its type, its shape and the place of its elements. It aliases the file and owns
+// nothing.
 type View struct {
 	// Name is the name of the member of an npz file, without ".npy". It is empty for the array of an npy file.
 	Name string
-	// Type is the type in NumPy's words, such as "<f4".
+	// Type is NumPy's type string, such as "<f4".
 	Type string
 	// DType is the data type of an element. For bfloat16 and other types of ml_dtypes, NumPy writes only a size, such as "<V2". DType is then
 	// uint8, and the last dimension of Shape is the number of bytes of an element; [View.As] restores the type.
@@ -53,17 +55,17 @@ type View struct {
 	Offset int64
 	// Size is the number of bytes of all elements.
 	Size int64
-	// Data has the elements as they lie in the file. It is nil if Compressed is set.
+	// Data has the elements as they are in the file. It is nil if Compressed is set.
 	Data []byte
 	// Err says why a member of an npz file has no tensor: [elements.ErrDType] for a type that DLPack lacks, [ErrMagic] for a member that is
 	// not an npy file. Only Name is set then.
 	Err error
 
 	member *member // of an npz file
-	raw    int     // the last dimension of Shape if it has the bytes of an element, otherwise 0
+	raw    int     // the last dimension of Shape if it counts the bytes of an element, otherwise 0
 }
 
-// Find returns the array with the given name, which is empty for that of an npy file.
+// Find returns the array with the given name. The array of an npy file has the empty name.
 //
 // Errors: [elements.ErrNoName]; [elements.ErrNil] for a nil File.
 func (f *File) Find(name string) (*View, error) {
@@ -77,7 +79,8 @@ func (f *File) Find(name string) (*View, error) {
 	return &f.Tensors[i], nil
 }
 
-// DecodeFile checks an npy file and describes its array. It reads the header only, so that data can be the mapping of a large file.
+// DecodeFile checks an npy file and describes its array. It reads only the header, so data can be the mapping of a
+// large file.
 //
 // Errors: an [*elements.Error] with [ErrMagic], [elements.ErrHeader], [elements.ErrTruncated], [ErrTrailing], [ErrRank], [elements.ErrDType] for an array of
 // objects, texts, dates, records or other types that DLPack lacks, [layout.ErrNegative] or [layout.ErrOverflow].
@@ -90,7 +93,8 @@ func DecodeFile(data []byte) (*File, error) {
 	return &File{Tensors: []View{v}, index: map[string]int{"": 0}}, nil
 }
 
-// parse describes the array of an npy file of size bytes, which begins with head: the first [maxHead] bytes at least, or all.
+// parse describes the array of an npy file of size bytes. head has at least its first [maxHead] bytes, or the whole
+// file.
 func parse(head []byte, size int64) (v View, fail *elements.Error) {
 	start, n, fail := sizeHeader(head)
 	if fail != nil {
@@ -113,7 +117,8 @@ func parse(head []byte, size int64) (v View, fail *elements.Error) {
 	return v, nil
 }
 
-// sizeHeader returns where the header of an npy file begins, and how many bytes it has, which are at most [maxHeader].
+// sizeHeader returns the index at which the header of an npy file begins, and its size in bytes, which is at most
+// [maxHeader].
 func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 	if n := min(len(head), len(magic)); string(head[:n]) != magic[:n] {
 		return 0, 0, newError(0, ErrMagic, "the file begins with %q", head[:n])
@@ -146,7 +151,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 type header struct {
 	text  []byte
 	at    int
-	shape int // where the shape begins
+	shape int // index at which the shape begins
 }
 
 func (h *header) parse(v *View) *elements.Error {
@@ -208,14 +213,14 @@ func (h *header) parse(v *View) *elements.Error {
 	return v.measure(h.shape)
 }
 
-// measure sets v.Size. at is where an error is reported.
+// measure sets v.Size. at is the byte that an error names.
 func (v *View) measure(at int) *elements.Error {
 	if v.raw > 0 {
 		v.Shape = append(v.Shape, int64(v.raw))
 	}
 	size, fits := int64(v.DType.ItemSize()), true
 	empty := false
-	for _, n := range v.Shape { // also those beside a 0, which would give strides that overflow
+	for _, n := range v.Shape { // even beside a 0, because the strides could overflow
 		empty = empty || n == 0
 		if size, fits = layout.Mul(size, max(n, 1)); !fits {
 			return newError(at, layout.ErrOverflow, "number of bytes of %s%s", v.Type, errtext.Shape(v.Shape))
@@ -243,7 +248,7 @@ func (h *header) peek() byte {
 	return h.text[h.at]
 }
 
-// take goes behind the next byte if it is c, and reports whether it is.
+// take skips the next byte if it is c, and reports whether it is.
 func (h *header) take(c byte) bool {
 	if h.at == len(h.text) || h.text[h.at] != c {
 		return false
@@ -380,10 +385,11 @@ func (v *View) Strides() []int64 {
 	return strides
 }
 
-// As returns the description with another data type, for an array of a type that NumPy has no name for: Type is then "<V1", "<V2" or the
-// like, and As removes the last dimension, which has the bytes of an element. Types of less than 8 bits take a byte for each element.
+// As returns the description with another data type. It is for arrays of a type without a NumPy name: Type is "<V1",
+// "<V2" or similar. As removes the last dimension, which counts the bytes of an element. Types of less than 8 bits take
+// a byte for each element.
 //
-// Errors: [elements.ErrDType] for an array whose type the file says, and for a data type of another size.
+// Errors: [elements.ErrDType] for an array whose type is named in the file, and for a data type of another size.
 func (v View) As(dt dlpack.DataType) (View, error) {
 	if err := dt.Validate(); err != nil {
 		return v, fmt.Errorf("npy: %w", err)
@@ -395,13 +401,13 @@ func (v View) As(dt dlpack.DataType) (View, error) {
 	return v, nil
 }
 
-// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
-// at a multiple of 4096, as that of a mapping does.
+// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements have this alignment in
+// memory if the file begins at a multiple of 4096, like a mapping.
 func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
-// AppendHeader appends the header of an npy file, as NumPy writes it: a multiple of 64 bytes. The caller writes the elements after it,
-// little-endian and, unless fortran is set, in row-major order. Types that only ml_dtypes has are written as bytes, such as "<V2"; those
-// of less than 8 bits have a byte for each element.
+// AppendHeader appends the header of an npy file, as NumPy writes it: a multiple of 64 bytes. The caller writes the
+// elements after it, little-endian and, unless fortran is set, in row-major order. Types that only ml_dtypes has are
+// written as bytes, such as "<V2". Elements of less than 8 bits take a byte each.
 //
 // Errors: [elements.ErrDType], [ErrRank] for more than 64 dimensions, and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) ([]byte, error) {
@@ -440,13 +446,13 @@ func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) (
 		}
 		spaces = 21 - len(strconv.FormatInt(slowest, 10))
 	}
-	spaces += alignment - (len(dst)-start+spaces+1)%alignment // at least one: so does NumPy
+	spaces += alignment - (len(dst)-start+spaces+1)%alignment // at least one, like NumPy
 	dst = append(append(dst, bytes.Repeat([]byte{' '}, spaces)...), '\n')
 	binary.LittleEndian.PutUint16(dst[start+8:], uint16(len(dst)-start-10))
 	return dst, nil
 }
 
-// move makes v refer to another memory of its file.
+// move makes v refer to data, another copy of its file in memory.
 //
 // Errors: [elements.ErrTruncated].
 func (v *View) move(data []byte) error {

@@ -221,7 +221,7 @@ func TestHeadersThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// NumPy adds 64 spaces where none would do.
+// NumPy adds 64 spaces where none are needed.
 func TestHeadersThatNeedNoSpacesHaveThem(t *testing.T) {
 	for rank := range 65 {
 		shape := ones(rank)

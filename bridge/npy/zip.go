@@ -25,7 +25,7 @@ const (
 	endMagic       = "PK\x05\x06"
 	end64Magic     = "PK\x06\x06"
 	locatorMagic   = "PK\x06\x07"
-	descriptorMark = "PK\x07\x08" // may stand before a descriptor
+	descriptorMark = "PK\x07\x08" // may precede a descriptor
 
 	sizeLocal   = 30
 	sizeEntry   = 46
@@ -34,9 +34,9 @@ const (
 	sizeLocator = 20
 )
 
-// The flags of a member that may be set.
+// The flags that a member may have.
 const (
-	flagsDeflate    = 1<<1 | 1<<2 // how much was tried
+	flagsDeflate    = 1<<1 | 1<<2 // the effort of the compressor
 	flagDescriptor  = 1 << 3      // the sizes and the checksum follow the bytes of the member
 	flagUTF8        = 1 << 11     // the name is UTF-8
 	flagsUnderstood = flagsDeflate | flagDescriptor | flagUTF8
@@ -46,7 +46,8 @@ const (
 	stored   = 0
 	deflated = 8
 
-	// maxDeflate is the most bytes that a byte of deflated data can become: a length of 258 in two bits.
+	// maxDeflate is the largest number of bytes that a byte of deflated data can become: a length of 258 takes at least
+	// two bits.
 	maxDeflate = 258 * 8 / 2
 
 	idZip64       = 0x0001
@@ -56,23 +57,23 @@ const (
 // A member is a file in a zip file.
 type member struct {
 	name   string // with ".npy"
-	at     int    // where its bytes begin in the zip file
+	at     int    // index of its first byte in the zip file
 	bytes  []byte // stored or deflated
-	size   uint64 // in bytes, when it is inflated
+	size   uint64 // in bytes, inflated
 	crc    uint32 // of the inflated bytes
 	method uint16
-	head   int // where the elements begin in the inflated bytes
+	head   int // index of the elements in the inflated bytes
 }
 
-// DecodeZip checks an npz file, which is a zip file of npy files, and describes its arrays. It reads the directory and the headers, so that
-// data can be the mapping of a large file; of deflated members it inflates the headers.
+// DecodeZip checks an npz file, which is a zip file of npy files, and describes its arrays. It reads only the directory
+// and the headers, so data can be the mapping of a large file. It inflates the headers of deflated members.
 //
-// A member of a type that is refused has a View with Err set, and so has a member that does not begin as an npy file, such as a text, unless its
-// name ends in ".npy". The other members can be read.
+// A View with Err set stands for a member of an unsupported type. It also stands for a member that does not begin like
+// an npy file, such as a text, unless its name ends in ".npy". The other members can be read.
 //
-// Errors: an [*elements.Error] with [ErrZip], [elements.ErrTruncated], [elements.ErrName], [elements.ErrDuplicate] or [ErrMethod], or with
-// an error of [DecodeFile] for one of the members, except [elements.ErrDType]. Its Offset counts from the beginning of the zip file. For an error inside a deflated member it is
-// the first byte of that member.
+// Errors: an [*elements.Error] with [ErrZip], [elements.ErrTruncated], [elements.ErrName], [elements.ErrDuplicate] or
+// [ErrMethod], or with an error of [DecodeFile] for one of the members, except [elements.ErrDType]. Its Offset counts
+// from the beginning of the zip file. For an error inside a deflated member, Offset is the first byte of that member.
 func DecodeZip(data []byte) (*File, error) {
 	z := archive{data: data}
 	start, end, count, fail := z.directory()
@@ -111,7 +112,7 @@ func DecodeZip(data []byte) (*File, error) {
 	return f, nil
 }
 
-// An archive is a zip file. spans has the parts of it that members have taken.
+// An archive is a zip file. spans has the parts of the file that belong to members.
 type archive struct {
 	data  []byte
 	spans []span
@@ -119,7 +120,8 @@ type archive struct {
 
 type span struct{ begin, end int }
 
-// directory returns where the directory begins and ends, and how many entries it has, for each of which it has room.
+// directory returns where the directory begins and ends, and its number of entries. It checks that the directory has
+// room for them.
 func (z *archive) directory() (start, end int, count uint64, fail *elements.Error) {
 	at := len(z.data) - sizeEnd
 	if at < 0 || string(z.data[at:at+4]) != endMagic {
@@ -160,8 +162,8 @@ func (z *archive) directory() (start, end int, count uint64, fail *elements.Erro
 	return int(begin), end, count, nil
 }
 
-// entry returns the member of the entry of the directory at byte at, and where the next entry begins. The directory has the bytes from start
-// to end.
+// entry returns the member that the directory entry at byte at describes, and the beginning of the next entry. The
+// directory has the bytes from start to end.
 func (z *archive) entry(at, start, end int) (m *member, next int, fail *elements.Error) {
 	if end-at < sizeEntry || string(z.data[at:at+4]) != entryMagic {
 		return nil, 0, newError(at, ErrZip, "no entry of the directory")
@@ -220,7 +222,7 @@ func (z *archive) local(m *member, at, start int, raw []byte, flags uint16, pack
 		name       string
 		at         int
 		here, said uint64
-		later      bool // may be 0, and follow the member
+		later      bool // may be 0 and follow the member instead
 	}{
 		{"flags", 6, uint64(le16(b[6:])), uint64(flags), false},
 		{"method", 8, uint64(le16(b[8:])), uint64(m.method), false},
@@ -248,8 +250,8 @@ func (z *archive) local(m *member, at, start int, raw []byte, flags uint16, pack
 	return nil
 }
 
-// sizeDescriptor returns the size of the descriptor of a member that data begins with, or 0 if there is none with the numbers of the
-// directory.
+// sizeDescriptor returns the size of the member's descriptor at the beginning of data, or 0 if there is none with the
+// numbers of the directory.
 func sizeDescriptor(data []byte, m *member, packed uint64) int {
 	for _, mark := range []string{descriptorMark, ""} {
 		d := binary.LittleEndian.AppendUint32([]byte(mark), m.crc)
@@ -265,7 +267,7 @@ func sizeDescriptor(data []byte, m *member, packed uint64) int {
 	return 0
 }
 
-// numbers parses the extra field of a member at byte at. Those of the fields that are 2^32-1 it sets to what zip64 says.
+// numbers parses the extra field of a member at byte at. It sets the fields that are 2^32-1 to the numbers of zip64.
 func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 	var missing []*uint64
 	for _, field := range fields {
@@ -305,7 +307,8 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 	return nil
 }
 
-// checkName returns an error at byte at unless name can be that of a member: a relative path without "..", in UTF-8.
+// checkName returns an error at byte at unless name is a valid name of a member: a relative path without "..", in
+// UTF-8.
 func checkName(name []byte, at int, flags uint16) *elements.Error {
 	ascii := bytes.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 	if !payload.IsRelativePath(string(name)) || !ascii && flags&flagUTF8 == 0 {
@@ -325,7 +328,7 @@ func (z *archive) overlap() *elements.Error {
 	return nil
 }
 
-// view describes the array of a member, of which it reads the header.
+// view reads the header of a member, and describes its array.
 func (m *member) view(in *inflater) (v View, fail *elements.Error) {
 	head := m.bytes
 	if m.method == deflated {
@@ -367,7 +370,7 @@ func (m *member) view(in *inflater) (v View, fail *elements.Error) {
 type inflater struct {
 	memory []byte
 	reader io.ReadCloser
-	left   int // how many bytes all heads may still have: few deflated bytes become many
+	left   int // how many bytes may still be inflated for heads: a few deflated bytes can become many
 }
 
 // head returns the first bytes of a deflated member: an npy file to the end of its header, if it is one.
@@ -385,7 +388,7 @@ func (in *inflater) head(m *member) ([]byte, *elements.Error) {
 	}
 	start, size, fail := sizeHeader(in.memory)
 	if fail != nil || uint64(start)+uint64(size) > m.size {
-		return in.memory, nil // parse says why
+		return in.memory, nil // parse returns the error
 	}
 	if in.left -= start + int(size); in.left < 0 {
 		return nil, newError(m.at, elements.ErrHeader, "the headers of the members to %s, inflated, have more than four times the bytes of the file", errtext.Quote(m.name))
@@ -424,7 +427,7 @@ func (v *View) read(to []byte) error {
 	return nil
 }
 
-// inflate inflates the bytes before the elements to head, and the elements to memory.
+// inflate inflates the bytes before the elements into head, and the elements into to.
 func (m *member) inflate(to []byte, head io.Writer) error {
 	source := bytes.NewReader(m.bytes)
 	r := flate.NewReader(source)
@@ -447,20 +450,20 @@ func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Python's zipfile writes the numbers of zip64 from these numbers on.
+// Python's zipfile uses zip64 for numbers from these on.
 const (
 	mostNumber = math.MaxInt32
 	mostCount  = math.MaxUint16
 )
 
-// A written is a member of a zip file that is being written, as NumPy writes it: stored, and of 1 January 1980.
+// A written is a member of a zip file to write, in NumPy's form: stored, with the date 1 January 1980.
 type written struct {
 	name         string // with ".npy"
 	size, offset uint64
 	crc          uint32
 }
 
-// appendNumbers appends what the header and the entry of a member have in common.
+// appendNumbers appends the part that is common to the header and the directory entry of a member.
 func (m *written) appendNumbers(dst []byte, packed uint32, size uint32, extra int) []byte {
 	flags := uint16(0)
 	if strings.IndexFunc(m.name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {

@@ -147,7 +147,7 @@ func TestArchivesThatCannotBeWritten(t *testing.T) {
 	assert.Len(t, must.Do(npy.DecodeZip(out.Bytes()))(t).Tensors, 2)
 }
 
-// Package archive/zip puts sizes and checksums behind the members.
+// Package archive/zip writes sizes and checksums after the members.
 func TestArchivesOfGoAreReadAndOursByGo(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := must.Own(dlpack.FromSlice([]int8{7}))(t)
@@ -172,14 +172,15 @@ func TestArchivesOfGoAreReadAndOursByGo(t *testing.T) {
 	assert.Equal(t, content, must.Do(io.ReadAll(must.Do(r.File[1].Open())(t)))(t))
 }
 
-// part is a member of an archive that is made for a test.
+// part is a member of a test archive.
 type part struct {
 	name, content string
 	inflated      int // the size when it is inflated, if it is deflated
 	extra         string
 }
 
-// archive returns a zip file of some members, whose checksums are 0, and the places of its directory and of the end of that.
+// archive returns a zip file of the given members with checksums of 0, and the indices of its directory and of the end
+// of the directory.
 func archive(parts ...part) (data []byte, start, end int) {
 	le := binary.LittleEndian
 	var directory []byte
@@ -214,7 +215,7 @@ func TestMalformedArchivesAreRefusedAtTheirByte(t *testing.T) {
 	two := func() ([]byte, int, int) {
 		return archive(part{name: "x.npy", content: content}, part{name: "y.npy", content: content})
 	}
-	first := 35 + len(content) // where the second member begins
+	first := 35 + len(content) // the beginning of the second member
 	bytesOf := func(at int, text string) func(b []byte, d, e int) int {
 		return func(b []byte, d, e int) int { copy(b[d+at:], text); return d + at }
 	}
@@ -382,7 +383,7 @@ func TestEachTruncationOfAnArchiveIsRefused(t *testing.T) {
 	}
 }
 
-// Where bytes are copied, no bit of a member can change unnoticed.
+// If bytes are copied, a change of any bit of a member is noticed.
 func TestChecksumsAreComparedWhereMembersAreCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {
