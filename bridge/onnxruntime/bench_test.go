@@ -15,8 +15,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// BenchmarkInput makes and destroys values of inputs: the binding's on a Go slice, and those of tensors in Go's memory and in C's. The ways
-// take turns in short batches, so that a busy machine slows all of them, and each metric is the median of the batches of one way.
+// BenchmarkInput makes and destroys input values in three ways: by the binding on a Go slice, from tensors in Go
+// memory, and from tensors in C memory. The ways take turns in short batches, so that a busy machine slows all of them.
+// Each metric is the median of the batches of one way.
 func BenchmarkInput(b *testing.B) {
 	for _, n := range []int64{16, 1 << 20} {
 		data := make([]float32, n)

@@ -1,6 +1,6 @@
 // Package onnxruntime runs models with ONNX Runtime on the memory of DLPack tensors. It is an adapter for the binding
-// github.com/yalue/onnxruntime_go, which loads ONNX Runtime when the program runs, and it is a module of its own, so that the
-// binding is a dependency of its users alone.
+// github.com/yalue/onnxruntime_go, which loads ONNX Runtime at run time. It is a separate module, so that only its
+// users depend on the binding.
 //
 //	r, err := onnxruntime.Open("model.onnx", []string{"x"}, []string{"y"}, nil)
 //	defer r.Close()
@@ -13,14 +13,16 @@
 //	[Tensor]  a tensor of a value        that of the value; both may be given up in any order
 //	[Runner]  runs a model on tensors    inputs, given outputs and outputs of a fixed shape are not copied
 //
-// The program initializes the binding (InitializeEnvironment) before it uses this package. It calls DestroyEnvironment, if at all,
-// after the last Destroy of a value and the last Close of a Runner, because that call unloads ONNX Runtime.
+// The program must initialize the binding (InitializeEnvironment) before it uses this package. If it calls
+// DestroyEnvironment, it must do so after the last Destroy of a value and the last Close of a Runner, because that call
+// unloads ONNX Runtime.
 //
 // # Types
 //
-// bool, integers of 8 to 64 bits, float32 and float64 are values of type Tensor[T] of the binding; float16, bfloat16, the four float8
-// types of ONNX, float8_e8m0fnu and packed integers of 2 and 4 bits are values of type CustomDataTensor. The binding has
-// tensors of at least one dimension only. Its CustomDataTensor has at least one element.
+// bool, integers of 8 to 64 bits, float32 and float64 are values of type Tensor[T] of the binding; float16, bfloat16,
+// the four float8 types of ONNX, float8_e8m0fnu and packed integers of 2 and 4 bits are values of type
+// CustomDataTensor. The binding's tensors have at least one dimension, and its CustomDataTensor has at least one
+// element.
 //
 // # Outputs that are copied
 //

@@ -12,7 +12,7 @@ import (
 type number struct {
 	carried dlpack.DataType           // the type in DLPack
 	held    ort.TensorElementDataType // the type in ONNX Runtime
-	generic bool                      // the binding has a Tensor[T] of this type, and otherwise a CustomDataTensor
+	generic bool                      // the binding has a Tensor[T] of this type, not a CustomDataTensor
 	value   func(shape ort.Shape, memory []byte) (ort.Value, error)
 	memory  func(v ort.Value) ([]byte, bool) // the elements of a value, and false if v is not of the type that value makes
 }
@@ -29,7 +29,7 @@ func numberOf[T interface {
 		value: func(shape ort.Shape, memory []byte) (ort.Value, error) {
 			v, err := ort.NewTensor(shape, unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/size))
 			if err != nil {
-				return nil, err // and no interface with a nil pointer
+				return nil, err // not an interface with a nil pointer
 			}
 			return v, nil
 		},
@@ -44,7 +44,7 @@ func numberOf[T interface {
 	}
 }
 
-// custom returns a number that only the binding's tensors of bytes can have.
+// custom returns a number that only a CustomDataTensor of the binding, a tensor of bytes, can have.
 func custom(carried dlpack.DataType, held ort.TensorElementDataType) number {
 	return number{
 		carried: carried, held: held,
@@ -65,8 +65,8 @@ func custom(carried dlpack.DataType, held ort.TensorElementDataType) number {
 	}
 }
 
-// numbers lists the types that DLPack and ONNX Runtime have in common. ONNX Runtime has names for complex numbers too and refuses
-// tensors of them, and it has no operators on float4_e2m1fn.
+// numbers lists the types that DLPack and ONNX Runtime have in common. ONNX Runtime also has names for complex numbers,
+// but refuses tensors of them. It has no operators on float4_e2m1fn.
 var numbers = [...]number{
 	numberOf[bool](ort.TensorElementDataTypeBool),
 	numberOf[int8](ort.TensorElementDataTypeInt8),

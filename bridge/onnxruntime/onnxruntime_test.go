@@ -343,8 +343,8 @@ func permutations(n int, f func(order []int)) {
 	extend(nil)
 }
 
-// A session, a value, a tensor of the value, the tensor below and an output end in each order. What is left stays as it is, and the
-// memory is given back once, after its last owner, by a function that uses both libraries.
+// A session, a value, a tensor of the value, the tensor below and an output end in each order. The remaining ones stay
+// unchanged. The memory is released once, after its last owner, by a function that uses both libraries.
 func TestOwnersAndSessionsEndInEachOrder(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	want := [][]float32{{1, 2, 3}, {1, 2, 3}, {2, 4, 6}}
@@ -403,7 +403,7 @@ func TestReleaseMayBlock(t *testing.T) {
 	<-released
 }
 
-// DLBRIDGE_STRESS makes it a million runs, in which values that are left would fill the memory, too.
+// With DLBRIDGE_STRESS there are a million runs, so leaked values would fill the memory.
 func TestRunsLeaveNoMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	n := 20_000
@@ -448,7 +448,7 @@ func TestRunsLeaveNoMemory(t *testing.T) {
 	assert.Less(t, grown, int64(32<<20))
 }
 
-// Owners give up in every order, while other goroutines run the model, and the collector runs.
+// Owners release in every order, while other goroutines run the model and the collector runs.
 func TestOwnersEndInEachOrder(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	r := open(t, "two", nil, nil)

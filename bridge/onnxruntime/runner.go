@@ -13,16 +13,17 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A Runner is a session of ONNX Runtime that runs a model on tensors by name. Methods may be called from any goroutine, and runs at the
-// same time.
+// A Runner is a session of ONNX Runtime that runs a model on tensors by name. Methods may be called from any goroutine,
+// and several runs may take place at the same time.
 type Runner struct {
 	mu              sync.RWMutex                // held for reading during a run
 	session         *ort.DynamicAdvancedSession // nil after Close
 	inputs, outputs []ort.InputOutputInfo
 }
 
-// Open loads the model of a file. inputs and outputs name those that a run has; nil stands for all of the model. Outputs that are not
-// named are not computed. options may be nil. The binding tells the shapes of a model by loading it once more, so Open takes twice as long as the binding.
+// Open loads the model of a file. inputs and outputs name the inputs and outputs of a run; nil stands for all of the
+// model. Outputs that are not named are not computed. options may be nil. The binding loads the model a second time to
+// find its shapes, so Open takes twice as long as the binding alone.
 //
 // Ownership: the Runner is the caller's. Lifetime: until its Close. Threads: any. On error: an error of the binding, [dlpack.ErrNull]
 // for a name that the model lacks, or [dlpack.ErrDType] for an input or output that is not a tensor of a type that DLPack has.
@@ -63,7 +64,7 @@ func newRunner(allIn, allOut []ort.InputOutputInfo, inputs, outputs []string,
 	return r, nil
 }
 
-// choose returns the descriptions of the inputs or outputs with these names, or all without names.
+// choose returns the descriptions of the inputs or outputs with the wanted names, or all if no names are given.
 func choose(what string, all []ort.InputOutputInfo, wanted []string) ([]ort.InputOutputInfo, error) {
 	if wanted == nil {
 		wanted = names(all)
@@ -96,7 +97,7 @@ func names(all []ort.InputOutputInfo) []string {
 	return list
 }
 
-// Close ends the session, after the runs that have begun. Calls after the first have no effect.
+// Close waits for running runs, and then ends the session. Calls after the first have no effect.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,16 +109,18 @@ func (r *Runner) Close() error {
 	return err
 }
 
-// Run runs the model on the tensors in inputs, which may be read-only. It writes into the memory of the tensors in outputs, and adds a
-// tensor to outputs for every output that is not there: in new memory of [dlpack.New] if the model states the whole shape, and
-// otherwise a copy, which has the flag [dlpack.IsCopied]. Each tensor must be as for [Value]. A tensor in outputs must not
-// overlap an input or another output, unless the operators of the model are made for that.
+// Run runs the model on the tensors in inputs, which may be read-only. It writes into the memory of the tensors in
+// outputs. For every other output of the Runner it adds a tensor to outputs: in new memory of [dlpack.New] if the model
+// states the whole shape, and otherwise a copy, which has the flag [dlpack.IsCopied]. Each tensor must meet the
+// conditions of [Value]. A tensor in outputs must not overlap an input or another output, unless the operators of the
+// model allow it.
 //
-// Ownership: the tensors that Run adds are the caller's; the others stay the caller's, and may be closed at any time. Lifetime: the
-// run uses them until it returns. Threads: any, while nobody else writes to the inputs or uses the outputs. On error: outputs has the tensors that it
-// had, whose elements may have been written, if the model has begun to run. [dlpack.ErrClosed] after Close; [dlpack.ErrNull] for a
-// missing or unknown name; [dlpack.ErrDType] or [dlpack.ErrLayout] for a tensor that is not as the model states; the errors of
-// [Value] and [dlpack.New]; an error of the binding.
+// Ownership: the tensors that Run adds are the caller's; the others stay the caller's, and may be closed at any time.
+// Lifetime: the run uses them until it returns. Threads: any, while nobody else writes to the inputs or uses the
+// outputs. On error: outputs has the same tensors as before; if the model has begun to run, their elements may have
+// been written. [dlpack.ErrClosed] after Close; [dlpack.ErrNull] for a missing or unknown name; [dlpack.ErrDType] or
+// [dlpack.ErrLayout] for a tensor whose type or shape differs from the model's; the errors of [Value] and [dlpack.New];
+// an error of the binding.
 func (r *Runner) Run(inputs, outputs map[string]*dlpack.Tensor) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -209,7 +212,7 @@ func (r *Runner) run(inputs, outputs map[string]*dlpack.Tensor) error {
 	return nil
 }
 
-// known returns an error for a tensor whose name is none of the runner's.
+// known returns an error for a tensor whose name the runner does not have.
 func known(what string, all []ort.InputOutputInfo, tensors map[string]*dlpack.Tensor) error {
 	for name := range tensors {
 		if !slices.ContainsFunc(all, func(x ort.InputOutputInfo) bool { return x.Name == name }) {

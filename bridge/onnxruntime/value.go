@@ -12,18 +12,18 @@ import (
 // An Option changes which tensors [Value] accepts.
 type Option uint8
 
-// AsInput also accepts read-only memory, such as a mapped file. Nobody may write through the value then: it must not be an output of a
-// run, and ZeroContents must not be called. ONNX Runtime does not write to inputs.
+// AsInput also accepts read-only memory, such as a mapped file. Then nobody may write through the value: it must not be
+// an output of a run, and ZeroContents must not be called. ONNX Runtime does not write to inputs.
 const AsInput Option = 1 << iota
 
-// value is a value of the binding with a share of the memory that it lies in.
+// value is a value of the binding with a share of its memory.
 type value struct {
 	ort.Value
 	managed unsafe.Pointer // the share: an export, which also pins Go's memory; nil after Destroy
 	spare   *dlpack.Tensor // keeps the memory if [Tensor] could not renew the share
 }
 
-// managedTensor is a DLManagedTensorVersioned as Export returns it: the byte offset of memory on the host is 0.
+// managedTensor is a DLManagedTensorVersioned as Export returns it; on the host its byte offset is 0.
 type managedTensor struct {
 	_     [4]uint64 // version, context, deleter and flags
 	data  unsafe.Pointer
@@ -33,7 +33,7 @@ type managedTensor struct {
 	shape *int64
 }
 
-// Destroy ends the value and then its share of the memory. Calls after the first have no effect.
+// Destroy ends the value, and then releases its share of the memory. Calls after the first have no effect.
 func (v *value) Destroy() error {
 	err := v.Value.Destroy()
 	managed := v.managed
@@ -45,11 +45,12 @@ func (v *value) Destroy() error {
 	return err
 }
 
-// Value returns a value of the binding on the memory of t, with the same type, shape and elements. The value can be an input or an
-// output of every session, and an element of a sequence or map. Its dynamic type is this package's own; its Destroy gives the memory back.
+// Value returns a value of the binding on the memory of t, with the same type, shape and elements. The value can be an
+// input or an output of every session, and an element of a sequence or map. Its dynamic type belongs to this package;
+// its Destroy releases the memory.
 //
-// t must be on the host, row-major without gaps, aligned to its elements and, without [AsInput], writable. Elements of fewer than 8
-// bits must be packed. The elements of a bool tensor are checked; others are not read.
+// t must be on the host, row-major without gaps, aligned to its elements and, without [AsInput], writable. Elements of
+// fewer than 8 bits must be packed. Value checks the elements of a bool tensor, and does not read other elements.
 //
 // Ownership: the value shares the memory until its Destroy; t stays the caller's and may be closed before. Lifetime: until Destroy.
 // Threads: any, one at a time. On error: nothing is shared. [dlpack.ErrNull], [dlpack.ErrClosed], [dlpack.ErrDevice],
@@ -63,7 +64,7 @@ func Value(t *dlpack.Tensor, options ...Option) (ort.Value, error) {
 	return v, nil
 }
 
-// newValue is [Value] with errors that do not say where.
+// newValue is [Value] with errors that have no prefix.
 func newValue(t *dlpack.Tensor, options []Option) (*value, error) {
 	var allowed Option
 	for _, o := range options {
@@ -84,7 +85,7 @@ func newValue(t *dlpack.Tensor, options []Option) (*value, error) {
 	}
 	var v ort.Value
 	if err == nil {
-		v, err = n.value(unsafe.Slice(m.shape, m.rank), memory) // which copies the shape
+		v, err = n.value(unsafe.Slice(m.shape, m.rank), memory) // copies the shape
 	}
 	if err != nil {
 		dlpack.Release(managed)
@@ -127,8 +128,8 @@ func admit(t *dlpack.Tensor, allowed Option) (*number, error) {
 	return n, nil
 }
 
-// remedy returns the end of an error text that names the call which makes a type that ONNX Runtime has of numbers of type dt, or "" if
-// there is none.
+// remedy returns the end of an error text. It names the call that converts numbers of type dt to a type that ONNX
+// Runtime has, and is "" if there is none.
 func remedy(dt dlpack.DataType) string {
 	switch {
 	case dt.Code() == dlpack.CodeOpaqueHandle:
@@ -151,10 +152,11 @@ func checkBools(memory []byte) error {
 	return nil
 }
 
-// Tensor returns a tensor on the memory of a value of the binding: a Tensor[T], a CustomDataTensor, or a result of [Value]. All of
-// these have their elements in a slice, which is Go's for values that the binding has allocated. The tensor keeps that slice, and of
-// a result of Value it keeps the memory of the tensor, so the value and the tensor can be given up in any order. A program that made
-// the value on a slice of other memory keeps that memory until the tensor is closed and its exports are released.
+// Tensor returns a tensor on the memory of a value of the binding: a Tensor[T], a CustomDataTensor, or a result of
+// [Value]. All of these have their elements in a slice; if the binding has allocated the value, it is a slice of Go
+// memory. The tensor keeps that slice alive or, for a result of Value, the memory of its tensor. So the value and the
+// tensor can be released in any order. If a program made the value on a slice of other memory, it must keep that memory
+// until the tensor is closed and its exports are released.
 //
 // Ownership: v stays the caller's, and the tensor shares its memory. Lifetime: until its Close. Threads: any, while nobody else calls a
 // method of v. On error: [dlpack.ErrNull], [dlpack.ErrClosed] for a value after Destroy, [dlpack.ErrDType] for scalars, strings,
@@ -167,7 +169,7 @@ func Tensor(v ort.Value) (*dlpack.Tensor, error) {
 	return t, nil
 }
 
-// newTensor is [Tensor] with errors that do not say where. copied says that the memory is a copy which was made for the tensor.
+// newTensor is [Tensor] with errors that have no prefix. copied reports that the memory is a copy made for the tensor.
 func newTensor(v ort.Value, copied bool) (*dlpack.Tensor, error) {
 	switch v := v.(type) {
 	case nil:

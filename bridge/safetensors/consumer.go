@@ -10,7 +10,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Tensor returns a tensor on v.Data, at any address. It is read-only without [Writable]. With [Align] it is a copy if it is not so aligned.
+// Tensor returns a tensor on v.Data, which may have any address. It is read-only without [Writable]. With [Align] it is
+// a copy if v.Data is not aligned.
 //
 // Ownership: the caller closes the tensor; v.Data is Go memory, or memory that stays valid. Lifetime: the tensor and its exports keep the
 // memory of the file alive if it is Go's. Threads: any. On error: [elements.ErrDType] for an invalid type, [elements.ErrNil] for a nil
@@ -23,8 +24,9 @@ func (v *View) Tensor(options ...Option) (*dlpack.Tensor, error) {
 	})
 }
 
-// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be given back: file is a one-dimensional uint8 tensor of
-// the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a view of it, and read-only if it is.
+// TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be released: file is a
+// one-dimensional uint8 tensor of the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a
+// view of it, and read-only if it is.
 //
 // Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
 // error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, and those of
@@ -36,7 +38,7 @@ func (v *View) TensorFrom(file *dlpack.Tensor, options ...Option) (*dlpack.Tenso
 	})
 }
 
-// tensor returns the tensor that view makes of a description, or a copy that is aligned.
+// tensor returns the tensor that view makes from a description, or an aligned copy.
 func (v *View) tensor(o options, view func(s dlpack.Spec) (*dlpack.Tensor, error)) (*dlpack.Tensor, error) {
 	if v == nil {
 		return nil, fmt.Errorf("safetensors: the View is %w", elements.ErrNil)

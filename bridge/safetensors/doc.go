@@ -1,14 +1,15 @@
-// Package safetensors decodes and encodes files in the format of safetensors, which holds the weights of models. It is for programs that
-// read such files without copying the tensors, and that cannot trust them.
+// Package safetensors decodes and encodes files in the format safetensors, which stores the weights of models. It is
+// for programs that read untrusted files without copying the tensors.
 //
 //	f, err := safetensors.DecodeFile(data)        // checks the whole header; data is the content of the file, such as a mapping
 //	v, err := f.Find("model.embed_tokens.weight") // its type, shape and place
 //	t, err := v.Tensor()                          // the tensor, in the memory of data
 //	defer t.Close()
 //
-// A file has 8 bytes for the length of its header, the header in JSON, and the elements of all tensors without gaps, little-endian and
-// row-major. The header names each tensor, and may have metadata: texts by their names. The specification is the README of
-// https://github.com/huggingface/safetensors; this package was compared with version 0.8 of that library, the reference.
+// A file has 8 bytes for the length of its header, the header in JSON, and the elements of all tensors without gaps,
+// little-endian and row-major. The header names each tensor, and may have metadata: texts by name. The specification is
+// the README of https://github.com/huggingface/safetensors. This package was compared with version 0.8 of that library,
+// the reference.
 //
 //	function                        result
 //	DecodeFile, File.Find           descriptions of all tensors of a file, and of one; these need no cgo
@@ -19,28 +20,30 @@
 //
 // # Ownership
 //
-// A tensor aliases the file, and keeps it alive. [View.Tensor] makes it read-only unless the option [Writable] is given; [View.TensorFrom]
-// makes it read-only if its input is. A copy that [Align] makes is writable. The elements are never read while a file is decoded, so that a
-// file of any size costs what its header costs.
+// A tensor aliases the file, and keeps it alive. [View.Tensor] makes it read-only unless the option [Writable] is
+// given; [View.TensorFrom] makes it read-only if its input is. A copy made by [Align] is writable. Decoding never reads
+// the elements, so the cost depends only on the header.
 //
 // # Alignment
 //
-// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type, so that in most files each tensor is aligned to
-// its type, if the file itself is. Older writers did neither. A tensor that is not aligned is still returned, and
-// [dlpack.Tensor.Alignment] and [View.Alignment] say so; the option [Align] copies it.
+// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. So in most files each
+// tensor is aligned to its type, if the file itself is aligned in memory. Older writers did neither. Tensors may
+// therefore be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the option [Align]
+// copies a tensor that is not aligned.
 //
-// With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of them is aligned to n bytes, and so is
-// the first tensor after them. The others may not be, because the format forbids gaps.
+// With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of them is aligned
+// to n bytes, and so is the first tensor after them. The others may be unaligned, because the format forbids gaps.
 //
 // # Strictness
 //
-// Every number of a header is checked against the size of the file before it is used. Errors name the byte of the file. Like the reference,
-// this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers of more than [MaxHeader] bytes. It also
-// refuses some files that the reference accepts, because two readers could understand them differently: two members of one name in any
-// object, white space before the header, white space other than spaces after it, metadata that is null, a list in place of the object of a
-// tensor, a size of 2^63 or more, and more than [dlpack.MaxRank] dimensions.
+// Every number of a header is checked against the size of the file before it is used. Errors name the byte of the file.
+// Like the reference, this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers
+// of more than [MaxHeader] bytes. It also refuses some files that the reference accepts, because two readers could
+// understand them differently: two members with the same name in any object, white space before the header, white space
+// other than spaces after it, metadata that is null, a list instead of the object of a tensor, a size of 2^63 or more,
+// and more than [dlpack.MaxRank] dimensions.
 //
 // # Memory
 //
-// A decoded header takes at most 32 times as much memory as its text.
+// A decoded header takes at most 32 times the memory of its text.
 package safetensors

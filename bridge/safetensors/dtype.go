@@ -9,7 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// DType is the type of the elements of a tensor. The types have the order in which the reference writes their tensors, the last type first.
+// DType is the type of the elements of a tensor. The reference writes tensors in the reverse order of the types: the
+// last type first.
 type DType uint8
 
 // The types of safetensors 0.8.
@@ -76,13 +77,13 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the type is what [DType.String] returns.
+// LogValue implements [slog.LogValuer]: a log line shows the name that [DType.String] returns.
 func (d DType) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
 // MarshalText implements [encoding.TextMarshaler]: in JSON the type is its name.
 func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// ParseDType returns the type with a name that [DType.String] returns.
+// ParseDType returns the type with the given name, as [DType.String] returns it.
 //
 // Errors: [elements.ErrDType].
 func ParseDType(name string) (DType, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// An Option changes how tensors are made of a file, or how a file is written.
+// An Option changes how tensors are made from a file, or how a file is written.
 type Option func(*options)
 
 type options struct {
@@ -25,18 +25,19 @@ type options struct {
 	align    int
 }
 
-// Writable makes tensors that are not read-only. The caller must be free to write to the memory of the file. It does not affect
-// [View.TensorFrom], whose tensors are read-only if the file is, and it does not affect writing.
+// Writable makes tensors writable. The caller must be free to write to the memory of the file. It does not affect
+// [View.TensorFrom], whose tensors are read-only if the file is, and it does not affect the writing of files.
 func Writable() Option { return func(o *options) { o.writable = true } }
 
-// Align aligns tensors to n bytes, a power of two: up to [dlpack.AllocAlignment] when a file is decoded, and up to 4096 when one is written.
+// Align aligns tensors to n bytes, a power of two: up to [dlpack.AllocAlignment] when a file is decoded, and up to 4096
+// when a file is written.
 //
-// Of a tensor that is not so aligned in memory, [View.Tensor] and [View.TensorFrom] then make a copy, which is writable and has the flag
-// [dlpack.IsCopied].
+// When a file is decoded, [View.Tensor] and [View.TensorFrom] copy each tensor that is not aligned in memory. The copy
+// is writable and has the flag [dlpack.IsCopied].
 //
-// A file is written so that its elements begin at a multiple of n bytes, by spaces after the header, and tensors whose size is a
-// multiple of n come before the others. These are then aligned, and so is the first of the others. [View.Alignment] of the result says
-// how each tensor is aligned. Without Align the order is that of the reference, by the type and the name.
+// When a file is written, spaces after the header make the elements begin at a multiple of n bytes. Tensors whose size
+// is a multiple of n come before the others. They are aligned, and so is the first of the others. [View.Alignment] of
+// the result returns the alignment of each tensor. Without Align the order is the reference's, by type and name.
 func Align(n int) Option { return func(o *options) { o.align = n } }
 
 func optionsOf(list []Option) (o options) {
@@ -48,9 +49,10 @@ func optionsOf(list []Option) (o options) {
 	return o
 }
 
-// AppendHeader appends the header of a file with the given tensors: of each, AppendHeader reads the name, the type and the shape. It
-// returns the tensors in the order in which the elements follow the header, without gaps, and with their offsets in the file. Without
-// options the header is the one that the reference writes; names of the metadata are in order, which the reference leaves to chance.
+// AppendHeader appends the header of a file with the given tensors. It reads only the name, the type and the shape of
+// each. It returns the tensors with their offsets in the file, in the order in which the elements follow the header
+// without gaps. Without options the header equals the reference's, except that names of the metadata are sorted; in the
+// reference their order is random.
 //
 // Errors: [elements.ErrName], [elements.ErrDuplicate], [elements.ErrDType] for an invalid type, [elements.ErrSize] for elements that do not fill whole bytes,
 // [layout.ErrNegative], [layout.ErrOverflow], [dlpack.ErrLayout] for more than 256 dimensions, [dlpack.ErrOverflow] for a
@@ -72,7 +74,7 @@ func AppendHeader(dst []byte, tensors []View, metadata map[string]string, option
 		}
 		sizes[v.Name] = size
 	}
-	last := func(v *View) int { // 1 for a tensor behind which the next one would not be aligned
+	last := func(v *View) int { // 1 for a tensor after which the next tensor would not be aligned
 		if align > 0 && sizes[v.Name]%int64(align) != 0 {
 			return 1
 		}
@@ -136,7 +138,7 @@ func AppendHeader(dst []byte, tensors []View, metadata map[string]string, option
 	return out, sorted, nil
 }
 
-// check returns the size of a tensor that is to be written. The errors have no prefix.
+// check returns the size of a tensor before it is written. The errors have no prefix.
 func (v *View) check() (int64, error) {
 	switch {
 	case v.Name == metadataName:

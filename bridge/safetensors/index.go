@@ -12,8 +12,8 @@ import (
 type Index struct {
 	// Metadata is the JSON text of the metadata, an object, or nil if there is none.
 	Metadata []byte
-	// Files has the name of a file for each name of a tensor. A file lies beside the index or in a folder there: its name
-	// is a relative path with forward slashes, without "." and "..".
+	// Files maps each name of a tensor to the name of its file. A file lies beside the index or in a folder there: its
+	// name is a relative path with forward slashes, without "." and "..".
 	Files map[string]string
 }
 

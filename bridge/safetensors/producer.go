@@ -14,10 +14,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// AppendTensors appends a file with tensors in any layout, under the given names, and returns the descriptions of the tensors in the order
-// of the file, without Data. A tensor of float4_e2m1fnx2, PyTorch's form, is written as F4, so that its last dimension is twice as
-// large. Header, metadata and options are as for [AppendHeader]. If AppendTensors allocates memory, the elements of
-// the first tensor are aligned to 64 bytes there. dst must not overlap the memory of the tensors.
+// AppendTensors appends a file with tensors in any layout, under the given names, and returns the descriptions of the
+// tensors in the order of the file, without Data. A tensor of float4_e2m1fnx2, PyTorch's form, is written as F4, so its
+// last dimension becomes twice as large. Header, metadata and options are as for [AppendHeader]. If AppendTensors
+// allocates memory, the elements of the first tensor are aligned to 64 bytes there. dst must not overlap the memory of
+// the tensors.
 //
 // Ownership: the tensors stay the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
 // tensors. On error: those of [AppendHeader], and [dlpack.ErrValue] for a bool that is neither 0 nor 1, [elements.ErrDType],
@@ -44,12 +45,13 @@ func AppendTensors(dst []byte, tensors map[string]*dlpack.Tensor, metadata map[s
 	return out, views, nil
 }
 
-// WriteTensors writes to w the file that [AppendTensors] appends to an empty slice. Elements in row-major order are written from the memory of
-// their tensor. Others are copied first, in pieces of at most 1 MiB, or as a whole if several elements share a byte.
+// WriteTensors writes to w the file that [AppendTensors] appends to an empty slice. It writes elements in row-major
+// order directly from the memory of their tensor. It copies others first, in pieces of at most 1 MiB, or as a whole if
+// several elements share a byte.
 //
-// Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensors. On
-// error: those of [AppendTensors], of which all but [dlpack.ErrValue] and [dlpack.ErrMemory] are found before anything is written; those
-// of w; [elements.ErrNil] if w is nil.
+// Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to
+// the tensors. On error: those of [AppendTensors]; all except [dlpack.ErrValue] and [dlpack.ErrMemory] come before
+// anything is written; those of w; [elements.ErrNil] if w is nil.
 func WriteTensors(w io.Writer, tensors map[string]*dlpack.Tensor, metadata map[string]string, options ...Option) ([]View, error) {
 	head, views, err := headerOf(tensors, metadata, options)
 	if err != nil {
@@ -69,10 +71,11 @@ func WriteTensors(w io.Writer, tensors map[string]*dlpack.Tensor, metadata map[s
 // title returns the beginning of an error text about a tensor.
 func title(name string) string { return "safetensors: tensor " + errtext.Quote(name) }
 
-// headerOf returns the header of a file, and its tensors in their order. The host can read their memory.
+// headerOf returns the header of a file, and its tensors in the order of the file. It checks that the host can read
+// their memory.
 func headerOf(tensors map[string]*dlpack.Tensor, metadata map[string]string, options []Option) ([]byte, []View, error) {
 	views := make([]View, 0, len(tensors))
-	for _, name := range slices.Sorted(maps.Keys(tensors)) { // the same error for the same tensors
+	for _, name := range slices.Sorted(maps.Keys(tensors)) { // so that the same tensors give the same error
 		v, err := viewOf(name, tensors[name])
 		if err != nil {
 			return nil, nil, payload.WithFormat(title(name), err)
@@ -82,7 +85,7 @@ func headerOf(tensors map[string]*dlpack.Tensor, metadata map[string]string, opt
 	return AppendHeader(nil, views, metadata, options...)
 }
 
-// viewOf describes a tensor that is to be written. The errors have no prefix.
+// viewOf describes a tensor before it is written. The errors have no prefix.
 func viewOf(name string, t *dlpack.Tensor) (View, error) {
 	if err := t.RequireOpen(); err != nil {
 		return View{}, err

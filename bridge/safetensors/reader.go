@@ -17,7 +17,7 @@ func (r *reader) fail(at int, cause error, format string, args ...any) {
 	r.Fail(newError(int64(r.start+at), cause, format, args...))
 }
 
-// err returns the first error as one of this package.
+// err returns the first error as an error of this package.
 func (r *reader) err() error {
 	e, ok := r.Err.(*strictjson.Error)
 	switch at := int64(r.start); {
@@ -39,7 +39,7 @@ func (r *reader) begins(first byte, wanted string) bool {
 	return false
 }
 
-// wrong fails because another value follows than is wanted.
+// wrong fails because the next value is not the wanted one.
 func (r *reader) wrong(wanted string) {
 	r.Peek()
 	at := r.Pos
@@ -48,7 +48,8 @@ func (r *reader) wrong(wanted string) {
 	}
 }
 
-// texts reads an object whose values are texts. check, which may be nil, says what is wrong with a text, or returns "".
+// texts reads an object whose values are texts. check, which may be nil, returns "" for a valid text, and otherwise
+// says what is wrong.
 func (r *reader) texts(all map[string]string, check func(text string) string) {
 	if !r.begins('{', "an object of texts") {
 		return

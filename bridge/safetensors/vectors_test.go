@@ -25,7 +25,7 @@ type manifest struct {
 	vectors.Folder
 	Files []struct {
 		ID, File string
-		Align    *int // with which the same bytes are written; nil if they are not
+		Align    *int // the alignment that gives the same bytes; nil if there is none
 		Metadata map[string]string
 		Tensors  []struct {
 			Name, DType  string
@@ -69,20 +69,20 @@ func TestFilesOfTheReferenceAreReadAndWrittenByteForByte(t *testing.T) {
 	})
 }
 
-// causes are the errors that malformed.json names.
+// causes has the errors that malformed.json names.
 var causes = map[string]error{
 	"header": elements.ErrHeader, "truncated": elements.ErrTruncated, "offsets": safetensors.ErrOffsets,
 	"duplicate": elements.ErrDuplicate, "dtype": elements.ErrDType, "size": elements.ErrSize, "negative": layout.ErrNegative,
 	"overflow": layout.ErrOverflow, "rank": dlpack.ErrLayout,
 }
 
-// A malformed file has a header, and so many bytes after it.
+// A malformed file has a header and a number of bytes after it.
 type malformed struct {
 	ID, Header, Cause string
 	Data              int
-	Length            *uint64 // instead of that of the header
+	Length            *uint64 // instead of the true length of the header
 	Cut               *int    // the size of the file, if it is cut
-	Byte              int64   // at which the fault is found
+	Byte              int64   // of the fault
 }
 
 func (m *malformed) file() []byte {

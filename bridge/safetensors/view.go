@@ -15,11 +15,11 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// MaxHeader is the most bytes that a header may have, as in the reference.
+// MaxHeader is the largest size in bytes of a header, as in the reference.
 const MaxHeader = 100_000_000
 
 const (
-	lengthSize   = 8 // bytes of the length of the header, with which a file begins
+	lengthSize   = 8 // bytes of the length of the header, at the beginning of a file
 	metadataName = "__metadata__"
 	leastTensor  = len(`"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`)
 	maxRank      = 256 // dlpack.MaxRank, which needs cgo
@@ -27,7 +27,7 @@ const (
 
 // A File has the descriptions of all tensors of a file.
 type File struct {
-	// Metadata has the texts that the file has beside its tensors, by their names. It is nil if the header does not mention them.
+	// Metadata has the texts of the metadata by name. It is nil if the header has no metadata.
 	Metadata map[string]string
 	// Tensors has the tensors in the order of their elements in the file.
 	Tensors []View
@@ -42,8 +42,8 @@ type View struct {
 	Shape []int64
 	// Offset is the index of the first byte of the elements in the file.
 	Offset int64
-	// Data has the elements: little-endian, row-major, at any address. Those of F4, F6E2M3 and F6E3M2 share bytes, the first one
-	// has the lowest bits.
+	// Data has the elements: little-endian, row-major, at any address. Elements of F4, F6E2M3 and F6E3M2 share bytes;
+	// the first element has the lowest bits.
 	Data []byte
 }
 
@@ -61,12 +61,12 @@ func (f *File) Find(name string) (*View, error) {
 	return &f.Tensors[i], nil
 }
 
-// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements are so aligned if the memory of the file begins
-// at a multiple of 4096, as that of a mapping does.
+// Alignment returns the largest power of two, up to 4096, that divides Offset. The elements have this alignment in
+// memory if the file begins at a multiple of 4096, like a mapping.
 func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
-// DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file, of which only the header is
-// read.
+// DecodeFile decodes the header of a file, and checks it against the size of the file. data is the whole file; only the
+// header is read.
 //
 // Errors: an [*elements.Error] with the byte of the file and [elements.ErrHeader], [elements.ErrTruncated], [ErrOffsets], [elements.ErrDuplicate], [elements.ErrDType],
 // [elements.ErrSize], [layout.ErrNegative], [layout.ErrOverflow], or [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions.
@@ -142,7 +142,7 @@ func (d *decoder) tensor() {
 	if !d.begins('{', "an object") {
 		return
 	}
-	offsetsAt := 0 // which is the place of the brace
+	offsetsAt := 0 // index of the brace
 	var offsets [2]int64
 	d.Open()
 	base := d.Names()
@@ -193,8 +193,8 @@ func (d *decoder) tensor() {
 	d.file.Tensors = append(d.file.Tensors, v)
 }
 
-// numBytes returns the size of the elements. The product of the sizes must not overflow before a size of 0 comes, so that readers that
-// multiply one after the other find the same. The errors have no prefix.
+// numBytes returns the size of the elements. The product of the sizes before the first 0 must not overflow, so that
+// readers that multiply in order get the same result. The errors have no prefix.
 func (v *View) numBytes() (int64, error) {
 	count := int64(1)
 	for _, dim := range v.Shape {
@@ -251,7 +251,7 @@ func (d *decoder) shape() []int64 {
 	return d.dims[start:len(d.dims):len(d.dims)]
 }
 
-// offsets reads where the elements of a tensor begin and end.
+// offsets reads the beginning and the end of the elements of a tensor.
 func (d *decoder) offsets() (offsets [2]int64) {
 	if !d.begins('[', "a list of two offsets") {
 		return offsets
@@ -292,7 +292,8 @@ func (d *decoder) number(negative error) int64 {
 	return value
 }
 
-// order puts the tensors in the order of their elements, and checks that these fill the bytes of the file from begin to end.
+// order sorts the tensors by the place of their elements, and checks that the elements fill the bytes of the file from
+// begin to end.
 func (f *File) order(begin, end int64) error {
 	inOrder := func(a, b View) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(len(a.Data), len(b.Data)))

@@ -119,7 +119,7 @@ func TestAlignedHeadersSayHowTensorsAreAligned(t *testing.T) {
 		for _, v := range views {
 			want := 8
 			switch {
-			case align == 64 && v.Name != "last": // which comes after 24 bytes
+			case align == 64 && v.Name != "last": // at byte 24
 				want = 64
 			case align == 4096 && v.Name == "odd":
 				want = 4096
@@ -169,8 +169,8 @@ func TestIndexFilesNameTheFileOfEachTensor(t *testing.T) {
 	}
 }
 
-// FuzzDecodeFile: what DecodeFile accepts lies inside the file, without gaps and overlaps, and AppendHeader writes it so that it is
-// decoded to the same tensors.
+// FuzzDecodeFile: the tensors that DecodeFile accepts lie inside the file, without gaps and overlaps. A header written
+// by AppendHeader is decoded as the same tensors.
 func FuzzDecodeFile(f *testing.F) {
 	m := vectors.Read[manifest](f, "safetensors")[0]
 	for _, file := range m.Files {

@@ -33,7 +33,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Directory is where Linux keeps the objects of shm_open, such as those of multiprocessing.shared_memory in Python.
+// Directory is the folder in which Linux keeps the objects of shm_open, such as the objects of
+// multiprocessing.shared_memory in Python.
 const Directory = "/dev/shm"
 
 // An AttachOption changes what Attach does.
@@ -41,21 +42,22 @@ type AttachOption func(*attaching)
 
 type attaching struct{ trusted bool }
 
-// TrustPeer maps the object instead of copying it. If another process makes it smaller, an access to the part that is gone
-// ends this process (SIGBUS).
+// TrustPeer maps the object instead of copying it. If another process makes the object smaller, an access to the lost
+// part ends this process (SIGBUS).
 func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
 
-// Attach returns a tensor in the POSIX shared memory object of the given name, which another program has made. It copies
-// the elements, because such an object can become smaller at any time. With [TrustPeer] the tensor lies in the object
-// itself, and is writable unless spec.ReadOnly is set. dir is the only folder in which the name is looked up, such as
-// [Directory]; links are not followed. spec describes the tensor, and spec.ByteOffset says where in the object it begins.
+// Attach returns a tensor in the POSIX shared memory object of the given name, which another program has made. It
+// copies the elements, because the object can become smaller at any time. With [TrustPeer] the tensor lies in the
+// object itself, and is writable unless spec.ReadOnly is set. Attach looks for the name only in the folder dir, such as
+// [Directory]; it does not follow links. spec describes the tensor, which begins at byte spec.ByteOffset of the object.
 //
-// The object is neither removed nor registered: that stays with the program that has made it, which may remove the name at once.
+// Attach neither removes nor registers the object. That is for the program that has made it, which may remove the name
+// as soon as Attach has returned.
 //
-// Ownership: the tensor is the caller's. Lifetime: until its Close; removing the name changes nothing. Threads: any. On error:
-// [dlpack.ErrValue] for a name that is empty or contains a slash, for something other than a regular file, and for a negative
-// offset; those of package os, such as [os.ErrNotExist]; [dlpack.ErrOverflow] for a tensor that the object is too small for;
-// [dlpack.ErrLayout], also for a tensor without elements.
+// Ownership: the tensor is the caller's. Lifetime: until its Close; removing the name changes nothing. Threads: any. On
+// error: [dlpack.ErrValue] for a name that is empty or contains a slash, for a file that is not regular, and for a
+// negative offset; those of package os, such as [os.ErrNotExist]; [dlpack.ErrOverflow] for an object that is too small
+// for the tensor; [dlpack.ErrLayout], also for a tensor without elements.
 func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpack.Tensor, error) {
 	t, err := settingsOf(options).attach(dir, name, spec)
 	if err != nil {
@@ -85,7 +87,7 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 	defer C.free(unsafe.Pointer(nameInC))
 	var fd C.int
 	code := syscall.EINVAL
-	if !strings.Contains(dir+name, "\x00") { // with which a string of C ends
+	if !strings.Contains(dir+name, "\x00") { // ends a C string
 		code = syscall.Errno(C.dlbsegment_open_named(&fd, dirInC, nameInC, flag(writable)))
 	}
 	switch code {
@@ -98,7 +100,8 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 	}
 }
 
-// checkSpec returns an error for a spec that must not be passed to C: too many dimensions, or not one stride for each.
+// checkSpec returns an error for a spec that must not be passed to C: it has too many dimensions, or not one stride for
+// each dimension.
 func checkSpec(spec *dlpack.Spec) error {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
 		return fmt.Errorf("the number of strides is %d, the rank %d: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
@@ -109,7 +112,7 @@ func checkSpec(spec *dlpack.Spec) error {
 	return nil
 }
 
-// A description is what C needs of a Spec.
+// A description has the fields of a Spec that C needs.
 type description struct {
 	dtype          C.DLDataType
 	rank           C.int32_t
@@ -131,7 +134,7 @@ func describe(spec *dlpack.Spec) (d description) {
 	return d
 }
 
-// checkFit returns an error for a tensor that begins at this offset of a segment of `size` bytes and does not lie in it.
+// checkFit returns an error unless a tensor that begins at this offset lies in a segment of `size` bytes.
 func checkFit(spec *dlpack.Spec, offset, size uint64) error {
 	d := describe(spec)
 	text := make(textOfC, 256)
@@ -142,9 +145,9 @@ func checkFit(spec *dlpack.Spec, offset, size uint64) error {
 	return nil
 }
 
-// openFile returns a tensor that begins at this offset of a file, in bytes. It takes over the descriptor, also on an error.
-// If the file can become smaller and is not trusted, the elements are copied, or refused if that takes more than `copied`
-// bytes.
+// openFile returns a tensor that begins at this offset of a file, in bytes. It takes over the descriptor, even on an
+// error. If the file can become smaller and is not trusted, openFile copies the elements, or returns an error if the
+// copy takes more than `copied` bytes.
 func openFile(file int, offset uint64, spec *dlpack.Spec, copied uint64, trusted bool) (*dlpack.Tensor, error) {
 	d := describe(spec)
 	var in C.dlbsegment_inbox

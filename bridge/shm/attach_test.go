@@ -44,7 +44,7 @@ func TestAnObjectIsCopied(t *testing.T) {
 	assert.Equal(t, []uint8{4, 5, 6, 7, 8, 9}, must.Do(dlpack.Values[uint8](x))(t))
 	assert.NotZero(t, x.Flags()&dlpack.IsCopied)
 	assert.False(t, shm.IsShared(x))
-	require.NoError(t, x.SetAt(uint8(1), 0, 0)) // it is the caller's own
+	require.NoError(t, x.SetAt(uint8(1), 0, 0)) // a copy of the caller
 }
 
 func TestATrustedObjectIsMapped(t *testing.T) {
@@ -55,7 +55,7 @@ func TestATrustedObjectIsMapped(t *testing.T) {
 	require.NoError(t, x.SetAt(uint8(99), 1, 2))
 	bytes := must.Do(os.ReadFile(filepath.Join(dir, name)))(t)
 	assert.Equal(t, byte(99), bytes[9])
-	assert.False(t, shm.IsShared(x)) // the receiver could not trust it
+	assert.False(t, shm.IsShared(x)) // the receiver could not trust the object
 	msg, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers([]*dlpack.Tensor{x}, time.Minute))
 	require.NoError(t, err)
 	assert.Len(t, msg.Parts[0], 6)
@@ -145,7 +145,7 @@ m.unlink()
 	x := must.Do(shm.Attach(shm.Directory, name, bytesAt4, shm.TrustPeer()))(t)
 	require.NoError(t, x.SetAt(uint8(77), 1, 2))
 	x.Close()
-	assert.FileExists(t, filepath.Join(shm.Directory, name)) // closing does not remove it
+	assert.FileExists(t, filepath.Join(shm.Directory, name)) // Close does not remove the object
 	in.Write([]byte("\n"))
 	byte9 := must.Do(lines.ReadString('\n'))(t)
 	assert.Equal(t, "77\n", byte9)

@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The time from Send until another process holds the tensor, and its answer of one byte; the elements were written before.
-// "bare" sends 200 bytes instead.
+// BenchmarkSend measures the time from Send until the answer of one byte from another process that holds the tensor.
+// The elements were written before. "bare" sends 200 bytes instead.
 func BenchmarkSend(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		_, conn := child(b, "answer bytes")

@@ -31,10 +31,10 @@ type SendOption func(*sending)
 
 type sending struct{ writable bool }
 
-// Writable lets the receiver write to the segments, too. All processes that map them write to the same memory.
+// Writable lets the receiver also write to the segments. All processes that map them write to the same memory.
 func Writable() SendOption { return func(s *sending) { s.writable = true } }
 
-// settingsOf returns what options say. A nil option changes nothing.
+// settingsOf returns the settings that options make. A nil option changes nothing.
 func settingsOf[Option ~func(*T), T any](options []Option) (settings T) {
 	for _, option := range options {
 		if option != nil {
@@ -44,24 +44,26 @@ func settingsOf[Option ~func(*T), T any](options []Option) (settings T) {
 	return settings
 }
 
-// Send sends tensors, which lie in segments, to another process, which calls Recv. The elements are not copied, so the time
-// does not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view,
-// except a broadcast of more bytes than its segment. The receiver gets the descriptor of its segment, and with it access to
-// all of the segment; Recv maps at least the part with the tensors of the message. Without [Writable] the
-// receiver cannot write, and all later writable mappings of the segments are forbidden. The first hand-over of a segment decides: later
-// ones must say the same (see the package documentation).
+// Send sends tensors in segments to another process, which calls Recv. The elements are not copied, so the time does
+// not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view,
+// except a broadcast of more bytes than its segment. The receiver gets the descriptor of each segment, and with it
+// access to the whole segment. Recv maps at least the part with the tensors of the message. Without [Writable] the
+// receiver cannot write, and all later writable mappings of the segments are forbidden. The first hand-over of a
+// segment decides: later ones must have the same option (see the package documentation).
 //
-// Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
-// segments. Lifetime: a segment exists until all processes have closed it. Threads: any, one at a time for a connection; a Recv may run
-// beside a Send.
+// Ownership: the tensors stay the caller's, who may close them after Send has returned: descriptors in transit keep the
+// segments. Lifetime: a segment exists until all processes have closed it. Threads: any, one at a time for a
+// connection; a Recv may run at the same time as a Send.
 //
-// On error: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over in the other way before, and
-// with [Writable] for one that is read-only. Nothing was sent then, and nothing was decided, unless another goroutine or process has
-// decided for one of several segments during the call. Further errors: [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for
-// such a broadcast; [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
-// [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for one that is not a stream; the errors of
-// the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may
-// be under way: close conn. If ctx ends during the call, conn has no write deadline afterwards, even if the program had set one.
+// On error: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over before with
+// the other option, and with [Writable] for a read-only tensor. After these errors nothing was sent and nothing was
+// decided, unless another goroutine or process decided for one of several segments during the call. Further errors:
+// [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for a broadcast of more bytes than its segment;
+// [dlpack.ErrOverflow] for tensors in more than 253 segments, or more tensors than a message of 1 MiB can describe;
+// [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for a conn that is not a stream; the
+// errors of the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, part of
+// the message may have been sent: close conn. If ctx ends during the call, conn has no write deadline afterwards, even
+// if the program had set one.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
 	if err := settingsOf(options).send(ctx, conn, ts); err != nil {
 		return fmt.Errorf("shm: send: %w", err)
@@ -120,23 +122,25 @@ type RecvOption func(*receiving)
 
 type receiving struct{ copied uint64 }
 
-// CopyUnsealed lets Recv copy the elements of tensors that lie in files that can become smaller, up to that number of bytes
-// in one call. Without it, such tensors are refused with [dlpack.ErrValue].
+// CopyUnsealed lets Recv copy the elements of tensors in files that can become smaller, up to the given number of bytes
+// in one call. Without it, Recv returns [dlpack.ErrValue] for such tensors.
 func CopyUnsealed(bytes int64) RecvOption {
 	return func(r *receiving) { r.copied = uint64(max(bytes, 0)) }
 }
 
-// Recv receives the tensors of one Send. They are read-only unless the sender has said [Writable]. A peer can send 253 descriptors with
-// one byte, which stay open until the message has come or ctx ends: give Recv a ctx with a deadline if the peer is not trusted.
+// Recv receives the tensors of one Send. They are read-only unless the sender used [Writable]. A peer can send 253
+// descriptors with one byte. They stay open until the message has arrived or ctx ends, so give Recv a ctx with a
+// deadline if the peer is not trusted.
 //
-// Ownership: the tensors are the caller's, who closes them. Lifetime: a mapping ends with the last of its tensors. Threads: any, one at
-// a time for a connection; a Send may run beside a Recv.
+// Ownership: the tensors are the caller's, who closes them. Lifetime: a mapping ends with the last of its tensors.
+// Threads: any, one at a time for a connection; a Send may run at the same time as a Recv.
 //
-// On error: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
-// [dlpack.ErrValue], as soon as the first bytes are not those of a message, [dlpack.ErrLayout], [dlpack.ErrOverflow] and
-// [dlpack.ErrReadOnly] for a message that is not as Send writes it; [dlpack.ErrMemory] if the process may not map so much; those of the
-// socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no descriptor is open; close conn, because
-// a part of the message may be unread. If ctx ends during the call, conn has no read deadline afterwards, even if the program had set one.
+// On error: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message;
+// that of ctx; [dlpack.ErrValue], [dlpack.ErrLayout], [dlpack.ErrOverflow] and [dlpack.ErrReadOnly] for a message that
+// Send would not write, with ErrValue as soon as the first bytes are wrong; [dlpack.ErrMemory] if the process may not
+// map so much; those of the socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and
+// no descriptor is open; close conn, because part of the message may be unread. If ctx ends during the call, conn has
+// no read deadline afterwards, even if the program had set one.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	ts, err := settingsOf(options).recv(ctx, conn)
 	if err != nil && err != io.EOF {
@@ -183,8 +187,8 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tens
 	return tensors(&in)
 }
 
-// stream returns an error unless conn is a stream. A socket of another type would drop the rest of a message that is read
-// in parts.
+// stream returns an error unless conn is a stream. Recv reads a message in parts, and a socket of another type would
+// drop the rest of it.
 func stream(conn *net.UnixConn) error {
 	if conn == nil {
 		return fmt.Errorf("conn: %w", dlpack.ErrNull)
@@ -195,8 +199,8 @@ func stream(conn *net.UnixConn) error {
 	return nil
 }
 
-// watch ends an operation on a connection when ctx ends, by a call of set, which sets the deadline of the operation. The
-// function that it returns ends the watch.
+// watch ends an operation on a connection when ctx ends: it calls set, which sets the deadline of the operation. stop
+// ends the watch.
 func watch(ctx context.Context, set func(time.Time) error) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}

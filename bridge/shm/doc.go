@@ -5,13 +5,13 @@
 //
 //	ts, err := shm.Recv(ctx, conn)                  // in the other process: the same memory
 //
-// A [Handle] can travel over any other transport on the same machine. With it another process fetches the segment from this
-// one:
+// A [Handle] can travel over any other transport on the same machine. Another process uses it to fetch the segment:
 //
 //	h, err := shm.Offer(t, time.Minute)
 //	t, err := shm.Fetch(ctx, h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1024, 1024}})
 //
-// In a TENS message, the handle takes the place of a tensor's payload part, so that a message of a few hundred bytes carries any tensor:
+// In a TENS message the handle replaces the tensor's payload part, so a message of a few hundred bytes carries any
+// tensor:
 //
 //	m, err := zeromq.Encode(ts, shm.Offers(ts, time.Minute))
 //	err = push.Send(ctx, m)
@@ -20,37 +20,43 @@
 //	label, err := m.DecodeLabel()
 //	err = shm.FetchTensors(ctx, label, m.Tensors)
 //
-// [Attach] reads what others keep in shared memory under a name, such as Python's multiprocessing.shared_memory.
+// [Attach] reads named shared memory of other programs, such as Python's multiprocessing.shared_memory.
 //
-// A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name, and is gone when the
-// last process that holds it ends, however it ends. The tensors of a segment are ordinary tensors: views of them lie in the segment, Go
-// slices, C libraries and arrays use its memory, and the last share ends the mapping and closes the descriptor.
+// A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name. It
+// disappears when the last process that holds it ends, even by a crash. The tensors of a segment are ordinary tensors:
+// their views lie in the segment too, Go slices, C libraries and arrays use its memory, and the last share ends the
+// mapping and closes the descriptor.
 //
 // # Read-only
 //
-// Without [Writable], Send forbids all writable mappings of the segment from then on (F_SEAL_FUTURE_WRITE), and Recv maps it without
-// write permission: a consumer that ignores the flag of a read-only tensor ends its own process and harms no other. Mappings that
-// were writable before stay so: the sender may still write, and the receiver sees that.
+// Without [Writable], Send forbids all writable mappings of the segment from then on (F_SEAL_FUTURE_WRITE), and Recv
+// maps it without write permission: a consumer that ignores the flag of a read-only tensor ends its own process and
+// harms no other. Mappings that were writable before stay writable: the sender may still write, and the receiver sees
+// the changes.
 //
-// The first hand-over of a segment, by [Send] or [Offer], decides whether other processes may write to it. From then on, in all
-// processes, to hand over any tensor of it in the other way is [dlpack.ErrReadOnly], before anything is sent. So what is under way
-// always arrives as it was sent. (The kernel keeps the decision: after a writable hand-over, F_SEAL_SEAL forbids the other seal.) [Copy]
-// makes a tensor in a segment of its own, for which nothing is decided. A Send that has failed at the socket, or for its context, has
-// decided as well; an Offer that has failed has not.
+// The first hand-over of a segment, by [Send] or [Offer], decides whether other processes may write to it. From then
+// on, in all processes, handing over any tensor of the segment in the other way returns [dlpack.ErrReadOnly] before
+// anything is sent. So a tensor always arrives with the access with which it was sent. (The kernel keeps the decision:
+// after a writable hand-over, F_SEAL_SEAL forbids the other seal.) [Copy] makes a tensor in a new segment, for which
+// nothing is decided. A Send that failed because of the socket or its context has decided too; an Offer that failed has
+// not.
 //
-// [ReadOnly] does the same inside one process: it maps the memory of a segment, or of a mapped file, once more without write permission.
+// [ReadOnly] does the same inside one process: it maps the memory of a segment, or of a mapped file, a second time
+// without write permission.
 //
 // # What is not trusted
 //
-// Recv maps only regular files whose size is sealed, so that no access can end the process because another process has made
-// the file smaller. [CopyUnsealed] lets it copy from other files, and from those of huge pages, for whose holes the machine may have no
-// page left. It checks all offsets and sizes against the size that the
-// kernel reports. A writable segment is memory that both sides change at any time: a program that checks elements and then
-// relies on them copies them first. The segments of other processes take at most a quarter of the address space of this one (RLIMIT_AS,
-// or 47 bits): further ones are [dlpack.ErrMemory]. Descriptors of what is no segment are closed by a thread, since to close them may take
-// as long as their sender likes; if the process has no descriptor left, the kernel closes them and the call waits. An offer is given once, to a process of the same user that knows a secret of 128 bits.
+// Recv maps only regular files whose size is sealed, so that no access can end the process because another process has
+// made the file smaller. [CopyUnsealed] lets it copy from other files, and from files of huge pages, because the
+// machine may have no page left for their holes. Recv checks all offsets and sizes against the size that the kernel
+// reports. Both sides may change a writable segment at any time: a program that checks elements and then relies on them
+// must copy them first. The segments of other processes take at most a quarter of the address space of this process
+// (RLIMIT_AS, or 47 bits); beyond that the error is [dlpack.ErrMemory]. If a received descriptor is not a segment, a
+// thread closes it, because its sender can make closing take any time. If the process has no descriptor left, the
+// kernel closes it and the call waits. An offer can be fetched once, by a process of the same user that knows a secret
+// of 128 bits.
 //
-// The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds, and few mappings, which all
-// tensors of the segment share. Send and Recv of one
-// connection may run at the same time; two Sends, or two Recvs, may not.
+// The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds, and a few
+// mappings, which all tensors of the segment share. Send and Recv of one connection may run at the same time; two
+// Sends, or two Recvs, may not.
 package shm

@@ -25,8 +25,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A Handle says where another process fetches the segment of a tensor. It can be written as text, such as JSON, and travel by any
-// transport on the same machine, within one network namespace. It works once.
+// A Handle lets another process fetch the segment of a tensor. It can be written as text, such as JSON, and sent over
+// any transport on the same machine, within one network namespace. It works once.
 type Handle struct {
 	Socket string `json:"socket"` // the name of an abstract Unix socket, without the leading NUL
 	Token  string `json:"token"`  // 32 hexadecimal digits
@@ -36,8 +36,8 @@ type Handle struct {
 	ReadOnly bool `json:"readonly"` // the offer was not Writable
 }
 
-// ErrNotOffered reports a handle that nobody answers: it was used before, or its time is over, or the process that made it has ended or
-// is in another network namespace.
+// ErrNotOffered reports a handle that no process answers: it was used before, or its time is over, or the process that
+// made it has ended or is in another network namespace.
 var ErrNotOffered = errors.New("not offered")
 
 // notFetched returns the error for an errno of dlbsegment_fetch_begin or dlbsegment_fetch_step.
@@ -54,9 +54,10 @@ func notFetched(call string, code syscall.Errno) error {
 	return fmt.Errorf("handle: %s: %w", C.GoString(text), code)
 }
 
-// Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
-// forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The data type, the shape
-// and the strides of the tensor travel by other means, such as the label of a message.
+// Offer lets one other process of the same user fetch the segment of a tensor until timeout is over. Without [Writable]
+// it forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The
+// program must send the data type, the shape and the strides of the tensor by other means, such as the label of a
+// message.
 //
 // Ownership: t stays the caller's, who may close it. Lifetime: the offer holds the segment until it was fetched or its time is over.
 // Threads: any. On error: those of [Send]; [dlpack.ErrLayout] for a tensor without elements; [dlpack.ErrValue] for a timeout that is not more than 0.
@@ -69,7 +70,7 @@ func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Hand
 	return h, nil
 }
 
-// place finds the segment of a tensor that is to be offered. The caller closes its descriptor.
+// place finds the segment of a tensor before it is offered. The caller closes its descriptor.
 func (s sending) place(t *dlpack.Tensor, timeout time.Duration) (p C.dlbsegment_place, err error) {
 	if timeout <= 0 {
 		return p, fmt.Errorf("timeout is %v; it must be more than 0: %w", timeout, dlpack.ErrValue)
@@ -104,14 +105,15 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
 func Offered() int { return int(C.dlbsegment_offer_count(C.UINT64_MAX)) }
 
-// Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer], with the
-// function offer of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is
-// ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not
-// [Writable]. After an error for a spec that does not fit h.Size, the handle can be used again.
+// Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer],
+// with the function offer of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its
+// ByteOffset is ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true or the
+// offer was not [Writable]. After an error because spec does not fit h.Size, the handle can be used again.
 //
-// Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: that of ctx; [ErrNotOffered]; [syscall.EPERM] for the socket of another user, and if the
-// process that has made the handle has changed its user since; [syscall.ETOOMANYREFS] if that process may send no descriptor, because too
-// many of its user are under way, after which the handle can be used again; those of [Recv].
+// Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: that of ctx;
+// [ErrNotOffered]; [syscall.EPERM] if the socket belongs to another user, or the process that made the handle has
+// changed its user since; [syscall.ETOOMANYREFS] if that process may not send a descriptor, because its user has too
+// many descriptors in transit; the handle can then be used again; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {
 	err := checkHandle(h, &spec)
 	if err == nil {
@@ -123,7 +125,7 @@ func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOptio
 	return nil, fmt.Errorf("shm: fetch: %w", err)
 }
 
-// checkHandle returns the errors of a handle and a spec that do not use the handle up.
+// checkHandle returns an error for a wrong handle or spec, before the handle is used.
 func checkHandle(h Handle, spec *dlpack.Spec) error {
 	if err := checkSpec(spec); err != nil {
 		return err
@@ -151,7 +153,7 @@ func (r receiving) fetchChecked(ctx context.Context, h Handle, spec dlpack.Spec)
 	return openFile(file, h.Offset, &spec, r.copied, false)
 }
 
-// fetchFile fetches the descriptor that a handle is for. The caller closes it.
+// fetchFile fetches the descriptor that a handle stands for. The caller closes it.
 func fetchFile(ctx context.Context, h Handle) (file int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -185,7 +187,7 @@ func fetchFile(ctx context.Context, h Handle) (file int, err error) {
 			socket.Close()
 			return
 		}
-		background.Go(func() { socket.Close() }) // it may take as long as the other process likes
+		background.Go(func() { socket.Close() }) // the other process can make this take any time
 	}()
 	defer watch(ctx, socket.SetReadDeadline)()
 	err = raw.Read(func(fd uintptr) bool {

@@ -27,7 +27,8 @@ import (
 
 var four = dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}}
 
-// offered returns a handle of a tensor of 4 numbers, which nothing but the offer holds. The first call in a process opens its socket.
+// offered returns a handle of a tensor of 4 numbers. Only the offer holds the tensor. The first call in a process opens
+// its socket.
 func offered(t *testing.T, timeout time.Duration, options ...shm.SendOption) shm.Handle {
 	x := must.Do(shm.New(dlpack.Float32, 4))(t)
 	defer x.Close()
@@ -36,7 +37,7 @@ func offered(t *testing.T, timeout time.Duration, options ...shm.SendOption) shm
 	return h
 }
 
-// offering checks at the end of the test that nothing is offered and nothing was left.
+// offering checks at the end of the test that nothing is offered and nothing has leaked.
 func offering(t *testing.T) {
 	x := must.Do(shm.Fetch(t.Context(), offered(t, time.Minute), four, nil))(t)
 	x.Close()
@@ -132,7 +133,7 @@ func TestHandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 	assert.Zero(t, shm.Offered())
 }
 
-// A process that connects and says nothing, or something else, disturbs nobody.
+// A process that connects and sends nothing, or something wrong, disturbs nobody.
 func TestStrangersAtTheSocketDisturbNobody(t *testing.T) {
 	offering(t)
 	h := offered(t, time.Minute)
@@ -149,7 +150,7 @@ func TestStrangersAtTheSocketDisturbNobody(t *testing.T) {
 	}
 }
 
-// A process on a busy machine may take long between its connection and the last byte of its token.
+// On a busy machine a process may take long between connecting and sending the last byte of its token.
 func TestATokenMayComeSlowly(t *testing.T) {
 	offering(t)
 	h := offered(t, time.Minute)
@@ -180,7 +181,7 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 		require.NoError(t, err)
 		visitors = append(visitors, conn.(*net.UnixConn))
 	}
-	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four) // all of them have been accepted then
+	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four) // by then all of them have been accepted
 	require.NoError(t, err)
 	x.Close()
 	var before syscall.Rlimit
@@ -188,7 +189,7 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: before.Max}))
 	for _, conn := range visitors[:2] { // poll may have begun before the first
-		_, err = conn.Write(make([]byte, 15)) // the rest of a token of no offer
+		_, err = conn.Write(make([]byte, 15)) // the rest of a token without an offer
 		require.NoError(t, err)
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 		must.Fail(conn.Read(make([]byte, 1)))(t, io.EOF)
@@ -199,7 +200,7 @@ func TestOffersAreAnsweredAfterTheLimitOfDescriptorsWasLowered(t *testing.T) {
 }
 
 func init() {
-	// has as many descriptors under way as a user other than root may have
+	// has as many descriptors in transit as a user other than root may have
 	roles["too many under way"] = func() (err error) {
 		if os.Getuid() == 0 {
 			if err := syscall.Setuid(65534); err != nil {
@@ -239,13 +240,13 @@ func init() {
 	}
 }
 
-// A descriptor that the system does not let pass leaves the offer as it is.
+// If the system refuses to send a descriptor, the offer stays unchanged.
 func TestAnOfferThatCannotBeSentRemains(t *testing.T) {
 	cmd, _ := child(t, "too many under way")
 	require.NoError(t, cmd.Wait())
 }
 
-// The socket of a handle may be that of a process that accepts and never answers.
+// The socket of a handle may belong to a process that accepts and never answers.
 func TestASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
 	leavesNothing(t)
 	name := "dlbridge-shm-" + strings.Repeat("a", 32)
@@ -265,7 +266,7 @@ func TestManyOffersAreFetchedAtOnce(t *testing.T) {
 				h := offered(t, time.Minute)
 				var both sync.WaitGroup
 				got := make([]*dlpack.Tensor, 2)
-				for i := range got { // only one gets it
+				for i := range got { // only one gets the segment
 					both.Go(func() { got[i], _ = shm.Fetch(t.Context(), h, four) })
 				}
 				both.Wait()

@@ -35,7 +35,7 @@ func mapped(t testing.TB, flags int) *dlpack.Tensor {
 	return x
 }
 
-// permissions returns those of the mapping that an address lies in, as /proc/self/maps has them.
+// permissions returns the permissions of the mapping at an address, from /proc/self/maps.
 func permissions(t *testing.T, address uintptr) string {
 	maps := must.Do(os.ReadFile("/proc/self/maps"))(t)
 	for line := range strings.Lines(string(maps)) {
@@ -49,7 +49,7 @@ func permissions(t *testing.T, address uintptr) string {
 	return "none"
 }
 
-// The owner may use the memory for something else as soon as it is given up.
+// The owner may reuse the memory as soon as it is released.
 func TestTheSecondMappingKeepsTheMemory(t *testing.T) {
 	leavesNothing(t)
 	before := shm.Mappings()
@@ -119,7 +119,7 @@ func TestReadOnlyRefusesPrivateMemory(t *testing.T) {
 }
 
 func init() {
-	// writes to a read-only tensor of its own, in spite of its flag
+	// writes to its own read-only tensor, in spite of its flag
 	roles["fault at home"] = func() error {
 		conn := connection(failure{}, 3)
 		ts, err := shm.Recv(context.Background(), conn)
@@ -149,7 +149,7 @@ func TestWritingToTheSecondMappingFaults(t *testing.T) {
 	assert.Equal(t, float32(0), v)
 }
 
-// A second mapping of 64 MiB, and reading one byte of each page by it and by the first.
+// BenchmarkReadOnly makes a second mapping of 64 MiB, and reads one byte of each page through it and through the first.
 func BenchmarkReadOnly(b *testing.B) {
 	x, err := shm.New(dlpack.Uint8, 64<<20)
 	require.NoError(b, err)

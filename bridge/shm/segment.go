@@ -50,10 +50,10 @@ var ErrNotShared = errors.New("not in a segment")
 
 // New returns a tensor in a new segment. Its elements are 0.
 //
-// Ownership: the tensor is the caller's. Lifetime: the segment exists until all processes have closed it. Threads: any. On error:
-// [dlpack.ErrDType]; those of [layout.Layout.Count] for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory], also for a segment that is
-// larger than the memory of the machine; a [syscall.Errno], such as EMFILE if the process has too many descriptors, and EFBIG for more
-// bytes than RLIMIT_FSIZE allows.
+// Ownership: the tensor is the caller's. Lifetime: the segment exists until all processes have closed it. Threads: any.
+// On error: [dlpack.ErrDType]; those of [layout.Layout.Count] for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory],
+// also for a segment that is larger than the memory of the machine; or a [syscall.Errno], such as EMFILE if the process
+// has too many descriptors, or EFBIG for more bytes than RLIMIT_FSIZE allows.
 func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
 	t, err := create(dlpack.Spec{DType: dtype, Shape: shape})
 	if err != nil {
@@ -107,7 +107,7 @@ func create(spec dlpack.Spec) (*dlpack.Tensor, error) {
 	return bytes.View(spec)
 }
 
-// lend returns the bytes of a mapping as a tensor. It takes over the mapping, also on an error.
+// lend returns the bytes of a mapping as a tensor. It takes over the mapping, even on an error.
 func lend(s *C.segment) (*dlpack.Tensor, error) {
 	bytes, err := dlpack.Lend(unsafe.Pointer(s.base), int64(s.size), s.read_only != 0, C.dlbsegment_release, unsafe.Pointer(s))
 	if err != nil {
@@ -116,14 +116,14 @@ func lend(s *C.segment) (*dlpack.Tensor, error) {
 	return bytes, err
 }
 
-// ReadOnly returns a read-only tensor on the same memory, of which this process gets a second mapping without write
-// permission. A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of
-// changing the elements. t must lie in a segment, or in a file that was mapped with MAP_SHARED. The call takes about 7 µs,
-// and the first access to each page of 4 KiB by the new mapping a third of a microsecond (BenchmarkReadOnly).
+// ReadOnly returns a read-only tensor on the memory of t, in a second mapping without write permission. A consumer that
+// ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the elements. t
+// must lie in a segment, or in a file that was mapped with MAP_SHARED. The call takes about 7 µs. The first access to
+// each page of 4 KiB through the new mapping takes a third of a microsecond (BenchmarkReadOnly).
 //
-// Ownership: t stays the caller's and may be closed before the new tensor, which keeps its memory. Lifetime: a mapping that
-// this package has not made must not shrink. Threads: any. On error: [ErrNotShared] for private memory, of which [Copy] makes a copy in a
-// segment; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
+// Ownership: t stays the caller's and may be closed before the new tensor, which keeps its memory. Lifetime: a mapping
+// that this package has not made must not shrink. Threads: any. On error: [ErrNotShared] for private memory ([Copy]
+// makes a copy in a segment); [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
 func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	managed, err := t.Export()
 	if err != nil {
@@ -142,17 +142,18 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return ts[0], nil
 }
 
-// IsShared reports whether all elements of a tensor lie in a segment, whichever library of the process has made it: this package,
-// libdlbridge_tensor, or dlbridge.shm of Python. For memory that is not in a segment of this package it asks the kernel, which takes a
-// system call, and a descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another
-// library the descriptors of the process are searched, which takes about 2 microseconds for each that is open. Where the kernel cannot be
-// asked, without /proc or a free descriptor, only segments of this package are recognised.
+// IsShared reports whether all elements of a tensor lie in a segment. Any library of the process may have made the
+// segment: this package, libdlbridge_tensor, or Python's dlbridge.shm. For memory that is not in a segment of this
+// package it asks the kernel. This takes a system call and a descriptor that the process keeps (before Linux 6.11, some
+// microseconds and no descriptor). For a segment of another library it searches the descriptors of the process, which
+// takes about 2 microseconds for each open descriptor. Without /proc or a free descriptor it cannot ask the kernel, and
+// recognises only segments of this package.
 //
-// It is false for a tensor without elements, for a broadcast with more bytes than its segment, and for a tensor on the memory of an object
-// that [Attach] has mapped: others would have to copy that, because the object can become smaller.
+// It is false for a tensor without elements, for a broadcast with more bytes than its segment, and for a tensor in an
+// object that [Attach] has mapped: other processes would have to copy the object, because it can become smaller.
 func IsShared(t *dlpack.Tensor) bool {
 	if t.Collected() {
-		return false // the kernel need not be asked
+		return false // no need to ask the kernel
 	}
 	managed, err := t.Export()
 	if err != nil {
@@ -162,7 +163,7 @@ func IsShared(t *dlpack.Tensor) bool {
 	return C.is_shared(managed) != 0
 }
 
-// find returns the place of a tensor, whose descriptor the caller closes. The error for a tensor that is in no segment
+// find returns the place of a tensor; the caller closes its descriptor. The error for a tensor outside all segments
 // wraps ErrNotShared.
 func find(t *dlpack.Tensor, writable bool) (p C.dlbsegment_place, err error) {
 	managed, err := t.Export()
@@ -177,17 +178,17 @@ func find(t *dlpack.Tensor, writable bool) (p C.dlbsegment_place, err error) {
 	return p, nil
 }
 
-// Mappings returns the number of segments, and parts of segments, that are mapped in this process, and of copies that
-// [CopyUnsealed] and [Attach] have made.
+// Mappings returns the number of segments and parts of segments that are mapped in this process, plus the number of
+// copies that [CopyUnsealed] and [Attach] have made.
 func Mappings() int64 { return int64(C.dlbsegment_count()) }
 
-// tensors returns the tensors of an inbox. It takes over the inbox, also on an error.
+// tensors returns the tensors of an inbox. It takes over the inbox, even on an error.
 func tensors(in *C.dlbsegment_inbox) (ts []*dlpack.Tensor, err error) {
 	defer C.dlbsegment_inbox_free(in)
 	mappings := unsafe.Slice(in.mappings, in.mapping_count)
 	memory := make([]*dlpack.Tensor, len(mappings))
 	for i := range memory {
-		bytes, lendErr := lend(mappings[i]) // all of them, because each takes its mapping over
+		bytes, lendErr := lend(mappings[i]) // lend all of them, because each call takes over its mapping
 		memory[i], err = bytes, errors.Join(err, lendErr)
 		defer bytes.Close()
 	}
@@ -270,7 +271,8 @@ func reason(status C.dlbcore_status, errno error) error {
 	return dlpack.ErrValue
 }
 
-// failure returns the error with this text, about one of several tensors or, with -1, about all.
+// failure returns an error with this text. It is about the tensor with the given index, or about all tensors if the
+// index is -1.
 func (t textOfC) failure(status C.dlbcore_status, tensor C.int64_t, errno error) error {
 	text := strings.Replace(C.GoString(t.c()), "copy_unsealed", "CopyUnsealed", 1)
 	if status == C.CORE_NEEDS_COPY {
@@ -282,7 +284,7 @@ func (t textOfC) failure(status C.dlbcore_status, tensor C.int64_t, errno error)
 	return &causedError{text, reason(status, errno)}
 }
 
-// newError returns the error for an errno of transfer.h, whose text this is.
+// newError returns the error with this text for an errno of transfer.h.
 func (t textOfC) newError(code syscall.Errno) error {
 	if code == syscall.EPIPE {
 		return &causedError{C.GoString(t.c()), code}

@@ -42,13 +42,13 @@ func TestMain(m *testing.M) {
 	dlpacktest.Main(m)
 }
 
-// leavesNothing checks at the end of the test that it has left no mapping and no descriptor.
+// leavesNothing checks at the end of the test that no mapping and no descriptor has leaked.
 func leavesNothing(t *testing.T) {
 	before := descriptors(t)
 	t.Cleanup(func() {
 		assert.Zero(t, shm.Mappings())
 		assert.Eventually(t, func() bool { return descriptors(t) <= before }, 10*time.Second, time.Millisecond,
-			"descriptors") // goroutines may still close some, also of the test before
+			"descriptors") // goroutines may still close some, even of the test before
 	})
 }
 
@@ -88,7 +88,8 @@ func connection(t require.TestingT, fd int) *net.UnixConn {
 	return conn.(*net.UnixConn)
 }
 
-// descriptors returns the open files of this process, but not Go's own, and not the one by which the kernel is asked for mappings.
+// descriptors returns the number of open files of this process, without Go's own and without the one that is used to
+// ask the kernel for mappings.
 func descriptors(t *testing.T) int {
 	found := must.Do(filepath.Glob("/proc/self/fd/*"))(t)
 	count := 0
@@ -163,7 +164,7 @@ func TestViewsOfOneSegmentAreOneMapping(t *testing.T) {
 	}
 }
 
-// However many parts of a segment a process fetches, the mappings are few.
+// A process has few mappings, however many parts of a segment it fetches.
 func TestPartsOfOneSegmentShareItsMappings(t *testing.T) {
 	const rows, columns = 16, 2048 // a row is two pages
 	offering(t)
@@ -196,7 +197,7 @@ func TestPartsOfOneSegmentShareItsMappings(t *testing.T) {
 	}
 }
 
-// A sparse file takes no memory. Those of others must not fill the address space.
+// A sparse file takes no memory. The files of other processes must not fill the address space.
 func TestSegmentsOfOthersTakeAtMostAQuarterOfTheAddressSpace(t *testing.T) {
 	leavesNothing(t)
 	const size = 12 << 40
@@ -247,11 +248,11 @@ func TestWritableIsRefusedAfterReadOnly(t *testing.T) {
 	a, _ := pair(t)
 	require.ErrorIs(t, shm.Send(t.Context(), a, r, shm.Writable()), dlpack.ErrReadOnly)
 	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}, shm.Writable()), dlpack.ErrReadOnly)
-	require.NoError(t, y.SetAt(float32(6), 0)) // the sender's mapping is older
+	require.NoError(t, y.SetAt(float32(6), 0)) // the sender's mapping is older than the seal
 }
 
-// Whether processes may write to a segment is decided when it is handed over for the first time, by Send or Offer. The other is then an
-// error at the sender, and what is under way arrives as it was sent.
+// The first Send or Offer of a segment decides whether other processes may write to it. After that the other choice is
+// an error at the sender, and tensors in transit arrive as they were sent.
 func TestTheFirstHandOverDecides(t *testing.T) {
 	offering(t)
 	a, b := pair(t)
@@ -299,7 +300,7 @@ func TestTheFirstHandOverDecides(t *testing.T) {
 				got := underWay()
 				defer got.Close()
 				require.Equal(t, len(options) == 0, got.ReadOnly())
-				if !got.ReadOnly() { // the other process cannot change it either
+				if !got.ReadOnly() { // the other process cannot change the elements either
 					again(got)
 				}
 				require.NoError(t, hand[second](got, options...))
@@ -328,7 +329,8 @@ func TestARefusedMessageDecidesNothing(t *testing.T) {
 	}
 }
 
-// A segment of another library of the process is recognised even if no descriptor is left to list those of the process.
+// A segment of another library of the process is recognised even if no descriptor is left to list the descriptors of
+// the process.
 func TestASegmentOfAnotherLibraryIsRecognisedWithoutADescriptor(t *testing.T) {
 	offering(t)
 	x := numbers(t, 4)
@@ -356,7 +358,7 @@ func TestASegmentOfAnotherLibraryIsRecognisedWithoutADescriptor(t *testing.T) {
 }
 
 func init() {
-	// has private memory, and no descriptor to ask the kernel with
+	// has private memory, and no descriptor for asking the kernel
 	roles["cannot ask"] = func() error {
 		data, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 		if err != nil {
@@ -386,7 +388,7 @@ func TestPrivateMemoryIsNotSharedWithoutADescriptor(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
-// The receiver maps only a part of the segment, but what may be sent depends on all of it.
+// The receiver maps only a part of the segment, but the limit for a broadcast is the whole segment.
 func TestABroadcastThatCameCanBeSentOn(t *testing.T) {
 	leavesNothing(t)
 	x := must.Do(shm.New(dlpack.Float32, 100, 1000))(t)
@@ -467,7 +469,8 @@ func TestAContextThatHasEndedSendsAndReceivesNothing(t *testing.T) {
 	got[0].Close()
 }
 
-// message returns what Send writes for one float32 tensor of 4 elements at the beginning of segment 0, after `change` was applied.
+// message returns the bytes that Send writes for a float32 tensor of 4 elements at the beginning of segment 0, after
+// `change` was applied.
 func message(change func(data []byte) []byte) []byte {
 	order := binary.NativeEndian
 	data := []byte("dlb-shm\x01")
@@ -513,10 +516,10 @@ func unsealed(t *testing.T) int {
 
 const hugetlb = 4 // MFD_HUGETLB
 
-// hugePages returns a descriptor of a sealed file of huge pages, of which the machine may have none.
-func hugePages(t *testing.T) int { return sealedFile(t, hugetlb, 1<<30) } // of whole pages, whatever their size is
+// hugePages returns a descriptor of a sealed file of huge pages. The machine may have none of these pages.
+func hugePages(t *testing.T) int { return sealedFile(t, hugetlb, 1<<30) } // a multiple of every page size
 
-// sealedFile returns a descriptor of a new file (memfd_create) of so many bytes, which takes no memory.
+// sealedFile returns a descriptor of a new file (memfd_create) of size bytes, which takes no memory.
 func sealedFile(t *testing.T, flags uintptr, size int64) int {
 	const cloexec, sealing, addSeals, shrinkAndGrow = 1, 2, 1024 + 9, 2 | 4
 	name := must.Do(syscall.BytePtrFromString("dlbridge"))(t)
@@ -687,7 +690,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// sendLingering sends bytes with such descriptors. The message then holds the last ones.
+// sendLingering sends bytes with lingering descriptors. The message then holds the last references to them.
 func sendLingering(t *testing.T, conn net.Conn, data []byte, count int) {
 	var files []int
 	for range count {
@@ -700,7 +703,7 @@ func sendLingering(t *testing.T, conn net.Conn, data []byte, count int) {
 	}
 }
 
-// To close a descriptor that another process has sent may take as long as that process likes. Recv does not wait for it.
+// A process that sends a descriptor can make closing it take any time. Recv does not wait for the closing.
 func TestRecvDoesNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 	leavesNothing(t)
 	whole := message(func(data []byte) []byte { return data })
@@ -742,7 +745,7 @@ func init() {
 	}
 }
 
-// Neither do offers, nor the end of a process.
+// Offers and the end of a process do not wait for it either.
 func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 	leavesNothing(t)
 	cmd, conn := child(t, "offer")
@@ -751,7 +754,7 @@ func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP)) // so that the sender's descriptors are closed first
 	must.Do(syscall.Wait4(cmd.Process.Pid, new(syscall.WaitStatus), syscall.WUNTRACED, nil))(t)
 	start := time.Now()
-	for _, data := range [][]byte{{1}, make([]byte, 16)} { // a part of a token, and one of no offer
+	for _, data := range [][]byte{{1}, make([]byte, 16)} { // a part of a token, and a token without an offer
 		visitor := must.Do(net.Dial("unix", "@"+handles[0].Socket))(t)
 		defer visitor.Close()
 		sendLingering(t, visitor, data, 2)
@@ -764,7 +767,7 @@ func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
 
-// The process that has made a handle may send more than an answer.
+// The process that made a handle may send more than an answer.
 func TestFetchDoesNotWaitForWhatIsLeftOfAnAnswer(t *testing.T) {
 	leavesNothing(t)
 	h := shm.Handle{Socket: "dlbridge-shm-" + strings.Repeat("b", 32), Token: strings.Repeat("0", 32), Size: 16}
@@ -785,10 +788,10 @@ func TestFetchDoesNotWaitForWhatIsLeftOfAnAnswer(t *testing.T) {
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
 
-// A message that comes byte by byte, with its descriptor at the first.
+// The message arrives byte by byte, with its descriptor at the first byte.
 func TestAMessageMayComeInAnyParts(t *testing.T) {
 	leavesNothing(t)
-	for _, rank := range []int{1, 100} { // the message is larger than one read takes
+	for _, rank := range []int{1, 100} { // the message is larger than one read
 		shape := make([]int64, rank)
 		for i := range shape {
 			shape[i] = 1
@@ -815,7 +818,8 @@ func TestAMessageMayComeInAnyParts(t *testing.T) {
 	}
 }
 
-// Options of the receiver's socket ask for further control data. They take up room, and one of them is a descriptor.
+// Options of the receiver's socket request further control data. The data takes up room, and some of it is a
+// descriptor.
 func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
 	leavesNothing(t)
 	options := map[string]int{"SO_PASSCRED": 16, "SO_PASSSEC": 34, "SO_PASSPIDFD": 76, "SO_INQ": 84}
@@ -844,7 +848,7 @@ func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
 	}
 }
 
-// allDescriptors returns the number of descriptors of this process, also of those that descriptors leaves out.
+// allDescriptors returns the number of descriptors of this process, including those that descriptors leaves out.
 func allDescriptors(t *testing.T) int {
 	found := must.Do(filepath.Glob("/proc/self/fd/*"))(t)
 	return len(found)
@@ -879,7 +883,8 @@ func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 	got[0].Close()
 }
 
-// A file on disk has no seals. What is sent of it to be written is copied, since a copy can be written.
+// A file on disk has no seals. If a tensor in it is sent as writable, the receiver gets a copy, because a copy can be
+// written.
 func TestAnObjectOnDiskThatIsSentWritableIsCopied(t *testing.T) {
 	leavesNothing(t)
 	dir := t.TempDir()
@@ -950,7 +955,7 @@ func (failure) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, ar
 func (failure) FailNow()                          { panic("failed") }
 
 var roles = map[string]func() error{
-	// doubles the elements of what it receives, in place, and sends it back
+	// doubles the elements of the received tensors in place, and sends them back
 	"double": func() error {
 		conn := connection(failure{}, 3)
 		for {
@@ -1023,7 +1028,7 @@ var roles = map[string]func() error{
 			}
 		}
 	},
-	// holds what it receives until it is killed
+	// holds the received tensors until it is killed
 	"hold": func() error {
 		conn := connection(failure{}, 3)
 		for {
@@ -1073,7 +1078,7 @@ func inode(t *testing.T, x *dlpack.Tensor) string {
 	return fmt.Sprint(status.Dev, status.Ino)
 }
 
-// segments returns the segments that processes of the system have open, by their inodes. Other programs may have some too.
+// segments returns the segments that processes of the system have open, by inode. Other programs may have some too.
 func segments(t *testing.T) map[string]bool {
 	found := map[string]bool{}
 	links := must.Do(filepath.Glob("/proc/[0-9]*/fd/*"))(t)
@@ -1103,7 +1108,7 @@ func TestProcessesThatAreKilledLeaveNothing(t *testing.T) {
 		y := must.Do(shm.New(dlpack.Float32, int64(1000+i)))(t)
 		made = append(made, inode(t, y))
 		require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x, y}))
-		y.Close() // only the other process holds it, or the message that is under way
+		y.Close() // only the other process or the message in transit holds it
 		if i%2 == 0 {
 			one := make([]byte, 1)
 			must.Do(conn.Read(one))(t)

@@ -15,26 +15,26 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// Packing is the packing of a tensor in a TENS message whose elements are in a segment. It is also the name of the
-// attribute of the tensor that holds the [Handle] of the segment. Such a tensor has no payload part. Readers that do not
-// know the packing refuse the tensor. The offset of the handle is that of the first byte that a payload part would have.
+// Packing is the packing of a tensor in a TENS message whose elements are in a segment. The attribute of the same name
+// has the [Handle] of the segment. The tensor has no payload part. Readers that do not know the packing refuse the
+// tensor. The offset of the handle is the offset of the first byte that a payload part would have.
 const Packing = "shm"
 
-// Offers is an option of [bridge.Encode], which must be called with the same tensors. Those that lie in segments ([IsShared]),
-// without gaps and without shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
-// [Offer]; so the message must be sent to a single receiver on the same machine.
+// Offers is an option of [bridge.Encode], which must be called with the same tensors. Tensors that lie in segments
+// ([IsShared]), without gaps and without shared elements, get no payload part. Each of these is offered to one receiver
+// until timeout is over, as by [Offer]. So the message must be sent to a single receiver on the same machine.
 //
-// Ownership, Lifetime, Threads: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a
-// payload part must stay open. On error: those of [Offer]. All tensors are checked before any is offered. After an error of a later option, or of
-// the system, the offers that were made end with the timeout. [bridge.Spread] may come before or after this option: it cuts the
-// tensors that get parts.
+// Ownership, Lifetime, Threads: as [Offer]. Offered tensors may be closed after the message was encoded; tensors with a
+// payload part must stay open. On error: those of [Offer]. All tensors are checked before any is offered. After an
+// error of a later option, or of the system, the offers made so far end with the timeout. [bridge.Spread] may come
+// before or after this option: it cuts the tensors that get parts.
 func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
 	return func(l *tens.Label) error {
 		if len(ts) != len(l.Tensors) {
 			return fmt.Errorf("shm: Offers: %d tensors for a message of %d: %w", len(ts), len(l.Tensors), dlpack.ErrValue)
 		}
 		s := settingsOf(options)
-		befores := make(map[int]int64) // of the tensors to offer: the bytes before element (0, ..., 0)
+		befores := make(map[int]int64) // for each tensor to offer, the bytes before element (0, ..., 0)
 		for i, t := range ts {
 			if _, _, packed := layout.Packed(t.Shape(), t.Strides()); !packed || !IsShared(t) {
 				continue // it has a part
@@ -71,12 +71,13 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 	}
 }
 
-// FetchTensors fetches the tensors of a message whose elements are in segments, as by [Fetch]. label is that of the message, and ts what
-// [bridge.Decode] has made of it: nil stands for each tensor of another packing than "dense", and those of [Packing] are replaced.
+// FetchTensors fetches the tensors of a message whose elements are in segments, as by [Fetch]. label is the label of
+// the message, and ts the result of [bridge.Decode]. ts has nil for each tensor with a packing other than "dense";
+// FetchTensors replaces nil for each tensor with [Packing].
 //
-// Ownership: the tensors are the caller's. Lifetime: until their Close. Threads: any. On error: those of [Fetch], with the number of the tensor in the label; [dlpack.ErrValue] for
-// an attribute that is not a [Handle]. All tensors are checked before any is fetched. After an error the tensors that it has
-// fetched are closed, and nil again.
+// Ownership: the tensors are the caller's. Lifetime: until their Close. Threads: any. On error: those of [Fetch], with
+// the number of the tensor in the label; [dlpack.ErrValue] for an attribute that is not a [Handle]. All tensors are
+// checked before any is fetched. After an error the fetched tensors are closed, and their entries are nil again.
 func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, options ...RecvOption) error {
 	r := settingsOf(options)
 	var found []described
@@ -86,7 +87,7 @@ func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, o
 		if t.IsDense() {
 			continue
 		}
-		k := slices.Index(ts[next:], nil) // the entry of this tensor, since it is the next that is not dense
+		k := slices.Index(ts[next:], nil) // the entry of this tensor, the next that is not dense
 		if k < 0 {
 			return fmt.Errorf("shm: tensor %d: it has no entry among those of bridge.Decode: %w", i, dlpack.ErrValue)
 		}

@@ -113,7 +113,7 @@ func TestSpreadAndOffersWorkInEveryOrder(t *testing.T) {
 	}
 }
 
-// In a broadcast with gaps, as many elements may be repeated as are left out.
+// A broadcast with gaps may repeat as many elements as it leaves out.
 func TestABroadcastWithGapsIsNotOffered(t *testing.T) {
 	offering(t)
 	x := numbers(t, 4)
@@ -166,7 +166,7 @@ func TestAttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), "tensor 1: shm: fetch: its elements reach from byte 0 to 20")
 	require.Equal(t, []*dlpack.Tensor{nil, nil}, ts)
 	label.Tensors[1].Shape = []int64{4}
-	require.NoError(t, shm.FetchTensors(t.Context(), label, ts)) // neither handle was used
+	require.NoError(t, shm.FetchTensors(t.Context(), label, ts)) // neither handle has been used
 	ts[0].Close()
 	ts[1].Close()
 	ts[0], ts[1] = nil, nil
@@ -176,7 +176,7 @@ func TestAttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	label.Tensors = append(label.Tensors, label.Tensors[0])
 	ts = append(ts, nil)
 	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), "tensor 2: shm: fetch: handle: it was used before")
-	require.Equal(t, []*dlpack.Tensor{nil, nil, nil}, ts) // those before it are closed
+	require.Equal(t, []*dlpack.Tensor{nil, nil, nil}, ts) // the tensors before it are closed
 	require.Len(t, again, 2)
 	_, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers(nil, time.Minute))
 	require.ErrorIs(t, err, dlpack.ErrValue)

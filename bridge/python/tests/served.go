@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// failure is an error with a text of its own.
+// failure is an error with its own text.
 type failure struct {
 	text  string
 	cause error
@@ -53,7 +53,7 @@ func throw_deep(x unsafe.Pointer, levels int32, size int64, e unsafe.Pointer) un
 //go:noinline
 func outer(levels int32, size int64) { inner(levels, size) }
 
-// inner panics in a call that is so many levels deeper, with a text of so many bytes.
+// inner panics in a call that is levels deeper, with a text of size bytes.
 //
 //go:noinline
 func inner(levels int32, size int64) {
