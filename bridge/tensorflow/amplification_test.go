@@ -49,14 +49,14 @@ func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 	assert.Equal(t, "Last", string(value.Elements.Values[999]))
 }
 
-// FuzzAmplification: decoding any message takes at most a fixed multiple of its size, and the limit.
+// FuzzAmplification: decoding any message takes at most a fixed multiple of its size, plus the limit.
 func FuzzAmplification(f *testing.F) {
 	testmode.SkipMemory(f)
 	for _, m := range manifests(f) {
 		for _, v := range m.Tensors {
 			data := m.File(f, v.File)
 			f.Add(data, uint16(0), uint16(0), uint16(0))
-			for at := 0; at < min(len(data), 64); { // the records that it begins with, each many times
+			for at := 0; at < min(len(data), 64); { // each of the first records, repeated many times
 				_, _, n := protowire.ConsumeField(data[at:])
 				if n < 0 {
 					break
@@ -79,8 +79,8 @@ func FuzzAmplification(f *testing.F) {
 	})
 }
 
-// FuzzAmplificationByType is FuzzAmplification for messages that are composed of a type, a number of elements and a repeated record of
-// values, most of which are valid.
+// FuzzAmplificationByType is FuzzAmplification for messages made of a type, a number of elements and a repeated record
+// of values. Most of them are valid.
 func FuzzAmplificationByType(f *testing.F) {
 	testmode.SkipMemory(f)
 	for dtype := tensorflow.Float; dtype <= tensorflow.Float4E2M1FN; dtype++ {

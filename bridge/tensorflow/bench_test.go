@@ -32,7 +32,7 @@ func one(b *testing.B, n int) (*dlpack.Tensor, []byte) {
 	return t, data
 }
 
-// small returns many messages of 4 floats that follow one another without alignment, as in a file.
+// small returns many messages of 4 floats. They follow each other without alignment, as in a file.
 func small(b *testing.B, options ...tensorflow.EncodeOption) [][]byte {
 	const count = 100_000
 	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4})
@@ -142,8 +142,8 @@ func BenchmarkParseSmall(b *testing.B) {
 	}
 }
 
-// Encoding is one pass over the elements. The metric of-memcpy is the speed of encoding relative to that of copying the same bytes. Both
-// are measured in turns, and the least times are compared.
+// Encoding is one pass over the elements. The metric of-memcpy is the speed of encoding relative to the speed of
+// copying the same bytes. The benchmark measures both in turns, and compares the shortest times.
 func BenchmarkEncode64MiB(b *testing.B) {
 	t, data := one(b, 16<<20)
 	from, to := bytes.Repeat([]byte{1}, 64<<20), make([]byte, 64<<20)

@@ -17,8 +17,8 @@ type Value struct {
 	DType    DType
 	Tensor   *dlpack.Tensor     // for types that DLPack has
 	Elements *elements.Elements // for all other types
-	// Copied reports whether the tensor has memory of its own, which may be written to, because its elements are not aligned in the
-	// message, or are encoded differently there: as varints, in several records, or without repeated values.
+	// Copied reports whether the tensor is a copy, because its elements are not aligned in the message, or are encoded
+	// differently there: as varints, in several records, or without repeated values. A copy may be written to.
 	Copied bool
 }
 
@@ -43,28 +43,29 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the value is a group of its type and its tensor or elements, without their contents.
+// LogValue implements [slog.LogValuer]: a log line shows the type and a description of the tensor or elements, without
+// their contents.
 func (v Value) LogValue() slog.Value { return payload.LogValue(v.DType, v.Tensor, v.Elements) }
 
-// Writable makes the tensors of [Decode] writable that alias the message; copies always are. The caller must be free to write to the
-// message. It does not affect [DecodeFrom], whose views are read-only if the message is.
+// Writable makes tensors of [Decode] that alias the message writable; copies are always writable. The caller must be
+// free to write to the message. Writable does not affect [DecodeFrom]: its views are read-only if the message is.
 func Writable() DecodeOption {
 	return func(d decoding) decoding { d.writable = true; return d }
 }
 
-// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.AllocAlignment], instead of to the
-// alignment that their elements need. With 1 a tensor whose elements lie in the message as they do in memory always
-// aliases it.
+// Align aligns tensors to n bytes, a power of two up to [dlpack.AllocAlignment], instead of the alignment that their
+// elements need. With 1 a tensor always aliases the message if its elements have the same form there as in memory.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
-// Integers decodes quantised numbers to tensors of the integers that store them, instead of to [elements.Elements].
+// Integers decodes quantised numbers as tensors of the integers that store them, instead of [elements.Elements].
 func Integers() DecodeOption {
 	return func(d decoding) decoding { d.integers = true; return d }
 }
 
-// Decode decodes a TensorProto. A tensor aliases the message if its elements lie there aligned and as they do in
-// memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. Such a tensor
-// is read-only without [Writable]. Copies are writable, and aligned to 64 bytes, or to the number of bytes of [Align] if that is larger.
+// Decode decodes a TensorProto. A tensor aliases the message if its elements are aligned there and have the same form
+// as in memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. It is then
+// read-only without [Writable]. Copies are writable, and aligned to 64 bytes, or to the number of bytes of [Align] if
+// that is larger.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
 // Threads: any. On error: as [DecodeView], [dlpack.ErrUnaligned] for
@@ -75,7 +76,7 @@ func Decode(data []byte, options ...DecodeOption) (Value, error) {
 }
 
 // DecodeTensor is [Decode] for a message that must hold a tensor of a type that DLPack has. [dlpack.Tensor.Flags] has
-// [dlpack.IsCopied] if it is a copy.
+// [dlpack.IsCopied] if the tensor is a copy.
 //
 // Ownership: the caller closes the tensor; data is Go memory. Lifetime, Threads: as [Decode]. On error: as [Decode], and
 // [elements.ErrDType] for strings, resources and variants, and for quantised numbers without [Integers].
@@ -94,15 +95,18 @@ func DecodeTensor(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) 
 	return v.Tensor, nil
 }
 
-// ReadTensor reads a TensorProto of size bytes from r, or up to the end of r if size is negative, and decodes it as [DecodeTensor] does.
-// With net/http, r is the body of a request or response, and size its ContentLength. It reads no more than size bytes. The caller bounds
-// the size of the body, for example by [http.MaxBytesReader]; [Limit] bounds what repeated values take. The tensor is writable, as with
-// [Writable]. If the size is given, a message that TensorFlow has written is not copied.
+// ReadTensor reads a TensorProto of size bytes from r and decodes it as [DecodeTensor] does. If size is negative, it
+// reads up to the end of r; otherwise it reads no more than size bytes. With net/http, r is the body of a request or
+// response, and size its ContentLength. The caller must bound the size of the body, for example by
+// [http.MaxBytesReader]; [Limit] bounds the memory of repeated values. The tensor is writable, as with [Writable]. If
+// size is given, a message that TensorFlow has written is not copied.
 //
-// The memory grows with the bytes that arrive, not with size: it is at most five times as much, plus 64 KiB, beside that of decoding.
+// The memory grows with the bytes that arrive, not with size: it is at most five times those bytes, plus 64 KiB, plus
+// the memory for decoding.
 //
-// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, one at a time for r. On error: as [DecodeTensor]; the
-// errors of r, [io.ErrUnexpectedEOF] if it ends before size bytes, [elements.ErrNil] if it is nil; [dlpack.ErrMemory].
+// Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, but only one at a time may read r.
+// On error: as [DecodeTensor]; the errors of r; [io.ErrUnexpectedEOF] if r ends before size bytes; [elements.ErrNil] if
+// r is nil; [dlpack.ErrMemory].
 //
 // [http.MaxBytesReader]: https://pkg.go.dev/net/http#MaxBytesReader
 func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tensor, error) {
@@ -117,9 +121,9 @@ func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tenso
 // Each tensor is either a view of the message, which is read-only if the message is, or a copy in C memory, like that of
 // [dlpack.New].
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias
-// it, so that data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for
-// data that is not a one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice], [dlpack.ErrClosed],
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. Elements alias
+// it but do not, so data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout]
+// for data that is not a one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice], [dlpack.ErrClosed],
 // [dlpack.ErrMemory].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	bytes, err := payload.Source("tensorflow", data)
@@ -168,11 +172,12 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	if align == 0 {
 		align = payload.Alignment(dt)
 	}
-	// size is 0 unless the elements have to be put together, because they do not lie in the message as they lie in memory.
+	// size is 0 unless the elements must be assembled, because their form in the message differs from their form in
+	// memory.
 	v.Copied = size > 0 || payload.IsMisaligned(view.Data, align)
 	s.Copied, s.ReadOnly = v.Copied, !d.writable && !v.Copied
 	switch {
-	case source != nil && !view.Aliases: // to be put together, or without elements and so without a place in the message
+	case source != nil && !view.Aliases: // elements to assemble, or no elements and so no place in the message
 		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.put(own, d) })
 	case size > 0:
 		own := payload.Aligned(0, size, max(align, alignment))[:size]

@@ -59,7 +59,7 @@ func Example() {
 func ExampleDecode() {
 	for _, message := range []string{
 		"\x08\x04\x12\x04\x12\x02\x08\x03\x22\x03abc", // uint8[3]
-		"\x08\x07\x12\x04\x12\x02\x08\x02\x42\x02go",  // string[2], the last of which repeats
+		"\x08\x07\x12\x04\x12\x02\x08\x02\x42\x02go",  // string[2]; the last value repeats
 	} {
 		v, err := tensorflow.Decode([]byte(message))
 		if err != nil {
@@ -107,7 +107,7 @@ func placed(data []byte, at, align, off int) []byte {
 	return append(room[skip+off:skip+off], data...)
 }
 
-// Every vector of a type that DLPack has is decoded as a tensor with its values, and encoded as the same bytes.
+// Every vector of a DLPack type is decoded as a tensor with its values, and encoded as the same bytes.
 func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {
@@ -156,8 +156,8 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 	}
 }
 
-// Aligned elements are aliased and other elements are copied once, which Copied reports; Align changes the alignment that
-// counts.
+// Aligned elements are aliased. Other elements are copied once, and Copied reports this. Align changes the required
+// alignment.
 func TestAlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	floats := must.Own(dlpack.FromSlice([]float32{1, 2, 3, 4}))(t)
@@ -225,7 +225,7 @@ func TestLargeCopiesAreAlignedToo(t *testing.T) {
 	}
 }
 
-// Tensors of lent memory are views of it. The release of the last export, on any thread, gives the memory back.
+// Tensors of lent memory are views of it. The release of the last export, on any thread, releases the memory.
 func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	floats := must.Own(dlpack.FromSlice([]float32{1, 2, 3}))(t)
@@ -279,7 +279,7 @@ func TestElementsOfEveryTypeComeBack(t *testing.T) {
 	for dtype, size := range map[tensorflow.DType]int{
 		tensorflow.QInt8: 1, tensorflow.QUInt8: 1, tensorflow.QInt16: 2, tensorflow.QUInt16: 2, tensorflow.QInt32: 4, tensorflow.String: 1,
 	} {
-		data := []byte("\xff123")[:size] // as a string, no text
+		data := []byte("\xff123")[:size] // a string that is not text
 		e := &elements.Elements{Type: dtype.String(), Shape: []int64{}, Values: [][]byte{data}}
 		message := must.Do(tensorflow.AppendElements(nil, e))(t)
 		v := must.Do(tensorflow.Decode(message))(t)
@@ -310,7 +310,7 @@ func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	must.Fail(tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(tensorflow.QInt32)))(t, elements.ErrDType)
 }
 
-// Each message has one value, or none, for more elements than fit in memory.
+// Each message has at most one value for more elements than fit in memory.
 func TestValuesThatRepeatBeyondAllMemoryAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		dtype   byte
@@ -381,7 +381,7 @@ func TestDecodeTensorRefusesWhatIsNone(t *testing.T) {
 	assert.Equal(t, dlpack.Uint8, x.DType())
 }
 
-// Package documentation says how a message is read so that nothing is copied.
+// This test reads a message as the package documentation says, so that nothing is copied.
 func TestMessagesThatEndAtAMultipleOf8BytesAreNotCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	copied := 0

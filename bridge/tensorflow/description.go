@@ -10,7 +10,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Description is a TensorDescription: type and shape of a tensor, and its memory in a process of TensorFlow
+// A Description is a TensorDescription: the type and shape of a tensor, and its memory in a process of TensorFlow
 // (tensor_description.proto).
 type Description struct {
 	DType DType // as in the message: possibly 0 or an unknown type
@@ -32,7 +32,7 @@ type Allocation struct {
 
 // DecodeDescription decodes a TensorDescription. Without a shape it describes a scalar.
 //
-// Errors: those of [DecodeShape], also [ErrText] for the name of an allocator.
+// Errors: those of [DecodeShape]; also [ErrText] for the name of an allocator.
 func DecodeDescription(data []byte) (Description, error) {
 	var d Description
 	var shape shapeProto
@@ -98,7 +98,7 @@ func (d *Description) Append(dst []byte) ([]byte, error) {
 		return dst, fmt.Errorf("tensorflow: the Description is %w", elements.ErrNil)
 	}
 	if d.Allocation != nil {
-		const others = 8 << 10 // more than all other fields can have together
+		const others = 8 << 10 // larger than all other fields together
 		name := len(d.Allocation.AllocatorName)
 		if err := checkSize("TensorDescription", name+others, name); err != nil {
 			return dst, err

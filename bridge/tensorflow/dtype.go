@@ -70,13 +70,13 @@ const (
 	float8Field   protowire.Number = 18
 )
 
-// exchange is how far DLPack supports a type.
+// exchange says how far DLPack supports a type.
 type exchange uint8
 
 const (
 	none    exchange = iota // DLPack does not have the type
-	carried                 // DLPack has it, TensorFlow's own DLPack functions refuse it
-	taken                   // tf.experimental.dlpack takes and gives it
+	carried                 // DLPack has the type, but TensorFlow's own DLPack functions refuse it
+	taken                   // tf.experimental.dlpack accepts and returns it
 )
 
 var kinds = [...]struct {
@@ -122,7 +122,7 @@ var kinds = [...]struct {
 
 func (d DType) valid() bool { return d >= Float && int(d) < len(kinds) }
 
-// String returns TensorFlow's name of the type, such as float, qint8 or float8_e5m2.
+// String returns TensorFlow's name for the type, such as float, qint8 or float8_e5m2.
 func (d DType) String() string {
 	if !d.valid() {
 		return "dtype " + strconv.Itoa(int(d))
@@ -130,7 +130,7 @@ func (d DType) String() string {
 	return kinds[d].name
 }
 
-// ParseDType returns the type with a name that [DType.String] returns.
+// ParseDType returns the type with the given name, as [DType.String] returns it.
 //
 // Errors: [elements.ErrDType].
 func ParseDType(name string) (DType, error) {
@@ -142,10 +142,10 @@ func ParseDType(name string) (DType, error) {
 	return 0, fmt.Errorf("tensorflow: %.40q is not a type of TensorFlow: %w", name, elements.ErrDType)
 }
 
-// LogValue implements [slog.LogValuer]: in a log line the type is what [DType.String] returns.
+// LogValue implements [slog.LogValuer]: a log line shows the name that [DType.String] returns.
 func (d DType) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
-// MarshalText implements [encoding.TextMarshaler], so that a type is "float" in JSON.
+// MarshalText implements [encoding.TextMarshaler]: in JSON a type is its name, such as "float".
 //
 // Errors: [elements.ErrDType] for an invalid type.
 func (d DType) MarshalText() ([]byte, error) {
@@ -155,7 +155,7 @@ func (d DType) MarshalText() ([]byte, error) {
 	return []byte(d.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It reads what [ParseDType] reads.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts the names that [ParseDType] accepts.
 //
 // Errors: as ParseDType; d is unchanged then.
 func (d *DType) UnmarshalText(text []byte) error {
@@ -166,8 +166,8 @@ func (d *DType) UnmarshalText(text []byte) error {
 	return err
 }
 
-// DataType returns the DLPack data type with the same elements, or 0 if there is none. Elements of less than a byte have a byte
-// each in TensorFlow, so that their DLPack tensors are padded.
+// DataType returns the DLPack data type with the same elements, or 0 if there is none. In TensorFlow elements of less
+// than a byte take a byte each, so their DLPack tensors are padded.
 func (d DType) DataType() dlpack.DataType {
 	if !d.valid() || kinds[d].dlpack == none {
 		return 0
@@ -175,8 +175,9 @@ func (d DType) DataType() dlpack.DataType {
 	return kinds[d].storage
 }
 
-// Storage returns the DLPack data type of the elements in memory: that of [DType.DataType], the integers of a quantised type, and
-// 0 for strings, resources and variants, whose elements have no fixed size.
+// Storage returns the DLPack data type of the elements in memory: the type that [DType.DataType] returns, or the
+// integer type of a quantised type. It returns 0 for strings, resources and variants, whose elements have no fixed
+// size.
 func (d DType) Storage() dlpack.DataType {
 	if !d.valid() {
 		return 0
@@ -197,8 +198,8 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 }
 
 // integer describes the varints that stand for the elements of a type: the number of low bits that count, and the
-// smallest and the largest value that is accepted. A signed type of less than a byte also accepts the values of the
-// unsigned type with the same bits.
+// smallest and the largest accepted value. A signed type of less than a byte also accepts the values of the unsigned
+// type with the same bits.
 type integer struct {
 	bits      int
 	low, high int64

@@ -58,23 +58,23 @@ func Content() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = false, true; return e }
 }
 
-// Compress leaves out values that repeat the last one if the tensor has at least the given number of elements and its
-// values then take at most 1/ratio of their size. It does what CompressTensorProtoInPlace of TensorFlow does, whose
-// defaults are 64 and 2, with two exceptions: TensorFlow takes negative zeros for zeros and loses their sign, which
-// Compress keeps; and TensorFlow does not compress float8 and types of less than a byte, to which Compress applies the
-// same rule. Elements of variable size are not compressed.
+// Compress leaves out values that repeat the last value. It does so if the tensor has at least the given number of
+// elements and the remaining values take at most 1/ratio of the size. It works like TensorFlow's
+// CompressTensorProtoInPlace, whose defaults are 64 and 2, with two exceptions. TensorFlow treats negative zeros as
+// zeros and loses their sign; Compress keeps it. TensorFlow does not compress float8 and types of less than a byte;
+// Compress applies the same rule to them. Elements of variable size are not compressed.
 func Compress(least int64, ratio float64) EncodeOption {
 	return func(e encoding) encoding { e.compress, e.least, e.ratio = true, least, ratio; return e }
 }
 
-// Pad places the elements at a multiple of n bytes from the beginning of the buffer, if they are written as they lie in
-// memory: in tensor_content or in a packed field. n is a power of two up to 4096. A program that maps the buffer from a
-// file, or reads it into memory that is aligned to n bytes, can then use the elements in place. TensorFlow requires 64
-// bytes.
+// Pad places the elements at a multiple of n bytes from the beginning of the buffer, if they are written in the same
+// form as in memory: in tensor_content or in a packed field. n is a power of two up to 4096. A program that maps the
+// buffer from a file, or reads it into memory that is aligned to n bytes, can then use the elements in place.
+// TensorFlow requires 64 bytes.
 //
 // The padding is the field version_number with its default, 0, repeated as often and in as many bytes as needed.
-// TensorFlow ignores the field, and for every reader of protocol buffers the message means the same with it and
-// without. The bytes differ from the ones that TensorFlow writes.
+// TensorFlow ignores the field, and every reader of protocol buffers reads the same message with it and without it. The
+// bytes differ from those that TensorFlow writes.
 func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; return e } }
 
 // As writes elements as elements of another type with the same form in memory, such as integers as quantised integers.
@@ -82,9 +82,9 @@ func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; ret
 // type.
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
-// Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options the bytes are those that TensorFlow
-// writes. If it allocates memory, the elements are aligned to 64 bytes there. The memory between the length and the capacity of
-// dst must not overlap the elements.
+// Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options it appends the same bytes as
+// TensorFlow writes. If it allocates memory, it aligns the elements to 64 bytes. The memory between the length and the
+// capacity of dst must not overlap the elements.
 //
 // Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [elements.ErrSize], [dlpack.ErrValue] for a
 // bool that is neither 0 nor 1, [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes, [elements.ErrNil] for a nil
@@ -111,8 +111,8 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 }
 
 // AppendHeader appends the beginning of a TensorProto, up to the first byte of tensor_content, for a tensor of elements
-// with a fixed size. The caller writes or sends the elements after it, little-endian and row-major, from where they
-// are. All options except [Pad] are ignored.
+// with a fixed size. The caller writes or sends the elements after it, little-endian and row-major, directly from their
+// memory. All options except [Pad] are ignored.
 //
 // Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], and [dlpack.ErrOverflow] if the header and
 // the elements have more than [MaxSize] bytes; dst is then returned unchanged.
@@ -137,10 +137,10 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
 // [View.AsElements]. The memory between the length and the capacity of dst must not overlap the elements.
 //
-// Errors: [elements.ErrDType] for a type that TensorFlow does not have, that [AppendTensor] encodes, or that [As]
-// cannot write the elements as; [elements.ErrSize] for a quantised number of another size than its type; [ErrRank];
-// [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes; [dlpack.ErrMemory], and those of
-// [elements.Elements.Validate]; dst is then returned unchanged.
+// Errors: [elements.ErrDType] for a type that TensorFlow does not have, for a type that [AppendTensor] encodes, and for
+// a type that [As] cannot give to the elements; [elements.ErrSize] for a quantised number of another size than its
+// type; [ErrRank]; [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes; [dlpack.ErrMemory], and those
+// of [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
 	m, free, err := elementsOf(elems, options)
 	if err != nil {
@@ -210,14 +210,14 @@ func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, fr
 	return m, free, err
 }
 
-// A message is a TensorProto that is to be encoded.
+// A message is a TensorProto to encode.
 type message struct {
 	header
-	field   protowire.Number // the field of all values, or 0 for elements of variable size that each have a field of their own
-	values  []byte           // the elements of a fixed size that the message has a value for, as they lie in memory
+	field   protowire.Number // the field of all values, or 0 for elements of variable size, which have a field each
+	values  []byte           // the elements of a fixed size for which the message has a value, in their form in memory
 	strings [][]byte         // the elements of variable size
-	length  int              // size in bytes of the encoded values, or of strings with the varints of their lengths
-	longest int              // size in bytes of the longest of strings
+	length  int              // size in bytes of the encoded values, or of strings including the varints of their lengths
+	longest int              // size in bytes of the longest string
 	pad     int              // see Pad
 }
 
@@ -354,12 +354,12 @@ func (h *header) sizeContent(n int, e *encoding) (int, error) {
 	return size, checkSize("TensorProto", size, int(h.bytes))
 }
 
-// checkLeast returns an error if even the smallest encoding of count elements of a fixed size is too large. It is called before
-// memory is allocated for the elements.
+// checkLeast returns an error if even the smallest encoding of count elements of a fixed size is too large. Callers
+// must call it before they allocate memory for the elements.
 //
 // Errors: [dlpack.ErrOverflow].
 func (e *encoding) checkLeast(dtype DType, count int64) error {
-	if e.compress { // it may leave out nearly all of them
+	if e.compress { // compression may leave out nearly all elements
 		return nil
 	}
 	each := int64(kinds[dtype].storage.ItemSize())
@@ -372,11 +372,12 @@ func (e *encoding) checkLeast(dtype DType, count int64) error {
 	return errTooLarge("TensorProto", int(min(count, payload.Addressable/each)*each))
 }
 
-// MaxSize is the largest size in bytes of a TensorProto, or of any other message of protocol buffers. Its readers, such as
-// TensorFlow, accept no more, and encoders of this package return an error before they write more.
+// MaxSize is the largest size in bytes of a TensorProto, or of any other message of protocol buffers. Readers such as
+// TensorFlow accept no more, and the encoders of this package return an error instead of writing more.
 const MaxSize = math.MaxInt32
 
-// slop is the number of bytes by which one field must be smaller than [MaxSize]: kSlopBytes in the C++ of protocol buffers.
+// slop is the number of bytes by which a field must be smaller than [MaxSize]: kSlopBytes in the C++ code of protocol
+// buffers.
 const slop = 16
 
 // checkSize returns an error if readers refuse a message of size bytes, whose largest field has field bytes. what names the message.
@@ -394,7 +395,7 @@ func errTooLarge(what string, size int) error {
 		what, size, MaxSize, MaxSize-slop, dlpack.ErrOverflow)
 }
 
-// The smallest and the largest size in bytes of the field version_number, which is the padding: a tag, and a varint of one to ten
+// The smallest and the largest size in bytes of the padding field version_number: a tag, and a varint of one to ten
 // bytes.
 const leastPadding, mostPadding = 2, 11
 
@@ -428,8 +429,8 @@ func appendPadding(dst []byte, n int) []byte {
 }
 
 // placement returns the index of the byte of new memory whose address must be aligned, and its alignment, for elements
-// that begin at index at. With [Pad], which places the elements relative to the beginning of the buffer, it is the
-// first byte.
+// that begin at index at. With [Pad] it is the first byte, because Pad places the elements relative to the beginning of
+// the buffer.
 func placement(at, pad int) (index, align int) {
 	if pad > 1 {
 		at = 0
@@ -446,7 +447,7 @@ func room(dst []byte, head, size, pad int) ([]byte, error) {
 	return payload.Room("tensorflow", dst, head+size, index, align)
 }
 
-// as returns the type as which elements of the given type are written (see As).
+// as returns the type with which elements of the given type are written (see As).
 func (e *encoding) as(dtype DType) (DType, error) {
 	if e.dtype == 0 {
 		return dtype, nil
@@ -457,7 +458,7 @@ func (e *encoding) as(dtype DType) (DType, error) {
 	return e.dtype, nil
 }
 
-// numbersOf returns the message for elements of a fixed size, which lie in data as in memory.
+// numbersOf returns the message for elements of a fixed size. data has the elements in their form in memory.
 func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (m message, err error) {
 	if dtype, err = e.as(dtype); err != nil {
 		return m, err
@@ -508,8 +509,8 @@ func each(dtype DType, data []byte, yield func(uint64)) {
 	}
 }
 
-// valueSize returns the size in bytes of a value in a field, as TensorFlow estimates it to decide whether to compress.
-// A complex number has two values.
+// valueSize returns TensorFlow's estimate of the size in bytes of a value in a field, which decides whether to
+// compress. A complex number has two values.
 func valueSize(field protowire.Number) int64 {
 	switch field {
 	case doubleField, dcomplexField, int64Field, uint64Field:
@@ -520,9 +521,9 @@ func valueSize(field protowire.Number) int64 {
 	return 4
 }
 
-// shorten returns the field for the elements, and the elements that the message must have a value for. If it compresses
-// them (see Compress), these are all up to the first of the equal elements at the end, or none if all elements are
-// zero.
+// shorten returns the field for the elements, and the elements for which the message must have a value. If it
+// compresses them (see Compress), these are all elements up to the first of the equal elements at the end, or none if
+// all elements are zero.
 func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 	field := contentField
 	if e.fields {
@@ -532,7 +533,7 @@ func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 		return field, data
 	}
 	size := kinds[h.dtype].storage.ItemSize()
-	from := len(data) - size // where the first of the equal elements at the end begins
+	from := len(data) - size // the beginning of the first of the equal elements at the end
 	for from > 0 && string(data[from-size:from]) == string(data[from:from+size]) {
 		from -= size
 	}

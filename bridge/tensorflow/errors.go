@@ -14,9 +14,10 @@ import (
 var (
 	// ErrWire reports bytes that are not a protocol buffer.
 	ErrWire = errors.New("malformed protocol buffer")
-	// ErrText reports a name, such as that of a dimension, a type or an allocator, that is not UTF-8.
+	// ErrText reports a name that is not UTF-8, such as the name of a dimension, a type or an allocator.
 	ErrText = errors.New("not UTF-8")
-	// ErrRank reports an unknown rank where it must be known, or more dimensions than TensorFlow allows. It is also [dlpack.ErrLayout].
+	// ErrRank reports an unknown rank where a known rank is required, or more dimensions than TensorFlow allows. It is
+	// also [dlpack.ErrLayout].
 	ErrRank = errtext.New(dlpack.ErrLayout, "unsupported rank")
 	// ErrCount reports more values than the shape has elements, or half of a complex number.
 	ErrCount = errors.New("number of values does not fit the shape")
@@ -27,8 +28,8 @@ var (
 	ErrExport = errors.New("not taken by TensorFlow")
 )
 
-// newError returns an error at byte at of the input. format and args make the text that says where it is and what is
-// there.
+// newError returns an error at byte at of the input. format and args make the text that names the offending field and
+// its value.
 func newError(at int, cause error, format string, args ...any) error {
 	return &elements.Error{Format: "tensorflow", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A server that answers rows of logits with their softmax.
+// This example is a server that answers rows of logits with their softmax.
 func ExampleReadTensor() {
 	softmax := func(w http.ResponseWriter, r *http.Request) {
 		x, err := tensorflow.ReadTensor(http.MaxBytesReader(w, r.Body, 1<<20), r.ContentLength)
@@ -27,7 +27,7 @@ func ExampleReadTensor() {
 			err = x.Require(dlpack.Float32, -1, 3)
 		}
 		if err == nil {
-			err = dlpack.Use(x, func(logits []float32) error { // in the memory that the body was read to
+			err = dlpack.Use(x, func(logits []float32) error { // in the memory into which the body was read
 				for row := range slices.Chunk(logits, 3) {
 					largest, sum := slices.Max(row), float32(0)
 					for i, logit := range row {
@@ -41,7 +41,7 @@ func ExampleReadTensor() {
 				return nil
 			})
 		}
-		if err != nil { // without the names of Go functions, which are for the author of the server
+		if err != nil { // without the names of Go functions, which only help the author of the server
 			http.Error(w, elements.WithoutRemedy(err), http.StatusBadRequest)
 			return
 		}
@@ -90,7 +90,7 @@ func ExampleSizeTensor() {
 		fmt.Println(err)
 		return
 	}
-	frame := make([]byte, 0, size) // or memory of whoever sends it
+	frame := make([]byte, 0, size) // or memory of the sender
 	message, err := tensorflow.AppendTensor(frame, t, tensorflow.Pad(64))
 	fmt.Println(len(message) == size, &message[0] == &frame[:1][0], err)
 	// Output: true true <nil>
@@ -195,7 +195,8 @@ func ExampleAlign() {
 			fmt.Println(err)
 			return
 		}
-		// A kernel may require 64 bytes. A message that was written so is aliased, and any other is copied.
+		// A kernel may require an alignment of 64 bytes. A message written with this alignment is aliased, and any
+		// other is copied.
 		v, err := tensorflow.Decode(message, tensorflow.Align(64))
 		if err != nil {
 			fmt.Println(err)

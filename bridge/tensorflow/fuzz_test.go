@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// oracle requires view to have the elements that the fields of the message stand for, as protobuf-go decodes them and by the rules of
+// oracle requires view to have the elements of the message, as protobuf-go decodes its fields and by the rules of
 // vectors/tensorflow.
 func oracle(t testing.TB, md protoreflect.MessageDescriptor, data []byte, view *tensorflow.View) {
 	m, err := peerRead(md, data)
@@ -68,7 +68,7 @@ func oracle(t testing.TB, md protoreflect.MessageDescriptor, data []byte, view *
 		require.True(t, bytes.Equal(content, view.Data))
 		return
 	}
-	var all []byte // of the values there are, as they lie in memory
+	var all []byte // the values in the message, in their form in memory
 	size := dt.ItemSize()
 	switch name := fieldNames[view.DType]; name {
 	case "float8_val":
@@ -142,7 +142,7 @@ var fieldNames = map[tensorflow.DType]protoreflect.Name{
 	tensorflow.Float8E5M2FNUZ: "float8_val", tensorflow.Float4E2M1FN: "float8_val",
 }
 
-// forms has the options for all forms that a tensor can be encoded in.
+// forms has the options for all forms in which a tensor can be encoded.
 var forms = map[string][]tensorflow.EncodeOption{
 	"plain":               nil,
 	"content":             {tensorflow.Content()},
@@ -178,7 +178,7 @@ func roundTrip(t testing.TB, md protoreflect.MessageDescriptor, view *tensorflow
 	}
 }
 
-// Random tensors of every type in every form are decoded as protobuf-go decodes them.
+// This package decodes random tensors of every type in every form as protobuf-go does.
 func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 	md := descriptor(t, "Tensor")
 	r := rand.New(rand.NewSource(6))

@@ -12,7 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// The messages of TensorFlow for protobuf-go, which is an independent decoder to compare with. Only the numbers and types of the
+// The messages of TensorFlow for protobuf-go, an independent decoder for comparison. Only the numbers and types of the
 // fields are encoded.
 var messages = map[string][]struct {
 	name     string
@@ -79,7 +79,7 @@ func descriptor(t testing.TB, name string) protoreflect.MessageDescriptor {
 	return fd.Messages().ByName(protoreflect.Name(name))
 }
 
-// peerRead returns a TensorProto as protobuf-go decodes it, and whether it can.
+// peerRead returns a TensorProto as protobuf-go decodes it, and reports whether protobuf-go can decode it.
 func peerRead(md protoreflect.MessageDescriptor, data []byte) (*dynamicpb.Message, error) {
 	m := dynamicpb.NewMessage(md)
 	return m, proto.Unmarshal(data, m)

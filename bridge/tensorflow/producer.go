@@ -12,10 +12,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// AppendTensor appends a tensor in any layout as a TensorProto. Without options the bytes are those that TensorFlow writes. If
-// dst has too little capacity, AppendTensor allocates memory in which the elements are aligned to 64 bytes, so that a tensor that
-// was appended to nil can be decoded without a copy. dst may overlap the memory of t; the result then has new memory of any
-// alignment.
+// AppendTensor appends a tensor in any layout as a TensorProto. Without options it appends the same bytes as TensorFlow
+// writes. If dst has too little capacity, AppendTensor allocates memory in which the elements are aligned to 64 bytes.
+// So a tensor that was appended to nil can be decoded without a copy. dst may overlap the memory of t; the result then
+// has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
 // tensor. On error: [elements.ErrDType], [ErrRank], [dlpack.ErrValue] for a bool that is
@@ -49,16 +49,18 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	if err != nil {
 		return dst, err
 	}
-	h.append(out[:len(dst)], contentField, size, e.pad) // after the elements, which may have overlapped the header
+	h.append(out[:len(dst)], contentField, size, e.pad) // after the elements, because the header may overlap their source
 	return out, nil
 }
 
-// WriteTensor writes what [AppendTensor] appends to an empty slice to w. Elements that lie in row-major order, each of whole bytes, are
-// written from the memory of t, unless an option changes their form; others are copied first, strided ones in
-// pieces of at most 1 MiB. [SizeTensor] says beforehand how many bytes there will be, for the header Content-Length.
+// WriteTensor writes to w the bytes that [AppendTensor] appends to an empty slice. It writes row-major elements of
+// whole bytes directly from the memory of t, unless an option changes their form. It copies other elements first, and
+// strided elements in pieces of at most 1 MiB. [SizeTensor] returns the number of bytes beforehand, for the header
+// Content-Length.
 //
-// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
-// of [AppendTensor], which come before anything is written; the errors of w; [elements.ErrNil] if w is nil.
+// Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the
+// tensor. On error: those of [AppendTensor], before anything is written; the errors of w; [elements.ErrNil] if w is
+// nil.
 func WriteTensor(w io.Writer, t *dlpack.Tensor, options ...EncodeOption) error {
 	e, err := encodingOf(options)
 	if err != nil {
@@ -81,8 +83,8 @@ func WriteTensor(w io.Writer, t *dlpack.Tensor, options ...EncodeOption) error {
 	return payload.WriteTensor("tensorflow", w, t, h.append(nil, contentField, int(h.bytes), e.pad))
 }
 
-// SizeTensor returns how many bytes [AppendTensor] appends to an empty slice. It reads the elements if they are not written to
-// tensor_content as a whole.
+// SizeTensor returns how many bytes [AppendTensor] appends to an empty slice. It reads the elements unless all of them
+// are written to tensor_content.
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any, while nobody writes to the tensor. On
 // error: as [AppendTensor].
@@ -106,8 +108,8 @@ func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 	return h.sizeContent(0, &e)
 }
 
-// gathers reports whether the elements are first copied to scratch memory. They are not if all of them are written as
-// they lie in memory.
+// gathers reports whether the elements are first copied to scratch memory. They are not copied if all of them are
+// written in their form in memory.
 func (e *encoding) gathers(t *dlpack.Tensor) bool { return e.fields || e.compress || packed(t) }
 
 // packed reports whether elements of less than a byte share bytes; TensorFlow has a byte for each.
@@ -174,16 +176,16 @@ func gather(t *dlpack.Tensor, e *encoding) (m message, free func(), err error) {
 // unpack writes the first len(data) elements of packed to a byte each. In packed the first element has the lowest bits.
 func unpack(data, packed []byte, bits int) {
 	for i := range data {
-		at := i * bits // bits is 2 or 4, so that no element is in two bytes
+		at := i * bits // bits is 2 or 4, so no element lies in two bytes
 		data[i] = packed[at/8] >> (at % 8) & (1<<bits - 1)
 	}
 }
 
-// Export exports a tensor as the `DLManagedTensor *` of a capsule named "dltensor", which is the only form that
-// tf.experimental.dlpack.from_dlpack takes. TensorFlow then shares the memory. TensorFlow does not check the tensor, so
-// that Export returns an error for a tensor that TensorFlow would misread or end the process on; [dlpack.Tensor.Copy]
-// copies any host tensor to memory that TensorFlow can use. For the other direction, [dlpack.ImportLegacy] takes a
-// capsule of TensorFlow's to_dlpack; its memory must not be written to, because tensors of TensorFlow never change.
+// Export exports a tensor as the `DLManagedTensor *` of a capsule named "dltensor". This is the only form that
+// tf.experimental.dlpack.from_dlpack accepts. TensorFlow then shares the memory. TensorFlow does not check the tensor,
+// so Export returns an error if TensorFlow would misread it or end the process; [dlpack.Tensor.Copy] copies any host
+// tensor to memory that TensorFlow can use. For the other direction, [dlpack.ImportLegacy] accepts a capsule of
+// TensorFlow's to_dlpack. Its memory must not be written to, because tensors of TensorFlow never change.
 //
 // Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least until then.
 // Threads: the deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's DLPack does not have,

@@ -58,7 +58,7 @@ func ExampleExport() {
 		fmt.Println(err)
 		return
 	}
-	again, err := dlpack.ImportLegacy(managed) // what TensorFlow does, and what takes its own capsules
+	again, err := dlpack.ImportLegacy(managed) // as TensorFlow does; it also accepts TensorFlow's capsules
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -124,7 +124,7 @@ func TestStridedTensorsAreWrittenRowMajor(t *testing.T) {
 	}
 }
 
-// Elements of less than a byte have a byte each in a message; packed elements are unpacked.
+// In a message elements of less than a byte take a byte each; packed elements are unpacked.
 func TestPackedElementsAreUnpacked(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tests := []struct {

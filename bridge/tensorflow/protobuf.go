@@ -15,7 +15,7 @@ type record struct {
 	value []byte
 	// start is the index in the input of value.
 	start int
-	err   error // why there is no record, if next has returned false before the end of the message
+	err   error // the reason if next has returned false before the end of the message
 }
 
 // number returns the value of a varint record.
@@ -30,7 +30,7 @@ func (r *record) number() uint64 {
 // sub returns a reader of the record as a message.
 func (r *record) sub() reader { return reader{data: r.value, base: r.start} }
 
-// A reader reads the fields of a message one after another (Protocol Buffers, "Encoding"). It does not enter submessages.
+// A reader reads the fields of a message in order (Protocol Buffers, "Encoding"). It does not enter submessages.
 type reader struct {
 	data []byte
 	at   int
@@ -63,7 +63,7 @@ func (r *reader) next(f *record) bool {
 	return false
 }
 
-// mostOf32 is the most bytes that the varint of a tag or a length may have, because these are numbers of 32 bits.
+// mostOf32 is the largest size in bytes of the varint of a tag or a length, because these are numbers of 32 bits.
 const mostOf32 = 5
 
 // tag reads a tag into f.
@@ -84,7 +84,7 @@ func (r *reader) tag(f *record) error {
 	return nil
 }
 
-// payload reads into f what follows its tag, which is not that of a group.
+// payload reads into f the bytes after its tag. The tag must not be the tag of a group.
 func (r *reader) payload(f *record) error {
 	rest := r.data[r.at:]
 	skip, n := 0, 0
@@ -131,10 +131,10 @@ func (r *reader) payload(f *record) error {
 	return nil
 }
 
-// deepest is how deep groups may be nested, as in the parsers of TensorFlow.
+// deepest is the maximum nesting depth of groups, as in the parsers of TensorFlow.
 const deepest = 100
 
-// skipGroup skips the group with the given number, whose start tag has been read.
+// skipGroup skips the group with the given number after its start tag has been read.
 func (r *reader) skipGroup(num protowire.Number) error {
 	var open [deepest]protowire.Number
 	open[0] = num
@@ -174,8 +174,8 @@ func (r *reader) wire(what string, code int) error {
 	return newError(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }
 
-// count returns how many length-delimited records with the given number are left before the end of the message or an
-// error.
+// count returns the number of length-delimited records with the given number that follow before the end of the message
+// or an error.
 func (r reader) count(num protowire.Number) (n int) {
 	var f record
 	for r.next(&f) {

@@ -8,11 +8,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// DecodeShape decodes a TensorShapeProto, which may leave the rank or dimensions unknown. It drops the names of dimensions, which
-// have no meaning.
+// DecodeShape decodes a TensorShapeProto. Its rank or dimensions may be unknown. DecodeShape drops the names of
+// dimensions, which have no meaning.
 //
-// Errors: an [*elements.Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
-// [layout.MaxPartialRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
+// Errors: an [*elements.Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions, or more than
+// [layout.MaxPartialRank] dimensions, [layout.ErrNegative] or [layout.ErrOverflow].
 func DecodeShape(data []byte) (layout.PartialShape, error) {
 	var s shapeProto
 	if err := s.read(reader{data: data}); err != nil {
@@ -59,7 +59,7 @@ func (s *shapeProto) add(size int64) {
 	s.rank++
 }
 
-// partial returns the shape, whose rank or dimensions may be unknown.
+// partial returns the shape. Its rank or dimensions may be unknown.
 func (s *shapeProto) partial() (layout.PartialShape, error) {
 	if s.unknownRank && s.rank > 0 {
 		return layout.PartialShape{}, newError(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
@@ -114,8 +114,7 @@ func readDim(r reader) (size int64, err error) {
 }
 
 // countOf returns the number of elements of a tensor with the given shape. On an error, d is the dimension at which it
-// occurs. Like TensorFlow it multiplies from the first dimension on, so that a shape with a 0 after an overflow is an
-// error.
+// occurs. Like TensorFlow it multiplies from the first dimension on, so a shape with a 0 after an overflow is an error.
 func countOf(shape []int64) (count int64, d int, err error) {
 	count = 1
 	for d, n := range shape {

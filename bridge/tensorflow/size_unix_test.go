@@ -25,7 +25,7 @@ func huge(t *testing.T, n int) []byte {
 	return data
 }
 
-// broadcast returns a tensor of n elements that share the memory of one.
+// broadcast returns a tensor of n elements that all share the memory of one element.
 func broadcast(t *testing.T, dt dlpack.DataType, n int64) *dlpack.Tensor {
 	one := must.Do(dlpack.New(dt))(t)
 	defer one.Close()
@@ -34,7 +34,8 @@ func broadcast(t *testing.T, dt dlpack.DataType, n int64) *dlpack.Tensor {
 	return all
 }
 
-// requireTooLarge checks an error for a message that readers of protocol buffers refuse, and that nothing was appended.
+// requireTooLarge checks that err is the error for a message too large for readers of protocol buffers, and that
+// nothing was appended.
 func requireTooLarge(t *testing.T, out []byte, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, dlpack.ErrOverflow)
@@ -90,7 +91,7 @@ func TestTheLargestMessageIsStillWritten(t *testing.T) {
 	assert.Equal(t, math.MaxInt32, got)
 	must.Fail(size(most+1))(t, dlpack.ErrOverflow)
 
-	// The C++ of protocol buffers accepts 16 bytes less in one field, which matters where the other fields are small.
+	// The C++ code of protocol buffers accepts 16 bytes less in one field. This matters if the other fields are small.
 	data := huge(t, math.MaxInt32)
 	for n, allowed := range map[int]bool{math.MaxInt32 - 16: true, math.MaxInt32 - 15: false} {
 		_, err := tensorflow.SizeElements(&elements.Elements{Type: "string", Shape: []int64{}, Values: [][]byte{data[:n]}})

@@ -6,8 +6,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// DecodeSlice decodes a TensorSliceProto (tensor_slice.proto), which has a start and a length for each dimension. A length that is
-// absent stands for the whole dimension; a length of 0 is an error.
+// DecodeSlice decodes a TensorSliceProto (tensor_slice.proto), which has a start and a length for each dimension. An
+// absent length stands for the whole dimension; a length of 0 is an error.
 //
 // Errors: an [*elements.Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
 func DecodeSlice(data []byte) (TensorSlice, error) {

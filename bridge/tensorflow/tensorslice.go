@@ -10,17 +10,18 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Full is the length of an [Extent] that takes a whole dimension.
+// Full is the length of an [Extent] that covers a whole dimension.
 const Full = -1
 
-// An Extent is the range of indices of one dimension that a [TensorSlice] takes: Length indices beginning at Start.
-// Start must not be negative and Length must be positive. Extent{0, Full} takes the whole dimension, whatever its size.
+// An Extent is the range of indices that a [TensorSlice] selects in one dimension: Length indices beginning at Start.
+// Start must not be negative and Length must be positive. Extent{0, Full} covers the whole dimension, whatever its
+// size.
 type Extent struct{ Start, Length int64 }
 
-// IsFull reports whether the extent takes the whole dimension.
+// IsFull reports whether the extent covers the whole dimension.
 func (e Extent) IsFull() bool { return e.Length == Full }
 
-// End returns the index after the last one of the extent, and [Full] for a whole dimension.
+// End returns the index after the last index of the extent, and [Full] for a whole dimension.
 func (e Extent) End() int64 {
 	if e.IsFull() {
 		return Full
@@ -28,7 +29,7 @@ func (e Extent) End() int64 {
 	return e.Start + e.Length
 }
 
-// of returns the extent in a dimension of size n: a full extent becomes one of all n indices.
+// of returns the extent in a dimension of size n: a full extent becomes an extent of n indices.
 func (e Extent) of(n int64) Extent {
 	if e.IsFull() {
 		return Extent{0, n}
@@ -140,7 +141,7 @@ func (s TensorSlice) Rank() int { return len(s.extents) }
 // Extents returns a copy of the extents.
 func (s TensorSlice) Extents() []Extent { return append([]Extent{}, s.extents...) }
 
-// IsFull reports whether the slice takes every dimension whole.
+// IsFull reports whether the slice covers every dimension completely.
 func (s TensorSlice) IsFull() bool {
 	return !slices.ContainsFunc(s.extents, func(e Extent) bool { return !e.IsFull() })
 }
@@ -148,7 +149,7 @@ func (s TensorSlice) IsFull() bool {
 // Equal reports whether s and o have the same extents.
 func (s TensorSlice) Equal(o TensorSlice) bool { return slices.Equal(s.extents, o.extents) }
 
-// Extend returns the slice with whole dimensions added after its own, so that it has the given rank.
+// Extend returns the slice with whole dimensions added after its own dimensions, up to the given rank.
 //
 // Errors: [layout.ErrRank] for a rank below that of the slice or above [layout.MaxPartialRank].
 func (s TensorSlice) Extend(rank int) (TensorSlice, error) {
@@ -159,8 +160,8 @@ func (s TensorSlice) Extend(rank int) (TensorSlice, error) {
 	return TensorSlice{slices.Concat(s.extents, more)}, nil
 }
 
-// Intersect returns the slice of the indices that both slices take. It returns false if they have no index in common or
-// have different ranks.
+// Intersect returns the slice of the indices that both slices select. It returns false if they have no common index or
+// different ranks.
 func (s TensorSlice) Intersect(o TensorSlice) (both TensorSlice, ok bool) {
 	if len(s.extents) != len(o.extents) {
 		return TensorSlice{}, false
@@ -230,7 +231,7 @@ func (s TensorSlice) Relative(sub TensorSlice) (TensorSlice, error) {
 	return TensorSlice{extents}, nil
 }
 
-// AppendShape appends the shape of the part that the slice takes of a tensor of the given shape: TensorFlow's
+// AppendShape appends the shape of the part that the slice selects from a tensor of the given shape: TensorFlow's
 // TensorSlice::SliceTensorShape.
 //
 // Errors: [layout.ErrRank] for a shape of another rank, [layout.ErrIndex] if an extent ends beyond the shape,
@@ -245,7 +246,7 @@ func (s TensorSlice) AppendShape(dst, shape []int64) ([]int64, error) {
 	return dst, nil
 }
 
-// fits returns an error unless a tensor of the given shape has every index that the slice takes.
+// fits returns an error unless a tensor of the given shape has every index that the slice selects.
 func (s TensorSlice) fits(shape []int64) error {
 	if err := s.requireRank(len(shape)); err != nil {
 		return err
@@ -263,11 +264,11 @@ func (s TensorSlice) fits(shape []int64) error {
 	return nil
 }
 
-// Fill sets starts[d] and sizes[d] to the first index and the number of indices that the slice takes of dimension d of
-// the shape. Elements of starts and sizes beyond the rank of the shape become 0 and 1. It is TensorFlow's
+// Fill sets starts[d] and sizes[d] to the first index and the number of indices that the slice selects in dimension d
+// of the shape. Elements of starts and sizes beyond the rank of the shape become 0 and 1. It is TensorFlow's
 // TensorSlice::FillIndicesAndSizes.
 //
-// Errors: those of [TensorSlice.AppendShape], and [layout.ErrRank] unless starts and sizes have the same length, which
+// Errors: those of [TensorSlice.AppendShape], and [layout.ErrRank] unless starts and sizes have the same length and it
 // is at least the rank.
 func (s TensorSlice) Fill(starts, sizes, shape []int64) error {
 	if err := s.fits(shape); err != nil {
@@ -286,7 +287,7 @@ func (s TensorSlice) Fill(starts, sizes, shape []int64) error {
 	return nil
 }
 
-// View narrows the layout, in place, to the part that the slice takes. dlpack's Tensor.Apply accepts it:
+// View narrows the layout, in place, to the part that the slice selects. dlpack's Tensor.Apply accepts it:
 // t.Apply(s.View).
 //
 // Errors: those of [TensorSlice.AppendShape] and [layout.Layout.Slice]; the layout is then unchanged.

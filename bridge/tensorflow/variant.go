@@ -12,11 +12,11 @@ import (
 // A VariantData is a VariantTensorDataProto: one element of a tensor of variants (tensor.proto). It aliases
 // its message.
 type VariantData struct {
-	// TypeName says what Metadata and Tensors mean, such as tensorflow::TensorList.
+	// TypeName determines the meaning of Metadata and Tensors, such as tensorflow::TensorList.
 	TypeName string
 	Metadata []byte
-	// Tensors has encoded TensorProto messages, for [DecodeView]. Their elements may be variants again; the caller decides
-	// how deep to decode them.
+	// Tensors has encoded TensorProto messages, for [DecodeView]. Their elements may themselves be variants; the caller
+	// decides how deep to decode them.
 	Tensors [][]byte
 }
 
@@ -87,7 +87,7 @@ func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// sizeBytes returns how many bytes a field with n bytes of content takes, with its tag and its length.
+// sizeBytes returns the size of a field with n bytes of content, including its tag and its length.
 func sizeBytes(num protowire.Number, n int) int {
 	return protowire.SizeTag(num) + protowire.SizeBytes(n)
 }

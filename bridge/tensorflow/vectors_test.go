@@ -189,7 +189,7 @@ func TestVectorsAreReadAsTheirValues(t *testing.T) {
 	}
 }
 
-// Every form that TensorFlow encodes a tensor in can be encoded here, byte for byte.
+// This package can encode a tensor in every form of TensorFlow, byte for byte.
 func TestVectorsAreWrittenByteForByte(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {
@@ -213,8 +213,8 @@ func TestVectorsAreWrittenByteForByte(t *testing.T) {
 	}
 }
 
-// The files without repeated values are encoded again with Compress(1, 1), except for integers and floats of less than four bytes, for
-// which TensorFlow prefers tensor_content.
+// Compress(1, 1) encodes the files without repeated values again. Integers and floats of less than four bytes are
+// excluded, because TensorFlow prefers tensor_content for them.
 func TestRepeatedValuesAreLeftOutAgain(t *testing.T) {
 	seen := 0
 	for _, m := range manifests(t) {

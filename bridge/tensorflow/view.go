@@ -13,15 +13,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A View describes the tensor of a TensorProto. It aliases the message where it can.
+// A View describes the tensor of a TensorProto. It aliases the message where possible.
 type View struct {
 	DType DType
 	Shape []int64
-	// Data has the elements of a type with a fixed size: little-endian, row-major, without gaps, at any address. Elements
-	// of less than a byte have a byte each, of which only the low bits count.
+	// Data has the elements of a type with a fixed size: little-endian, row-major, without gaps, at any address.
+	// Elements of less than a byte take a byte each; only the low bits count.
 	Data []byte
-	// Aliases reports whether Data lies in the message. Otherwise the message does not have the elements as they lie in
-	// memory, and Data has memory of its own.
+	// Aliases reports whether Data lies in the message. Otherwise the form of the elements in the message differs from
+	// their form in memory, and Data has its own memory.
 	Aliases bool
 	// Elements has the elements of strings, resources and variants, and is nil for all other types. The values of
 	// resources and variants are encoded ResourceHandleProto and VariantTensorDataProto messages.
@@ -53,27 +53,27 @@ func decodingOf(options []DecodeOption) decoding {
 // defaultLimit is the limit in bytes without the option [Limit].
 const defaultLimit = 64 << 20
 
-// Limit sets how many bytes of memory a tensor may take if its message has fewer values than elements. The last value, or
-// zero if there is none, then stands for the others, so that a few bytes stand for any number of elements. The limit
-// does not apply to a message that has a value for each element: its size then bounds the memory. The default is 64 MiB.
+// Limit sets how many bytes of memory a tensor may take if its message has fewer values than elements. The last value,
+// or zero if there is none, then stands for the rest, so a few bytes may stand for any number of elements. The limit
+// does not apply to a message with a value for each element, because its size bounds the memory. The default is 64 MiB.
 //
-// An element of [elements.Elements] counts as 24 bytes for its slice, and that of a quantised number as the bytes of the
-// number too. The bytes of strings, resources and variants lie in the message and do not count. The error for a tensor that the limit
-// allows, but for which there is too little memory, is [dlpack.ErrMemory]. The README of package bridge has the rule
-// of all decoders.
+// An element of [elements.Elements] counts as 24 bytes for its slice; for a quantised number, the bytes of the number
+// are added. The bytes of strings, resources and variants lie in the message and do not count. If the limit allows a
+// tensor but there is too little memory, the error is [dlpack.ErrMemory]. The README of package bridge has the rule for
+// all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
 }
 
-// Lenient accepts what TensorFlow's C++ reader accepts: it ignores values after the last element and the content of a
-// tensor without elements, it uses the low bits of integers that are out of range, and for an unknown rank it uses the
-// dimensions that are given. Varints of more than 64 bits remain an error; TensorFlow's reader drops their high bits.
+// Lenient accepts the messages that TensorFlow's C++ reader accepts. It ignores values after the last element and the
+// content of a tensor without elements. It uses the low bits of integers that are out of range. For an unknown rank it
+// uses the given dimensions. Varints of more than 64 bits remain an error; TensorFlow's reader drops their high bits.
 func Lenient() DecodeOption {
 	return func(d decoding) decoding { d.lenient = true; return d }
 }
 
 // DecodeView decodes a TensorProto (tensor.proto). If a message has both tensor_content and values in a field, it uses
-// tensor_content. It ignores values in the fields of other types than the tensor's.
+// tensor_content. It ignores values in the fields of other types.
 //
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [elements.ErrDType], [ErrRank], [layout.ErrNegative],
 // [layout.ErrOverflow], [elements.ErrSize], [ErrCount], [dlpack.ErrValue] or [ErrLimit].
@@ -81,8 +81,8 @@ func DecodeView(data []byte, options ...DecodeOption) (View, error) {
 	return DecodeViewTo(nil, data, options...)
 }
 
-// DecodeViewTo is [DecodeView], except that Data that does not alias the message lies in memory of the sink, and that elements of
-// variable size go to the sink: v.Elements then has no Values.
+// DecodeViewTo is [DecodeView] with two exceptions. If Data does not alias the message, it lies in memory of the sink.
+// Elements of variable size go to the sink, and v.Elements then has no Values.
 //
 // Errors: those of [DecodeView] and of the sink.
 func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v View, err error) {
@@ -107,7 +107,7 @@ func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v V
 	return v, nil
 }
 
-// A tensorProto has the fields of a TensorProto as they were read. Names in At are indices in data.
+// A tensorProto has the fields of a TensorProto as they were read. Fields whose names end in At are indices in data.
 type tensorProto struct {
 	data      []byte // the message
 	dtype     DType
@@ -117,8 +117,8 @@ type tensorProto struct {
 	contentAt int
 	float8    []byte
 	float8At  int
-	// first is the first record of values in any field but float8_val, which is not a repeated field. more reports whether there
-	// are further records of values, in the same field or another.
+	// first is the first record of values in any field except float8_val, which is not a repeated field. more reports
+	// whether there are further records of values, in the same field or another.
 	first record
 	more  bool
 
@@ -186,8 +186,8 @@ var numberTypes = [float8Field]protowire.Type{
 	uint64Field:   protowire.VarintType,
 }
 
-// isValues reports whether a record has values of any field but float8_val: several in a packed record, or one in the
-// wire type of its field. A record of another wire type is treated as an unknown field.
+// isValues reports whether a record has values of any field except float8_val: several in a packed record, or one value
+// in the wire type of its field. A record of another wire type is treated as an unknown field.
 func isValues(f *record) bool {
 	return f.num >= floatField && f.num < float8Field &&
 		(f.typ == protowire.BytesType || f.typ == numberTypes[f.num])
@@ -224,7 +224,7 @@ type run struct {
 	bytes   []byte // the values, unless several is set
 	at      int    // index in the message of the first value; the end of the message if there is none
 	size    int    // size in bytes of all values
-	several bool   // whether there may be several records, which only tensorProto.each finds
+	several bool   // whether there may be several records; only tensorProto.each finds them
 	number  int64  // number of values, in a field of varints
 }
 
@@ -271,9 +271,9 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	}
 }
 
-// view decodes a message into v, which must be zero, except for v.Shape: the caller takes the shape from p, so that p
-// can stay on the stack. If the elements do not lie in the message as they lie in memory, it returns the size of the
-// memory to which put then writes them; otherwise size is 0.
+// view decodes a message into v, which must be zero. It does not set v.Shape: the caller takes the shape from p, so
+// that p can stay on the stack. If the form of the elements in the message differs from their form in memory, view
+// returns the size of the memory into which put then writes them; otherwise size is 0.
 func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err error) {
 	if err := p.read(data); err != nil {
 		if e, ok := errors.AsType[*elements.Error](err); ok && e.Err == ErrWire {
@@ -330,8 +330,8 @@ func (v *View) takeContent(p *tensorProto) error {
 	return nil
 }
 
-// takeValues takes elements of a fixed size from their field. If they do not lie there as they lie in memory, it
-// returns the size of the memory to which put then writes them; otherwise size is 0.
+// takeValues takes elements of a fixed size from their field. If their form there differs from their form in memory, it
+// returns the size of the memory into which put then writes them; otherwise size is 0.
 func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 	p.run = p.values(kinds[v.DType].field)
 	field, at, n := p.run.field, p.run.at, p.run.number
@@ -352,13 +352,13 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 	return int(p.count * p.size), nil
 }
 
-// perElement is the memory that an element of [elements.Elements] takes beside its bytes: a slice in Go, a dlb_bytes in C, and also a
-// place in a list in Python.
+// perElement is the memory that an element of [elements.Elements] takes in addition to its bytes: a slice in Go, and a
+// dlb_bytes in C. Python also needs a place in a list.
 const perElement = int64(unsafe.Sizeof([]byte{}))
 
 // enough returns how many of n values are elements; the first value is at byte at. It returns an error for more values
-// than elements unless d is lenient, and for fewer values if the elements would take more memory than [Limit] allows or
-// than there is.
+// than elements unless d is lenient. For fewer values it returns an error if the elements would take more memory than
+// [Limit] allows, or more than is available.
 func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 	kind := &kinds[p.dtype]
 	if n > p.count {
@@ -382,8 +382,8 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 	return n, nil
 }
 
-// put writes the elements to data, which must be zeroed memory of the size that view has returned. If the message has fewer
-// values than elements, the last value is repeated; if it has no values, data stays zero.
+// put writes the elements to data, which must be zeroed memory of the size that view has returned. If the message has
+// fewer values than elements, put repeats the last value; if it has no values, data stays zero.
 func (p *tensorProto) put(data []byte, d *decoding) (err error) {
 	r := &p.run
 	size := int(p.size)
@@ -410,8 +410,7 @@ func (p *tensorProto) put(data []byte, d *decoding) (err error) {
 	return err
 }
 
-// repeat copies the last of the first n elements to all elements after it. size is that of an element. For n = 0 it
-// changes nothing.
+// repeat copies element n-1 to all elements after it. size is the size of an element. For n = 0 it changes nothing.
 func repeat(data []byte, n, size int) {
 	if n == 0 {
 		return
@@ -437,7 +436,7 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 				return i, newError(end-len(rest), ErrWire, "element %d is not a varint", i)
 			}
 		}
-		if !whole { // an int32 field: protocol buffers cut 64 bits to 32
+		if !whole { // an int32 field: protocol buffers truncate 64 bits to 32
 			signed := int64(int32(x))
 			if (signed < bounds.low || signed > bounds.high) && !d.lenient {
 				return i, newError(end-len(rest), dlpack.ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
@@ -468,7 +467,7 @@ func newElements(dtype DType, shape []int64, count int64) *elements.Elements {
 	return &elements.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
-// collect returns new elements of the type and shape of p, and a collector to add their values with.
+// collect returns new elements of the type and shape of p, and a collector for their values.
 func (p *tensorProto) collect(d *decoding) (*elements.Elements, payload.Collector, error) {
 	e := &elements.Elements{Type: p.dtype.String(), Shape: p.shape.clone()}
 	c, err := payload.NewCollector(e, p.count, false, d.sink)
@@ -512,8 +511,8 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, error) {
 	return e, nil
 }
 
-// splitContent takes elements of variable size from tensor_content: a varint with the length of each, and then the
-// bytes of all.
+// splitContent takes elements of variable size from tensor_content: first a varint with the length of each element,
+// then the bytes of all elements.
 func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	if p.count > int64(len(p.content)) {
 		return nil, newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
@@ -571,7 +570,8 @@ func (v *View) AsElements() *elements.Elements {
 	return e
 }
 
-// alignment is the alignment in bytes that TensorFlow requires of the first element of a tensor. [Export] refuses tensors
-// without it. The first element has at least this alignment in memory that this package allocates; with [Pad], instead, the
-// first byte of the buffer has it. The exception is a result of [AppendTensor] whose dst overlaps the tensor.
+// alignment is the alignment in bytes that TensorFlow requires for the first element of a tensor. [Export] refuses
+// tensors without it. In memory that this package allocates, the first element has at least this alignment; with [Pad]
+// the first byte of the buffer has it instead. The exception is a result of [AppendTensor] whose dst overlaps the
+// tensor.
 const alignment = 64

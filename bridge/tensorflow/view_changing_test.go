@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// A changer is an elements.Sink that changes the message after its values were checked and before they are taken, as another thread
-// may.
+// A changer is an elements.Sink that changes the message after its values were checked and before they are read, as
+// another thread may.
 type changer struct{ change func() }
 
 func (c changer) Memory(size int) ([]byte, error) {

@@ -147,7 +147,7 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// The bytes are those that TensorFlow writes.
+// TensorFlow writes the same bytes.
 func TestDescriptionsAreReadAndWritten(t *testing.T) {
 	shape := must.Do(layout.NewPartialShape(3, 0))(t)
 	scalar := must.Do(layout.NewPartialShape())(t)
@@ -312,7 +312,7 @@ func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 	assert.Len(t, header, 64)
 }
 
-// New memory is aligned so that the elements are, without padding in the message.
+// New memory is placed so that the elements are aligned, without padding in the message.
 func TestElementsAreAlignedInNewMemory(t *testing.T) {
 	for rank := range 20 {
 		shape := make([]int64, rank)
@@ -327,7 +327,7 @@ func TestElementsAreAlignedInNewMemory(t *testing.T) {
 	}
 }
 
-// Negative zeros are not left out, unlike in TensorFlow, which loses their sign.
+// Negative zeros are kept. TensorFlow leaves them out and loses their sign.
 func TestCompressKeepsTheSignOfZeros(t *testing.T) {
 	for _, zero := range []float64{0, math.Copysign(0, -1)} {
 		view := tensorflow.View{DType: tensorflow.Double, Shape: []int64{100}}
@@ -371,7 +371,7 @@ func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
 
 // Resources and variants are decoded as elements like strings, in both forms.
 func TestVariantsTravelInBothForms(t *testing.T) {
-	// A list of one tensor, as tf.io.serialize_tensor writes it.
+	// A list of one tensor, as tf.io.serialize_tensor writes it
 	data := unhex(t, "081512002236350a1674656e736f72666c6f773a3a54656e736f724c697374"+
 		"1207000103120208021a1208011204120208022a080000803f00000040")
 	view := must.Do(tensorflow.DecodeView(data))(t)
@@ -489,7 +489,7 @@ func TestErrorsSayThatBytesAreNoTensorProto(t *testing.T) {
 	}
 }
 
-// A program asks for the errors of package dlpack, whichever package has refused.
+// errors.Is finds the errors of package dlpack, whichever package returned the error.
 func TestErrRankIsAlsoErrLayoutOfDLPack(t *testing.T) {
 	assert.ErrorIs(t, tensorflow.ErrRank, dlpack.ErrLayout)
 }

@@ -1,4 +1,4 @@
-// Package tensorflowtest is for tests: it has TensorProto messages that need much memory for their size, by name.
+// Package tensorflowtest is for tests. It has TensorProto messages that need much memory for their size, by name.
 package tensorflowtest
 
 import (
