@@ -16,8 +16,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// An argument whose data is where no memory can be is refused before it is a pointer of Go's, which would end the
-// process when the stack with the slice grows.
+// An argument whose data address cannot be memory is refused before it becomes a Go pointer. Such a pointer would end
+// the process when the stack with the slice grows.
 func TestArgumentsLieWhereMemoryCanBe(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -33,7 +33,7 @@ func TestArgumentsLieWhereMemoryCanBe(t *testing.T) {
 		{"the end of all", ^uintptr(0) &^ 15, []int64{8}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			// Nobody may touch the data, so that only Go is asked what it makes of it.
+			// The data must not be read, so the test only checks what Go makes of the address.
 			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: row.shape, DataAt: row.data})
 			result := new(ffiAny)
 			status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
@@ -57,8 +57,8 @@ func TestArgumentsLieWhereMemoryCanBe(t *testing.T) {
 
 var escaped any
 
-// Arguments, and what they point to, at addresses where no memory is: below 4096 Go ends the process when it finds a
-// pointer to it on a stack.
+// The arguments and the values they point to lie at addresses without memory. If Go finds a pointer to an address below
+// 4096 on a stack, it ends the process.
 func TestArgumentsBelowTheFirstPageAreRefused(t *testing.T) {
 	need(t)
 	type text struct {
@@ -116,7 +116,7 @@ func TestArgumentsBelowTheFirstPageAreRefused(t *testing.T) {
 						return nil, nil
 					}, unsafe.Pointer(&ffiAny{kind: constant(row.kind), bits: row.bits}), 1, unsafe.Pointer(new(ffiAny)))
 					if use == "keep" {
-						return // which returns its error
+						return // Check returns its error
 					}
 					assert.EqualValues(t, -1, status)
 					assert.ErrorContains(t, message, fmt.Sprintf("%#x", at))
@@ -127,7 +127,7 @@ func TestArgumentsBelowTheFirstPageAreRefused(t *testing.T) {
 }
 
 func TestShapesOfScalarsAreNotLookedAt(t *testing.T) {
-	p := dlpacktest.Produce(t, dlpacktest.Config{ShapeAt: 8}) // as Rust has it
+	p := dlpacktest.Produce(t, dlpacktest.Config{ShapeAt: 8}) // as in Rust
 	status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
 		shape := a.Shape(0)
 		assert.NotNil(t, shape)
@@ -149,7 +149,7 @@ func growStack(depth int) byte {
 	return room[depth%7]
 }
 
-// A batch has slices beside a pointer that is not pinned.
+// A batch has slices next to a pointer that is not pinned.
 type batch struct {
 	name *string
 	rows [12][64]float32
@@ -157,8 +157,8 @@ type batch struct {
 
 var globalBatch batch
 
-// The object around a slice is none of the function's business: the slices that go through the call itself, those
-// beyond, which are pinned, and those of a prepared call.
+// The function does not see the object around a slice. The test passes slices through the call itself, further slices,
+// which are pinned, and slices of a prepared call.
 func TestSlicesInsideObjectsWithPointersAreArguments(t *testing.T) {
 	need(t)
 	sum := serve(t, func(a tvmffi.Args) (any, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Args are the arguments of one call of a [Handler]. They lie in the caller's memory and must not be used after the handler
-// has returned. The methods that read an argument return the zero value if it is missing or has another type, and record the
-// error. After [Args.Check] has returned nil, a handler may rely on everything that it has read.
+// Args are the arguments of one call of a [Handler]. They lie in the caller's memory and must not be used after the
+// handler has returned. The methods that read an argument return the zero value if it is missing or has another type,
+// and record the error. After [Args.Check] has returned nil, a handler may rely on all values that it has read.
 //
 // The zero Args has no arguments. It belongs to no call, and records nothing.
 type Args struct {
@@ -27,7 +27,7 @@ type Args struct {
 	call unsafe.Pointer // C: ffi_any *, the result, which identifies the call
 }
 
-// notes holds the notes of the calls under way, by the addresses of their results. Few calls need a note, and the others only
+// notes holds the notes of running calls, by the addresses of their results. Few calls need a note; the others only
 // read the counter.
 var notes struct {
 	live atomic.Int32
@@ -47,7 +47,7 @@ type argument struct {
 	index int
 }
 
-// note calls change with the note of the call, which it makes if there is none. It holds notes.mu meanwhile. For the zero
+// note calls change with the note of the call, while it holds notes.mu. If there is no note, it makes one. For the zero
 // Args, which belongs to no call, it does nothing.
 func (a Args) note(change func(*note)) {
 	if a.call == nil {
@@ -85,9 +85,10 @@ func (a Args) takeNote() (n note) {
 // Len returns the number of arguments.
 func (a Args) Len() int { return a.n }
 
-// Check returns an error unless there are n arguments and every argument that was read before could be read as the wanted
-// type. A negative n allows any number. The error is an [*Error] about the number of arguments or about the first argument
-// that is missing, has another type or is not valid. It is raised even if the handler does not return it.
+// Check returns an error unless there are n arguments and every argument that was read before could be read as the
+// wanted type. A negative n allows any number. The error is an [*Error] about the number of arguments or about the
+// first argument that is missing, has another type or is not valid. The error is raised even if the handler does not
+// return it.
 func (a Args) Check(n int) error {
 	if n == a.n && notes.live.Load() == 0 {
 		return nil
@@ -95,7 +96,7 @@ func (a Args) Check(n int) error {
 	return a.check(n)
 }
 
-// check is a function of its own so that the compiler inlines Check.
+// check is a separate function so that the compiler inlines Check.
 func (a Args) check(n int) error {
 	if n >= 0 && n != a.n {
 		plural := "s"
@@ -136,7 +137,7 @@ var typeNames = map[C.int32_t]string{
 	C.FFI_ARRAY: "an array", C.FFI_MODULE: "a module",
 }
 
-// typeName returns what a value of a type is, for errors.
+// typeName returns a description of a value of a type, for errors.
 func typeName(kind C.int32_t) string {
 	switch name := typeNames[kind]; {
 	case name != "":
@@ -259,8 +260,8 @@ func (a Args) Bytes(i int) []byte {
 	return nil
 }
 
-// bytes returns a view of the bytes of argument i, whose ffi_bytes lie behind a header of the given size. It returns nil and
-// records an error if an address is invalid.
+// bytes returns a view of the bytes of argument i. Its ffi_bytes lie after a header of the given size. If an address is
+// invalid, bytes returns nil and records an error.
 func (a Args) bytes(i int, arg *C.ffi_any, header uintptr) []byte {
 	if at := uintptr(word(arg)); a.valid(i, at) {
 		b := (*C.ffi_bytes)(pointer(at + header))
@@ -316,7 +317,7 @@ func (a Args) Shape(i int) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(d.shape)), d.ndim)
 }
 
-// Tensor returns argument i, which must be a tensor; any data type, layout and device will do. The tensor may be written,
+// Tensor returns argument i, which must be a tensor of any data type, layout and device. The tensor is writable,
 // because TVM-FFI does not record which tensors are read-only.
 //
 // Ownership: none, the tensor is borrowed: it cannot be exported (see [Args.Keep]). Lifetime: until the handler returns, which

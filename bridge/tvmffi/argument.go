@@ -27,11 +27,11 @@ type Shaped struct {
 	dtype dlpack.DataType
 	rank  int
 	few   [4]int64
-	many  []int64 // the shape, if it has more sizes than few
+	many  []int64 // the shape, if it has more dimensions than few
 }
 
-// Shape gives a slice a shape for calls. The elements are row-major without gaps. The call returns [dlpack.ErrLayout] if
-// the shape does not have len(data) elements. Without Shape, a slice has one dimension.
+// Shape gives a slice a shape for calls. The elements are row-major without gaps. The call returns [dlpack.ErrLayout]
+// unless the shape has len(data) elements. Without Shape, a slice has one dimension.
 func Shape[T dlpack.Element](data []T, shape ...int64) *Shaped {
 	s := new(Shaped) // on the caller's stack, because Shape is inlined
 	shapeOf(s, data, shape)
@@ -56,15 +56,15 @@ type Kept struct{ tensor *dlpack.Tensor }
 // behind.
 func Keep(t *dlpack.Tensor) Kept { return Kept{t} }
 
-// A Constant is a tensor, which may be read-only, that the called function only reads. [UnsafeConstant] returns one.
+// A Constant is a tensor that the called function only reads. It may be read-only. [UnsafeConstant] returns one.
 type Constant struct{ tensor *dlpack.Tensor }
 
-// UnsafeConstant passes a tensor that may be read-only. TVM-FFI has no flag for read-only tensors, and nothing prevents a
-// function from writing to it. The caller must know that the called function does not.
+// UnsafeConstant passes a tensor that may be read-only. TVM-FFI has no flag for read-only tensors, and nothing prevents
+// a function from writing to it. The caller must know that the called function does not write to it.
 func UnsafeConstant(t *dlpack.Tensor) Constant { return Constant{t} }
 
-// onHeap returns t in a way that hides it from the compiler's escape analysis. Every tensor lies on the heap anyway, but the
-// slices beside it in a list of arguments do not, and they would otherwise escape together with it.
+// onHeap returns t and hides it from the compiler's escape analysis. Every tensor lies on the heap anyway. The slices
+// next to it in a list of arguments do not, and they would otherwise escape together with it.
 func onHeap(t *dlpack.Tensor) *dlpack.Tensor {
 	return (*dlpack.Tensor)(pointer(uintptr(unsafe.Pointer(t))))
 }
@@ -180,8 +180,8 @@ func boolBits(b bool) uint64 {
 	return 0
 }
 
-// object appends a reference to an object. Its parameter is no interface, because a method called through one would make all
-// arguments of the call escape.
+// object appends a reference to an object. Its parameter is not an interface, because calling a method through an
+// interface would make all arguments of the call escape.
 func (c *call) object(r *reference) error {
 	kind, handle := r.share()
 	if handle == 0 {
@@ -283,8 +283,8 @@ func (f *Function) aligned(t *dlpack.Tensor) error {
 	return nil
 }
 
-// tensor appends a tensor, which an export holds until the call ends. A borrowed tensor cannot be exported and is described
-// by value. constant allows a read-only tensor.
+// tensor appends a tensor. An export holds it until the call ends. A borrowed tensor cannot be exported, so it is
+// described by value. constant allows a read-only tensor.
 func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 	if t == nil {
 		return errNil

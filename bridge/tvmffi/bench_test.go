@@ -15,7 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
-// The yardstick of the others: a call into C and back that does nothing.
+// BenchmarkBareCgoCall is the baseline of the other benchmarks: a call into C and back that does nothing.
 func BenchmarkBareCgoCall(b *testing.B) {
 	for b.Loop() {
 		repotest.CallC()
@@ -92,7 +92,7 @@ func BenchmarkPreparedCallWithThreeSlices(b *testing.B) {
 	}
 }
 
-// A Go function, called by way of TVM-FFI.
+// BenchmarkCallOfGoWithThreeSlices calls a Go function through TVM-FFI.
 func BenchmarkCallOfGoWithThreeSlices(b *testing.B) {
 	need(b)
 	f, err := tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
@@ -116,7 +116,8 @@ func BenchmarkCallOfGoWithThreeSlices(b *testing.B) {
 	}
 }
 
-// What a served function costs on top of the callback into Go: the same by hand, and without C.
+// BenchmarkServeWithTwoTensorsAndAFloat measures the cost of a served function in addition to the callback into Go, by
+// comparison with the same code by hand and without C.
 func BenchmarkServeWithTwoTensorsAndAFloat(b *testing.B) {
 	x, y, _ := vectors(b)
 	dims := [2]int64{16, 1}

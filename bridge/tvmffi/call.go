@@ -45,41 +45,41 @@ func isNil(value any) bool {
 // Call calls the function. The arguments may be
 //
 //	nil, bool, string                          passed as they are
-//	int, uint8, float32 and the like           passed as they are; convert types of your own and uintptr
-//	[]T of a [dlpack.Element], [Shape]         a tensor over the slice, which ends with the call
-//	*[dlpack.Tensor]                           the tensor, which is held during the call; see also [Keep]
+//	int, uint8, float32 and the like           passed as they are; convert your own types and uintptr
+//	[]T of a [dlpack.Element], [Shape]         a tensor over the slice; it ends with the call
+//	*[dlpack.Tensor]                           the tensor, held during the call; see also [Keep]
 //	[dlpack.DataType], [dlpack.Device]         passed as they are
 //	[Bytes]                                    a byte string
 //	*[Function], *[Module], *[Object]          passed as they are
 //
 // The result is nil, a bool, int64, float64, string, []byte, uintptr (a pointer without a type), [dlpack.DataType],
-// [dlpack.Device], *[dlpack.Tensor], *[Function], *[Module], *[Object], or an *[Error] if the function returned an error
-// instead of raising it. [As] asks for one type.
+// [dlpack.Device], *[dlpack.Tensor], *[Function], *[Module], *[Object], or an *[Error] if the function returned an
+// error instead of raising it. [As] requests a type.
 //
-// The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or to the number that [Alignment] sets, because
-// TVM's kernels do not check it and end the process. Slices of less than a page are aligned only by chance. [dlpack.New]
-// allocates aligned memory, and [dlpack.Tensor.Align] copies a tensor if necessary. All other properties of a tensor are for
-// the function to check, and so are tensors inside an [Object].
+// The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or to the number that [Alignment] sets,
+// because TVM's kernels do not check it and end the process. Slices of less than a page are aligned only by chance.
+// [dlpack.New] allocates aligned memory, and [dlpack.Tensor.Align] copies a tensor if necessary. The function must
+// check all other properties of a tensor, and tensors inside an [Object].
 //
 // Read-only tensors are refused, because a function cannot find out that a tensor is read-only; see [UnsafeConstant]. A
-// tensor whose writability is unknown, because it came in the form before DLPack 1.0, is passed on, as by
+// tensor that was imported in the form before DLPack 1.0 may or may not be writable; it is passed on, as by
 // [dlpack.Tensor.ExportLegacy].
 //
-// Slices are not copied. A call with up to 8 of them does not allocate; further ones are pinned until the call returns. A
-// slice of a type of your own, or with elements of such a type, is passed by [Shape].
+// Slices are not copied. A call with up to 8 slices does not allocate; further slices are pinned until the call
+// returns. Use [Shape] to pass a slice of your own type, or with elements of your own type.
 //
-// Ownership: the arguments stay the caller's, and the caller must close the result. Lifetime: a tensor of borrowed memory
-// must stay valid until the call returns; others are held. Threads: any, also several at once. On error: *[Error] if the
-// function raised one. Before the function is called: [dlpack.ErrUnaligned], [dlpack.ErrReadOnly], [dlpack.ErrClosed],
-// [ErrArgument], [dlpack.ErrNull] for a nil pointer, [dlpack.ErrOverflow] for a number above 2^63-1, and [dlpack.ErrLayout]
-// for a [Shape] that does not fit. After it: [dlpack.ErrMemory] if there is no memory for a string, and the errors of
-// [dlpack.Import] for a tensor. Nothing is kept.
+// Ownership: the arguments stay the caller's, and the caller must close the result. Lifetime: a tensor of borrowed
+// memory must stay valid until the call returns; other tensors are held. Threads: any, also several at the same time.
+// On error: *[Error] if the function raised one. Before the function is called: [dlpack.ErrUnaligned],
+// [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument], [dlpack.ErrNull] for a nil pointer, [dlpack.ErrOverflow] for
+// a number above 2^63-1, and [dlpack.ErrLayout] for a [Shape] that does not fit. After it: [dlpack.ErrMemory] if there
+// is no memory for a string, and the errors of [dlpack.Import] for a tensor. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
 	if f == nil || !f.acquire() {
 		return nil, errClosed(f.Name())
 	}
 	c := calls.Get().(*call)
-	defer f.leave(c) // deferred, since a Go function that is called may end the goroutine
+	defer f.leave(c) // deferred, because a called Go function may end the goroutine
 	err := c.describe(f, args)
 	var r C.ffi_result
 	if err == nil {
@@ -105,10 +105,10 @@ func (f *Function) leave(c *call) {
 	f.release()
 }
 
-// direct is the number of addresses of Go memory that are passed as arguments of the C function itself.
+// direct is the number of addresses of Go memory that the C function takes as its own arguments.
 const direct = C.FFI_DIRECT
 
-// A call holds the arguments of a call, in a form without pointers, and the resources to be released after it.
+// A call holds the arguments of a call, in a form without pointers, and the resources to release after it.
 type call struct {
 	args    []C.ffi_argument
 	dims    []int64 // shape and strides of each tensor that is described by value

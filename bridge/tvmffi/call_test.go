@@ -22,7 +22,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// floats are n float32 in a slice of Go's, shift bytes behind a multiple of 64.
+// floats returns n float32 in a Go slice, shift bytes after a multiple of 64.
 func floats(n int, shift uintptr) []float32 {
 	m := make([]float32, n+32)
 	for uintptr(unsafe.Pointer(&m[0]))%64 != shift {
@@ -133,7 +133,7 @@ func TestShapeMustFitTheSlice(t *testing.T) {
 	must.Fail(f.Call(tvmffi.Shape(x[:0], 0, -1)))(t, dlpack.ErrLayout)
 }
 
-// Whatever goes in comes back, by a function that returns what it is given.
+// A function that returns its argument returns every kind of value unchanged.
 func TestValuesMakeTheRoundTrip(t *testing.T) {
 	echo := function(t, "echo")
 	long := strings.Repeat("long, and with a \x00 in it; ", 1000)
@@ -194,7 +194,8 @@ func TestObjectsMakeTheRoundTrip(t *testing.T) {
 }
 
 func TestErrorsComeBackWithKindAndText(t *testing.T) {
-	// TVM-FFI keeps the error that was raised last for each thread. The first call takes what others have left there.
+	// TVM-FFI keeps the error that was raised last for each thread. The first call takes the error that other tests
+	// have left there.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_, err := function(t, "fail").Call()
@@ -210,7 +211,7 @@ func TestErrorsComeBackWithKindAndText(t *testing.T) {
 	assert.Equal(t, tvmffi.RuntimeError, e.Kind)
 }
 
-// The arguments of a call with few of them lie on the stack, those of others in the heap.
+// A few arguments lie on the stack, and more arguments on the heap.
 func TestCallsWithManyArguments(t *testing.T) {
 	module(t)
 	f := must.Own(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Int(a.Len() - 1), nil }))(t)
@@ -224,7 +225,7 @@ func TestCallsWithManyArguments(t *testing.T) {
 	}
 }
 
-// Each goroutine gets its own error, however they are moved between threads.
+// Each goroutine gets its own error, even if goroutines move between threads.
 func TestErrorsBelongToTheirCall(t *testing.T) {
 	m := module(t)
 	var functions [8]*tvmffi.Function
@@ -271,7 +272,7 @@ func TestCallRefusesUnalignedData(t *testing.T) {
 
 	_, err := f.Call(bad[:0], good[:0], good[:0])
 	assert.NoError(t, err, "there is nothing to load")
-	lower := function(t, "vadd", tvmffi.Alignment(3)) // which is that of 4
+	lower := function(t, "vadd", tvmffi.Alignment(3)) // rounded up to 4
 	_, err = lower.Call(bad, bad, bad)
 	assert.NoError(t, err)
 	aligned, copied, err := x.Align(64)
@@ -338,7 +339,7 @@ func TestCallRefusesWhatIsClosed(t *testing.T) {
 	must.Fail(m.Function("nop"))(t, dlpack.ErrClosed)
 }
 
-// More slices than go through the call itself.
+// More slices than the call itself can pass.
 func TestCallTakesManySlices(t *testing.T) {
 	f := function(t, "firsts", tvmffi.Alignment(4))
 	args := make([]any, 100)
@@ -424,8 +425,7 @@ func TestPrepareRefusesBorrowedTensors(t *testing.T) {
 	must.Fail(f.Call(tvmffi.Keep(b)))(t, dlpack.ErrBorrowed)
 }
 
-// A prepared call that is forgotten lets go of what it holds: a pin that was lost would end the
-// program.
+// A forgotten prepared call releases its arguments: a lost pin would end the program.
 func TestForgottenThingsAreCaught(t *testing.T) {
 	before := dlpack.ReadStats().Exports
 	func() {
@@ -439,7 +439,7 @@ func TestForgottenThingsAreCaught(t *testing.T) {
 	}, eventually, tick)
 }
 
-// What is forgotten is let go of on no goroutine of the runtime's: a deleter that blocks stops no cleanup.
+// Forgotten objects are not released on a goroutine of the runtime, so a deleter that blocks does not stop cleanups.
 func TestForgottenThingsMayBlock(t *testing.T) {
 	need(t)
 	for _, test := range []struct {
@@ -481,8 +481,8 @@ func TestForgottenThingsMayBlock(t *testing.T) {
 	}
 }
 
-// A function that keeps a tensor: the memory lives while it does, through collections, and is given
-// back exactly once.
+// The function keeps a tensor: the memory lives as long as the function holds it, through collections, and is released
+// exactly once.
 func TestFunctionsMayKeepTensors(t *testing.T) {
 	keep, sum, letGo := function(t, "keep"), function(t, "kept_sum"), function(t, "let_go")
 	t.Run("memory of Go's", func(t *testing.T) {
@@ -528,7 +528,7 @@ func TestFunctionsMayKeepTensors(t *testing.T) {
 	})
 }
 
-// A failure is a call with a tensor that is refused.
+// A failure is a call with a refused tensor.
 type failure struct {
 	name   string
 	tensor dlpacktest.Config
@@ -548,7 +548,7 @@ func (f failure) test(t *testing.T) {
 	assert.Equal(t, 1, p.Deletes())
 }
 
-// What fails leaves everything with whom it was: the counts are what they were.
+// A failed call changes no ownership: all counts are the same as before.
 func TestFailuresGiveBackEverything(t *testing.T) {
 	vadd, nop := function(t, "vadd"), function(t, "nop")
 	good := floats(16, 0)
@@ -600,7 +600,7 @@ func TestReturnedTensorsAreReleasedOnce(t *testing.T) {
 	assert.ErrorContains(t, err, "tvmffi: result: ndim = -1")
 	assert.Equal(t, before+2, count())
 
-	_, err = tvmffi.As[int64](make.Call(100)) // not what was asked for
+	_, err = tvmffi.As[int64](make.Call(100)) // not the requested type
 	assert.ErrorIs(t, err, tvmffi.ErrArgument)
 	assert.Equal(t, before+3, count())
 
@@ -624,7 +624,7 @@ func TestLookupSaysWhatIsNotThere(t *testing.T) {
 	f.Close()
 }
 
-// What would call libtvm_runtime through a NULL is not loaded, until somebody has set it.
+// A module that would call libtvm_runtime through a NULL pointer is not loaded until the pointer is set.
 func TestParallelLoopsNeedTheRuntime(t *testing.T) {
 	need(t)
 	file, err := buildKernels("parallel.so", "-DWITHOUT_RUNTIME")

@@ -1,6 +1,6 @@
 // Package tvmffi connects Go with TVM-FFI, the ABI of TVM and of kernel libraries that are built for it. It calls their
-// functions with Go slices and tensors, and makes Go functions available to them. It takes version 0.1.x of libtvm_ffi, is
-// tested with 0.1.16 (the wheel apache-tvm-ffi 0.1.15.post2), and needs no part of TVM-FFI to build.
+// functions with Go slices and tensors, and makes Go functions available to them. It accepts version 0.1.x of
+// libtvm_ffi, and is tested with 0.1.16 (the wheel apache-tvm-ffi 0.1.15.post2). Building it needs no part of TVM-FFI.
 //
 //	m, err := tvmffi.LoadModule("kernels.so")           // written by TVM's export_library
 //	f, err := m.Function("matmul")                      // or tvmffi.Global("name")
@@ -10,8 +10,8 @@
 //
 // # Calling
 //
-// The package looks for libtvm_ffi when it is first needed; [Load] says where. Kernels with parallel loops need
-// libtvm_runtime, too; see [LoadRuntime]. An [Error] has the kind and the text with which it was raised.
+// The package looks for libtvm_ffi when it is first needed; [Load] says where. Kernels with parallel loops also need
+// libtvm_runtime; see [LoadRuntime]. An [Error] has the kind and the text with which it was raised.
 //
 // # Serving
 //

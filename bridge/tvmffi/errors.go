@@ -15,16 +15,16 @@ import (
 // The causes of errors, in addition to those of package dlpack, such as [dlpack.ErrUnaligned], [dlpack.ErrReadOnly] and
 // [dlpack.ErrClosed].
 var (
-	// ErrLibrary reports that libtvm_ffi or libtvm_runtime is not loaded or cannot be loaded, for example because it was
-	// not found or has an unknown version, or that a path is not that of a regular file.
+	// ErrLibrary reports that libtvm_ffi or libtvm_runtime is not loaded or cannot be loaded, for example because it
+	// was not found or has an unknown version, or because a path does not name a regular file.
 	ErrLibrary = errors.New("library not loaded")
 	// ErrNotFound reports that there is no function of the given name.
 	ErrNotFound = errors.New("no such function")
 	// ErrRuntime reports that a module calls libtvm_runtime, for example for parallel loops, and it is not loaded
 	// ([LoadRuntime]).
 	ErrRuntime = errors.New("libtvm_runtime is needed")
-	// ErrArgument reports a Go value that has no form in TVM-FFI, too many arguments, or a result of another type than
-	// [As] asks for.
+	// ErrArgument reports a Go value that has no form in TVM-FFI, too many arguments, or a result whose type is not the
+	// type requested by [As].
 	ErrArgument = errors.New("unsupported argument")
 )
 
@@ -64,8 +64,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errorf returns an [*Error] of the given kind for a Go function to return. The format is that of [fmt.Sprintf], which has
-// no %w. An error that wraps an [*Error] is raised with its kind. Any other error is raised as a TypeError if its cause is
+// Errorf returns an [*Error] of the given kind for a Go function to return. It formats like [fmt.Sprintf], which has no
+// %w. An error that wraps an [*Error] is raised with its kind. Any other error is raised as a TypeError if its cause is
 // [dlpack.ErrDType] or [ErrArgument], a MemoryError if it is [dlpack.ErrMemory], a ValueError for the other causes of
 // package dlpack, and a RuntimeError otherwise.
 func Errorf(kind, format string, values ...any) error {
@@ -124,7 +124,7 @@ func kindOf(err error) (kind, message, backtrace string) {
 	return RuntimeError, err.Error(), ""
 }
 
-// kinds gives a kind to errors that are not an [*Error], by their causes. The first match counts.
+// kinds gives a kind to errors that are not an [*Error], according to their causes. The first match counts.
 var kinds = []struct {
 	kind   string
 	causes []error
@@ -137,10 +137,10 @@ var kinds = []struct {
 	}},
 }
 
-// entryHandle begins the names of the functions that call handlers.
+// entryHandle is the beginning of the names of the functions that call handlers.
 const entryHandle = "github.com/dlbridge/dlbridge/bridge/tvmffi.handle"
 
-// mostPanic is how many bytes of the text of a panic are in its error.
+// mostPanic is the largest number of bytes of a panic's text in its error.
 const mostPanic = 1 << 10
 
 // panicked returns an error for a panic. Its backtrace has the Go frames from the panic to the entry of the handler.
@@ -153,6 +153,6 @@ func panicked(p *panics.Panic) error {
 	return &Error{Kind: RuntimeError, Message: "panic: " + p.Text(mostPanic), Backtrace: frames.String()}
 }
 
-// OnPanic sets the function that receives each panic of a handler, before its error is raised. It is one function for the process: that
-// of OnPanic in package capi, which says what it receives and what it may do.
+// OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has one such
+// function: it is shared with OnPanic of package capi, whose documentation says what it receives and what it may do.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }

@@ -15,8 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The examples need libtvm_ffi: see TestMain. The module that some of them load is that of the
-// tests, in testdata/kernels.c.
+// The examples need libtvm_ffi: see TestMain. Some of them load the module of the tests, in testdata/kernels.c.
 
 func check(err error) {
 	if err != nil {
@@ -24,17 +23,17 @@ func check(err error) {
 	}
 }
 
-// ok is for what an example is not about.
+// ok returns value after it has checked err. It keeps error handling out of the examples.
 func ok[T any](value T, err error) T {
 	check(err)
 	return value
 }
 
 func ExampleLoad() {
-	// Only where the library is not in one of the usual places.
+	// Only needed if the library is not in one of the usual places.
 	check(tvmffi.Load(os.Getenv("DLBRIDGE_TVM_FFI")))
 	fmt.Println(filepath.Base(tvmffi.Path()))
-	err := tvmffi.Load("/nonexistent/libtvm_ffi.so") // there can be one only
+	err := tvmffi.Load("/nonexistent/libtvm_ffi.so") // a process can have only one
 	fmt.Println(errors.Is(err, tvmffi.ErrLibrary))
 	// Output:
 	// libtvm_ffi.so
@@ -48,14 +47,14 @@ func ExamplePath() {
 }
 
 func ExampleLoadModule() {
-	file := ok(kernels()) // where TVM's export_library has written one
+	file := ok(kernels()) // a file written by TVM's export_library
 	m, err := tvmffi.LoadModule(file)
 	check(err)
 	defer m.Close()
 	vadd, err := m.Function("vadd")
 	check(err)
 	defer vadd.Close()
-	x, err := dlpack.New(dlpack.Float32, 1024) // aligned as TVM's kernels want it
+	x, err := dlpack.New(dlpack.Float32, 1024) // aligned as TVM's kernels require
 	check(err)
 	defer x.Close()
 	values := ok(dlpack.Values[float32](x))
@@ -102,7 +101,7 @@ func dot(a tvmffi.Args) (any, error) {
 func ExampleRegister() {
 	check(tvmffi.Register("example.dot", dot))
 	defer tvmffi.Unregister("example.dot")
-	f, err := tvmffi.Global("example.dot", tvmffi.Alignment(4)) // as Python does by get_global_func
+	f, err := tvmffi.Global("example.dot", tvmffi.Alignment(4)) // like get_global_func in Python
 	check(err)
 	defer f.Close()
 	sum, err := tvmffi.As[float64](f.Call([]float32{1, 2, 3}, []float32{4, 5, 6}))
@@ -127,7 +126,7 @@ func ExampleUnregister() {
 }
 
 func ExampleGlobal() {
-	array, err := tvmffi.Global("ffi.Array") // one of libtvm_ffi's own
+	array, err := tvmffi.Global("ffi.Array") // one of libtvm_ffi's own functions
 	check(err)
 	defer array.Close()
 	size := ok(tvmffi.Global("ffi.ArraySize"))
@@ -174,7 +173,7 @@ func ExampleFunction_Call() {
 	defer b.Close()
 	copy(ok(dlpack.Values[float32](a)), []float32{1, 2, 3, 4})
 	copy(ok(dlpack.Values[float32](b)), []float32{0, 1, 1, 0})
-	c := make([]float32, 1024) // a whole page is aligned; less is by chance
+	c := make([]float32, 1024) // a whole page is aligned; less is aligned only by chance
 	_, err := matmul.Call(a, b, tvmffi.Shape(c[:4], 2, 2))
 	fmt.Println(c[:4], err)
 	_, err = matmul.Call(a, b, tvmffi.Shape(c[1:5], 2, 2))
@@ -215,7 +214,7 @@ func ExampleAlignment() {
 	defer m.Close()
 	x := make([]float32, 1024)[1:] // a page, and 4 bytes
 	for _, bytes := range []int{64, 4} {
-		vadd := ok(m.Function("vadd", tvmffi.Alignment(bytes))) // 4 is enough for what has no vectors
+		vadd := ok(m.Function("vadd", tvmffi.Alignment(bytes))) // 4 is enough without vector instructions
 		_, err := vadd.Call(x, x, x)
 		fmt.Println(bytes, errors.Is(err, dlpack.ErrUnaligned))
 		vadd.Close()
@@ -315,7 +314,7 @@ func ExampleArgs() {
 func ExampleArgs_Check() {
 	area := func(a tvmffi.Args) (any, error) {
 		width, height := a.Float(0), a.Float(1)
-		if err := a.Check(2); err != nil { // how many there are, and what they are
+		if err := a.Check(2); err != nil { // the number and the types of the arguments
 			return nil, err
 		}
 		return width * height, nil

@@ -16,10 +16,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// A handler may end its goroutine, as t.FailNow does. Calls from Go then give back what they took.
+// A handler may end its goroutine, as t.FailNow does. Calls from Go then release their resources.
 //
-// The frames of C in between never return. AddressSanitizer would keep the guards of their variables for whatever lies
-// on that stack next, and report it: this file is not part of its tests.
+// The C frames in between never return. AddressSanitizer would keep the guards of their variables on the stack and
+// report later uses of that stack, so this file is not part of its tests.
 func TestHandlersMayEndTheirGoroutine(t *testing.T) {
 	need(t)
 	for name, call := range map[string]func(f *tvmffi.Function, args ...any){
@@ -61,7 +61,7 @@ func TestHandlersMayEndTheirGoroutine(t *testing.T) {
 	}
 }
 
-// The end of a goroutine is no panic.
+// The end of a goroutine is not a panic.
 func TestOnPanicIsNotCalledForTheEndOfAGoroutine(t *testing.T) {
 	tvmffi.OnPanic(func(value any, _ []byte) { t.Errorf("called with %v", value) })
 	defer tvmffi.OnPanic(nil)

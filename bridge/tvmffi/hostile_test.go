@@ -21,8 +21,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// ways are how a tensor reaches a function: each makes an argument of 16 float32 that begin shift
-// bytes behind a multiple of 64.
+// ways lists the ways in which a tensor reaches a function. Each makes an argument of 16 float32 that begin shift bytes
+// after a multiple of 64.
 var ways = []struct {
 	name string
 	make func(t *testing.T, shift uintptr) any
@@ -89,7 +89,7 @@ func borrowed(t *testing.T, c dlpacktest.Config) *dlpack.Tensor {
 	return x
 }
 
-// Whichever way a tensor takes, it is looked at, and what comes behind it as well.
+// A tensor is checked on every way, and so are the arguments after it.
 func TestEveryWayToAFunctionIsChecked(t *testing.T) {
 	nop := function(t, "nop")
 	array, err := tvmffi.Global("ffi.Array") // an object with the tensor in it
@@ -97,7 +97,7 @@ func TestEveryWayToAFunctionIsChecked(t *testing.T) {
 	defer array.Close()
 	prepare := func(args ...any) error {
 		p, err := nop.Prepare(args...)
-		if errors.Is(err, dlpack.ErrBorrowed) { // which is for the way to say
+		if errors.Is(err, dlpack.ErrBorrowed) { // it depends on the way
 			_, err = nop.Call(args...)
 		} else if err == nil {
 			_, err = p.Call()
@@ -118,7 +118,7 @@ func TestEveryWayToAFunctionIsChecked(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			good, bad := way.make(t, 0), way.make(t, 4)
-			many := make([]any, 20) // more than go through the call itself
+			many := make([]any, 20) // more than the call itself can pass
 			for i := range many {
 				many[i] = floats(16, 0)
 			}
@@ -129,7 +129,7 @@ func TestEveryWayToAFunctionIsChecked(t *testing.T) {
 				assert.NoError(t, use(append(many, good)...), name)
 				assert.ErrorIs(t, use(append(many, bad)...), dlpack.ErrUnaligned, name)
 			}
-			if _, kept := good.(tvmffi.Kept); kept { // as others cannot be
+			if _, kept := good.(tvmffi.Kept); kept { // other arguments cannot be kept
 				assert.NoError(t, call(array)(good))
 				assert.ErrorIs(t, call(array)(bad), dlpack.ErrUnaligned)
 			}
@@ -137,7 +137,7 @@ func TestEveryWayToAFunctionIsChecked(t *testing.T) {
 	}
 }
 
-// A handler's functions and tensors are no exception.
+// The rule also applies to a handler's functions and tensors.
 func TestCallsOfHandlersAreChecked(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	nop := function(t, "nop")
@@ -166,8 +166,8 @@ func TestCallsOfHandlersAreChecked(t *testing.T) {
 	}
 }
 
-// What came in the form of before DLPack 1.0 cannot say whether it may be written. TVM-FFI cannot
-// either, and so it is passed on, as by ExportLegacy.
+// A tensor in the form before DLPack 1.0 does not say whether it may be written. TVM-FFI does not say it either, so the
+// tensor is passed on, as by ExportLegacy.
 func TestCallTakesWhatDoesNotSayWhetherItMayBeWritten(t *testing.T) {
 	f := function(t, "increment", tvmffi.Alignment(4))
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Legacy: true})
@@ -204,7 +204,7 @@ func TestZeroValuesAreClosed(t *testing.T) {
 	assert.Equal(t, "function", (*tvmffi.Function)(nil).Name())
 	assert.Zero(t, (*tvmffi.Object)(nil).TypeIndex())
 	assert.Equal(t, "<nil>", (*tvmffi.Object)(nil).String())
-	f, err := tvmffi.Global("ffi.Array", nil) // an option that is none
+	f, err := tvmffi.Global("ffi.Array", nil) // a nil option
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 }
@@ -225,7 +225,7 @@ func TestClosedResultsOfHandlersAreErrors(t *testing.T) {
 	}
 }
 
-// What was lent to a handler ends with the call, also where its result is refused or panics.
+// A value lent to a handler ends with the call, even if the handler's result is refused or panics.
 func TestWhatIsLentEndsWithTheCall(t *testing.T) {
 	need(t)
 	for _, result := range []any{nil, 1, struct{}{}, (*dlpack.Tensor)(nil), explosive{}} {
@@ -243,7 +243,7 @@ func TestWhatIsLentEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// Results that are refused are given back: the producer's deleter runs once.
+// Refused results are released: the producer's deleter runs once.
 func TestRefusedResultsAreGivenBack(t *testing.T) {
 	need(t)
 	for name, h := range map[string]func(x *dlpack.Tensor) tvmffi.Handler{
@@ -272,7 +272,7 @@ func TestRefusedResultsAreGivenBack(t *testing.T) {
 	}
 }
 
-// No caller can crash a served function with what it says about its arguments.
+// No caller can crash a served function by a wrong description of its arguments.
 func TestServeTrustsNoCount(t *testing.T) {
 	need(t)
 	for n, list := range map[int32]unsafe.Pointer{-1: unsafe.Pointer(new(ffiAny)), -1 << 31: nil, 0: nil, 1: nil, 1<<31 - 1: nil} {
@@ -323,7 +323,7 @@ func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
 	for kind, text := range map[int32]string{
 		constant("FFI_MOVED"):     "argument 0: it is an object that the caller moves into the call, want a tensor; Keep takes it",
 		constant("FFI_UNCHANGED"): "argument 0: it is the marker Unchanged, want a tensor",
-		-1:                        "argument 0: it is a value of type -1, want a tensor", // which TVM-FFI has for "any type"
+		-1:                        "argument 0: it is a value of type -1, want a tensor", // TVM-FFI's number for "any type"
 		math.MinInt32:             "argument 0: it is a value of type -2147483648, want a tensor",
 		math.MaxInt32:             "argument 0: it is an object of type 2147483647, want a tensor",
 	} {
@@ -339,7 +339,7 @@ func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
 	runtime.KeepAlive(&object)
 }
 
-// Go has nothing for the marker, nor for types that TVM-FFI does not have.
+// Go has no value for the marker, nor for types that TVM-FFI does not have.
 func TestValuesWithoutAFormInGoAreNotKept(t *testing.T) {
 	need(t)
 	for kind, text := range map[int32]string{
@@ -382,7 +382,7 @@ func TestArgumentsThatLeadToNullAreNotKept(t *testing.T) {
 	runtime.KeepAlive(&nothing)
 }
 
-// What a handler does with the zero Args, as in a test of it, has no effect on other calls.
+// If a handler is called with the zero Args, for example in a test, this does not affect other calls.
 func TestZeroArgsRememberNothing(t *testing.T) {
 	var a tvmffi.Args
 	assert.Zero(t, a.Int(0))
@@ -407,7 +407,7 @@ func TestPreparedCallsAreClosedOnce(t *testing.T) {
 	}
 }
 
-// A call that closes itself, from below: what it holds stays until it is over.
+// A callback closes its own prepared call: the arguments stay valid until the call ends.
 func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
 	need(t)
 	dlpacktest.CheckLeaks(t)
@@ -429,7 +429,8 @@ func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
 	assert.Equal(t, 1, producer.Deletes())
 }
 
-// Names come and go while others look them up, call what they found, load modules and close them.
+// Goroutines register and remove names while others look them up, call the functions they found, load modules and close
+// them.
 func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
 	need(t)
 	dlpacktest.CheckLeaks(t)
@@ -437,11 +438,11 @@ func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
 		module(t)
 		return must.Do(kernels())(t)
 	}()
-	const found = 25 // times that each who looks for a name finds it
+	const found = 25 // how often each goroutine finds its name
 	var registering, using sync.WaitGroup
 	var stop atomic.Bool
 	for i := range 4 {
-		name := fmt.Sprint("dlbridge.test.comes.and.goes.", i%2) // two at once have the same
+		name := fmt.Sprint("dlbridge.test.comes.and.goes.", i%2) // two concurrent goroutines use the same name
 		registering.Go(func() {
 			for k := 0; !stop.Load(); k++ {
 				if err := tvmffi.Register(name, func(a tvmffi.Args) (any, error) { return a.Int(0) + int64(k), a.Check(1) }); err != nil {
@@ -466,7 +467,7 @@ func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
 				assert.NoError(t, err, "what was found stays, registered or not")
 				assert.GreaterOrEqual(t, got, int64(1000))
 				var calls sync.WaitGroup
-				for range 3 { // while one closes it
+				for range 3 { // while a goroutine closes it
 					calls.Go(func() {
 						got, err := tvmffi.As[int64](f.Call(1000))
 						if err != nil {
@@ -520,7 +521,7 @@ func TestCallsMayBeNestedDeep(t *testing.T) {
 	assert.Contains(t, e.Message, "at the bottom")
 }
 
-// Functions in C++, with what TVM-FFI's headers make of types, exceptions and containers.
+// Functions in C++, with the types, exceptions and containers of TVM-FFI's headers.
 func TestFunctionsInCxx(t *testing.T) {
 	m := moduleOf(t, cxxKernels)
 	of := func(name string) *tvmffi.Function { return functionOf(t, m, name, tvmffi.Alignment(4)) }

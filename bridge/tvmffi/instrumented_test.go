@@ -2,5 +2,5 @@
 
 package tvmffi_test
 
-// instrumented: the build adds allocations of its own.
+// instrumented reports that the build adds its own allocations.
 const instrumented = true

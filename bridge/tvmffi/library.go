@@ -26,7 +26,8 @@ import (
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
 )
 
-// The environment variables that name the libraries. The value is the file, or the folder that contains it.
+// The environment variables that name the libraries. The value is the path of the file, or of the folder that contains
+// it.
 const (
 	LibraryVariable = "DLBRIDGE_TVM_FFI"
 	RuntimeVariable = "DLBRIDGE_TVM_RUNTIME"
@@ -43,25 +44,25 @@ var loaded struct {
 // Go's signal handlers are installed by the time this runs.
 func init() { C.ffi_note_handler() }
 
-// Load loads libtvm_ffi into the process. A program needs to call it only to name the file: the other functions load the
-// library when they need it, as Load with an empty path does.
+// Load loads libtvm_ffi into the process. A program must call it only to name the file: the other functions load the
+// library when they need it, like Load with an empty path.
 //
-// The library is taken from the first of these places that names one. If it cannot be loaded from there, Load returns an error
-// and does not try the other places.
+// Load takes the library from the first of these places that names one. If it cannot be loaded from there, Load returns
+// an error and does not try the other places.
 //
 //   - The process: Python has loaded the library, or the program is linked with it.
 //   - path: the file, or the folder that contains it.
-//   - The environment variable DLBRIDGE_TVM_FFI: a file or folder as well.
+//   - The environment variable DLBRIDGE_TVM_FFI: also a file or folder.
 //   - The search path of the loader (LD_LIBRARY_PATH, ldconfig).
-//   - The packages of the python3 in PATH. Load runs python3 to find them, and waits for at most half a minute. Until the
-//     library is found, each call does so again.
+//   - The packages of the python3 in PATH. Load runs python3 to find them, and waits for at most half a minute. It
+//     does so in each call until the library is found.
 //
 // The symbols of the library become global in the process, because kernels need them. libtvm_ffi installs a handler for
-// SIGSEGV that ends the process; Load restores the previous handler, so that a nil dereference in Go remains a panic.
+// SIGSEGV that ends the process. Load restores the previous handler, so a nil dereference in Go remains a panic.
 //
-// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also
-// for a library of another version than 0.1.x, for a path that is not a regular file, and if the process has loaded another
-// file than path; a library that was loaded may stay in the process unused.
+// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary],
+// also for a library whose version is not 0.1.x, for a path that is not a regular file, and if the process has loaded a
+// file other than path. A loaded library may then stay in the process unused.
 func Load(path string) error {
 	loaded.mu.Lock()
 	defer loaded.mu.Unlock()
@@ -80,10 +81,10 @@ func Load(path string) error {
 	return nil
 }
 
-// LoadRuntime loads libtvm_runtime into the process, after libtvm_ffi. Kernels with parallel loops need it, and it must be
-// loaded before their module. It is searched for as [Load] describes, beginning with path. The environment variable is
-// DLBRIDGE_TVM_RUNTIME, and the Python package is apache-tvm. Once it has succeeded, further calls do nothing, whatever
-// their path.
+// LoadRuntime loads libtvm_runtime into the process, after libtvm_ffi. Kernels with parallel loops need it, and it must
+// be loaded before their module. LoadRuntime searches as [Load] does, beginning with path. The environment variable is
+// DLBRIDGE_TVM_RUNTIME, and the Python package is apache-tvm. After a success, further calls do nothing, whatever their
+// path.
 //
 // Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary].
 func LoadRuntime(path string) error {
@@ -113,7 +114,7 @@ func LoadRuntime(path string) error {
 	return nil
 }
 
-// Path returns the file that libtvm_ffi was loaded from, or "" if this package does not use the library yet.
+// Path returns the file from which libtvm_ffi was loaded, or "" if this package does not use the library yet.
 func Path() string {
 	loaded.mu.Lock()
 	defer loaded.mu.Unlock()
@@ -194,8 +195,9 @@ func attachPresent() error {
 	return attach("")
 }
 
-// attach looks up the functions of the libtvm_ffi in the process, which must have the version of abi.h. If there is none, it loads the
-// library from a file. If there is none and file is empty, it returns nil, and loaded.ready stays false. The caller holds loaded.mu.
+// attach looks up the functions of the libtvm_ffi in the process, which must have the version of abi.h. If the process
+// has no libtvm_ffi, attach loads it from a file. If file is also empty, it returns nil, and loaded.ready stays false.
+// The caller holds loaded.mu.
 func attach(file string) error {
 	var name, found *C.char
 	if file != "" {

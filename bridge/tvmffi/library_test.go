@@ -18,9 +18,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// What can be seen only in a process that has not loaded the library yet runs in a child.
+// These tests need a process that has not loaded the library, so they run in a child.
 var children = map[string]func(t *testing.T){
-	// Go's handler for SIGSEGV is back when the library has taken it over.
+	// Go's handler for SIGSEGV is restored after the library has replaced it.
 	"nil dereference after loading": func(t *testing.T) {
 		require.NoError(t, tvmffi.Load(""))
 		file := must.Do(kernels())(t)
@@ -76,7 +76,7 @@ var children = map[string]func(t *testing.T){
 		require.NoError(t, tvmffi.Load(""))
 		assert.True(t, same(t, filepath.Join(site, "tvm_ffi", "lib", "libtvm_ffi.so"), tvmffi.Path()))
 	},
-	// It may have another ABI, so that none of its functions is called, which would end the process.
+	// It may have another ABI. None of its functions may be called, because a call would end the process.
 	"load another version": func(t *testing.T) {
 		other := filepath.Join(t.TempDir(), "libtvm_ffi.so")
 		out, err := exec.Command("cc", "-shared", "-fPIC", "-I../../include", "-o", other, "testdata/other.c").CombinedOutput()
@@ -144,7 +144,7 @@ func TestLibraryInAProcessOfItsOwn(t *testing.T) {
 	}
 	for name := range children {
 		t.Run(name, func(t *testing.T) {
-			if name != "load another version" { // which needs none
+			if name != "load another version" { // this test needs no library
 				skipWithoutWheel(t)
 			}
 			t.Parallel()
@@ -160,9 +160,9 @@ func TestLibraryInAProcessOfItsOwn(t *testing.T) {
 	}
 }
 
-// The declarations in abi.h against those of the wheel, by the compiler.
+// The compiler compares the declarations in abi.h with those of the wheel.
 func TestABIAgreesWithUpstreams(t *testing.T) {
-	skipWithoutWheel(t) // the library is not loaded, so that a wheel of another version can be compared
+	skipWithoutWheel(t) // does not load the library, so a wheel of another version can be compared
 	upstream := filepath.Join(folder(), "..", "include")
 	require.FileExists(t, filepath.Join(upstream, "tvm", "ffi", "c_api.h"))
 	run := func(name string, args ...string) {

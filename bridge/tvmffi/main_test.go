@@ -22,8 +22,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// The tests need libtvm_ffi, as the wheel apache-tvm-ffi has it, where DLBRIDGE_TVM_FFI says, and a
-// C compiler for the kernels in testdata.
+// The tests need a C compiler for the kernels in testdata, and the libtvm_ffi of the wheel apache-tvm-ffi;
+// DLBRIDGE_TVM_FFI names its place.
 
 var scratch string
 
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// constants are those of abi.h, by name: the code of tests cannot use C.
+// constants has the constants of abi.h by name, because test code cannot use cgo.
 var constants = sync.OnceValue(func() map[string]int32 {
 	found := map[string]int32{}
 	text, err := os.ReadFile("abi.h")

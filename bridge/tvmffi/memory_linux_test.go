@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// Go's allocator ends the process where there is no memory. The limit is on the memory of a process of its own.
+// Go's allocator ends the process if there is no memory, so a child process runs with a memory limit.
 func TestCallSaysWhereThereIsNoMemoryForAString(t *testing.T) {
 	need(t)
 	const child = "TVMFFI_TEST_CHILD"
@@ -34,7 +34,7 @@ func TestCallSaysWhereThereIsNoMemoryForAString(t *testing.T) {
 		if a.Bool(0) {
 			return string(long[:8]), nil
 		}
-		return long, nil // which TVM-FFI copies
+		return long, nil // TVM-FFI copies it
 	})
 	text := must.Do(os.ReadFile("/proc/self/statm"))(t)
 	var pages uint64

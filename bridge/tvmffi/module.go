@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/library"
 )
 
-// A Module is a library of functions that has been loaded.
+// A Module is a loaded library of functions.
 type Module struct {
 	reference
 	path string
@@ -27,12 +27,12 @@ func (m *Module) Close() error {
 	return m.reference.Close()
 }
 
-// LoadModule loads a library of functions from a file, such as TVM's export_library writes.
+// LoadModule loads a library of functions from a file, such as a file written by TVM's export_library.
 //
-// Ownership: the caller owns the result. Lifetime: until its Close; the library itself stays in the process, because the
-// results of its functions need its code. Threads: any; the library must not call [Global], [Register] or LoadModule while
-// it is being loaded. On error: [ErrRuntime] if the library calls libtvm_runtime, which is not loaded ([LoadRuntime]);
-// [ErrLibrary]; *[Error].
+// Ownership: the caller owns the result. Lifetime: until its Close; the library itself stays in the process, because
+// the results of its functions need its code. Threads: any. The library must not call [Global], [Register] or
+// LoadModule while it is being loaded. On error: [ErrRuntime] if the library calls libtvm_runtime, which is not loaded
+// ([LoadRuntime]); [ErrLibrary]; *[Error].
 func LoadModule(path string) (*Module, error) {
 	file, err := filepath.Abs(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func LoadModule(path string) (*Module, error) {
 	return m, nil
 }
 
-// Function looks up a function of the module: a function that its library exports as __tvm_ffi_<name>, or one of a library
-// that it imports.
+// Function looks up a function of the module: its library exports it as __tvm_ffi_<name>, or imports a library that has
+// it.
 //
 // Ownership: the caller owns the result, which keeps the module. Lifetime: until its Close. Threads: any. On error:
 // [ErrNotFound], [dlpack.ErrClosed].

@@ -16,7 +16,7 @@ import (
 
 // uses counts the calls that use an object which may be closed at the same time.
 type uses struct {
-	n      atomic.Int64 // uses besides the holder's own; negative after the last one has ended
+	n      atomic.Int64 // uses besides the holder's own; negative after the last use has ended
 	closed atomic.Bool
 }
 
@@ -33,7 +33,7 @@ func (u *uses) acquire() bool {
 	}
 }
 
-// release ends a use, and close ends the holder's own. Both report whether it was the last use.
+// release ends a use, and close ends the holder's own use. Both report whether it was the last use.
 func (u *uses) release() bool { return u.n.Add(-1) < 0 }
 func (u *uses) close() bool   { return u.closed.CompareAndSwap(false, true) && u.release() }
 
@@ -47,8 +47,8 @@ type reference struct {
 
 func giveBack(handle uintptr) { C.ffi_decref(C.uintptr_t(handle)) }
 
-// hold takes over one reference to an object. A cleanup guard catches a forgotten Close. All cleanups share one goroutine of
-// the runtime; the object's deleter may block, and therefore runs on another one.
+// hold takes over one reference to an object. A cleanup guard catches a forgotten Close. All cleanups share one
+// goroutine of the runtime. The object's deleter may block, so it runs on another goroutine.
 func (r *reference) hold(kind int32, handle uintptr) {
 	r.kind, r.handle = kind, handle
 	r.guard = runtime.AddCleanup(r, func(handle uintptr) {
@@ -144,8 +144,8 @@ func (f *Function) apply(options []FunctionOption) {
 	}
 }
 
-// Close ends this reference to the function. It does not wait: if calls of the function are running, the last of them to
-// end gives the reference up. Only the first Close has an effect, and on a nil function it does nothing.
+// Close ends this reference to the function. It does not wait: if calls of the function are running, the last of them
+// releases the reference when it ends. Only the first Close has an effect, and on a nil function it does nothing.
 //
 // Ownership: ends this reference. Lifetime: the function lives while TVM-FFI, or another reference, holds it.
 // Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
@@ -156,8 +156,8 @@ func (f *Function) Close() error {
 	return f.reference.Close()
 }
 
-// Name returns the name by which the function was looked up, or the name of its [Handler]. It returns "function" if there
-// is neither, or if f is nil.
+// Name returns the name with which the function was looked up, or the name of its [Handler]. It returns "function" if
+// there is neither, or if f is nil.
 func (f *Function) Name() string {
 	if f == nil {
 		return "function"
@@ -165,16 +165,16 @@ func (f *Function) Name() string {
 	return f.name
 }
 
-// DefaultAlignment is the alignment in bytes that the data of tensors must have, unless [Alignment] sets another one. It is
-// the largest that vector instructions require.
+// DefaultAlignment is the alignment in bytes that the data of tensors must have, unless [Alignment] sets another. It is
+// the largest alignment that vector instructions require.
 const DefaultAlignment = 64
 
 // A FunctionOption changes how a function is called.
 type FunctionOption func(*Function)
 
-// Alignment sets the alignment in bytes that the data of tensors must have, rounded up to a power of two. Kernels that TVM
-// has vectorised load whole vectors, and end the process if the data is not aligned: kernels built for AVX-512 require 64
-// bytes, for AVX 32 and for SSE 16. Kernels without vector instructions require the size of an element.
+// Alignment sets the alignment in bytes that the data of tensors must have, rounded up to a power of two. Kernels
+// vectorised by TVM load whole vectors, and end the process if the data is not aligned. Kernels built for AVX-512
+// require 64 bytes, for AVX 32 and for SSE 16. Kernels without vector instructions require the size of an element.
 func Alignment(bytes int) FunctionOption {
 	return func(f *Function) { f.align = 1 << bits.Len(uint(max(bytes, 1)-1)) }
 }

@@ -29,7 +29,7 @@ func TestArgumentsDoNotCareWhereMemoryLies(t *testing.T) {
 		for _, arg := range []any{x, tvmffi.UnsafeConstant(x), tvmffi.Keep(x)} {
 			got, err := f.Call(arg)
 			if _, kept := arg.(tvmffi.Kept); kept && errors.Is(err, dlpack.ErrBorrowed) {
-				continue // nothing would keep it
+				continue // nothing would keep the memory
 			}
 			if x.ReadOnly() && errors.Is(err, dlpack.ErrReadOnly) {
 				got, err = "refused", nil

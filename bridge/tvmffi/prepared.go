@@ -20,11 +20,12 @@ import (
 type Prepared struct {
 	settled
 	closed atomic.Bool
-	under  int // calls under way; more than one if a callback makes the call again
+	under  int // running calls; more than one if a callback makes the call again
 	guard  runtime.Cleanup
 }
 
-// settled holds the resources of a prepared call. It is the argument of the cleanup guard, so it must not refer to the Prepared.
+// settled holds the resources of a prepared call. It is the argument of the cleanup guard, so it must not refer to the
+// Prepared.
 type settled struct {
 	function *Function
 	call     *call
@@ -64,7 +65,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 	return p, nil
 }
 
-// Call calls the function with the arguments that [Function.Prepare] was given.
+// Call calls the function with the arguments of [Function.Prepare].
 //
 // Ownership: the caller must close the result. Lifetime: the result is independent of p. Threads: any, but one at a time,
 // because all calls share the arguments. On error: as [Function.Call], and [dlpack.ErrClosed].
@@ -87,7 +88,7 @@ func (p *Prepared) Call() (any, error) {
 	return resultOf(r)
 }
 
-// leave ends a call. The last one to end after Close releases the resources.
+// leave ends a call. After Close, the last call to end releases the resources.
 func (p *Prepared) leave() {
 	if p.under--; p.under == 0 && p.closed.Load() {
 		p.end()
@@ -95,8 +96,8 @@ func (p *Prepared) leave() {
 	runtime.KeepAlive(p)
 }
 
-// Close releases the arguments. Only the first Close has an effect. If this goroutine is in a call of p, from which a
-// callback calls Close, the arguments are released when that call ends.
+// Close releases the arguments. Only the first Close has an effect. If a callback calls Close during a call of p, the
+// arguments are released when that call ends.
 //
 // Ownership: ends the references to the function and the arguments. Lifetime: p must not be called again. Threads: any, while
 // no other goroutine is in a call. On error: never fails; the result makes it an io.Closer.

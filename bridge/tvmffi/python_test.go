@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The python3 in PATH may be a script that starts others, which outlive it and hold its output.
+// The python3 in PATH may be a script whose child processes outlive it and hold its output.
 func TestAPythonThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	dir := t.TempDir()
 	never := filepath.Join(dir, "never")
@@ -31,7 +31,8 @@ func TestAPythonThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	assert.ErrorContains(t, err, "python3 failed: ")
 }
 
-// The system's loader would wait until somebody writes to the FIFO, and would cut the path at the NUL and load that file.
+// The system's loader would wait until somebody writes to the FIFO. It would cut the path at the NUL and load the file
+// with that shorter name.
 func TestWhatTheLoaderCannotHaveIsNotLoaded(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo.so")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))

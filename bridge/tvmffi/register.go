@@ -12,11 +12,12 @@ import (
 	"unsafe"
 )
 
-// table guards the global table of TVM-FFI, which has no lock of its own: its source requires callers to have one. No code
-// that may call Go must run while table is held, except the initialisation of libraries that are being loaded.
+// table guards the global table of TVM-FFI, which has no lock: its source requires callers to lock it. Code that may
+// call Go must not run while table is held, except the initialisation of libraries that are being loaded.
 var table sync.RWMutex
 
-// Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other libraries register theirs.
+// Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other libraries register
+// functions.
 //
 // Ownership: the caller owns the result. Lifetime: until its Close. Threads: any, see [Register]. On error: [ErrNotFound],
 // [ErrLibrary].
@@ -41,7 +42,7 @@ func Global(name string, options ...FunctionOption) (*Function, error) {
 var handlers struct {
 	mu   sync.Mutex
 	list atomic.Pointer[[]Handler]
-	free []uint64 // numbers that may be used again
+	free []uint64 // numbers to reuse
 }
 
 //export dlb_tvmffi_serve
@@ -49,12 +50,13 @@ func dlb_tvmffi_serve(id uint64, args unsafe.Pointer, n int32, result unsafe.Poi
 	return Serve((*handlers.list.Load())[id], args, n, result)
 }
 
-// NewFunction makes a function of TVM-FFI from a handler. It can be called, passed as an argument, or returned. It requires no
-// alignment of its arguments.
+// NewFunction makes a function of TVM-FFI from a handler. It can be called, passed as an argument, or returned. Its
+// arguments need no alignment.
 //
-// Ownership: the caller owns the result. The handler is kept while anybody has the function, and after that until the next
-// call of NewFunction or [Register]. Lifetime: until Close of the result, for this reference. Threads: any; the handler is
-// called on the thread that calls the function, possibly on several at once. On error: [ErrLibrary].
+// Ownership: the caller owns the result. The handler is kept as long as there is a reference to the function, and then
+// until the next call of NewFunction or [Register]. Lifetime: until Close of the result, for this reference. Threads:
+// any; the handler is called on the thread that calls the function, possibly on several threads at the same time. On
+// error: [ErrLibrary].
 func NewFunction(h Handler) (*Function, error) {
 	if err := ensure(); err != nil {
 		return nil, err
@@ -90,8 +92,8 @@ func NewFunction(h Handler) (*Function, error) {
 // Register puts a handler into the global table of TVM-FFI, where Python finds it with tvm_ffi.get_global_func, C++ with
 // Function::GetGlobal and Go with [Global].
 //
-// The table of TVM-FFI has no lock. The functions of this package exclude each other, but Python and C++ must not look up
-// names during a call of Register, not even from functions that are being called. A program should register its functions
+// The table of TVM-FFI has no lock. The functions of this package exclude each other. Python and C++ must not look up
+// names during a call of Register, not even from functions that are running. A program should register its functions
 // when it starts, or serialize these operations.
 //
 // Ownership: the table keeps the handler. Lifetime: until [Unregister]. Threads: any, see above. On error: [ErrLibrary];

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// store writes the value that a handler returned to the result of the call.
+// store writes the value returned by a handler to the result of the call.
 func store(result *C.ffi_any, v any) error {
 	if isNil(v) {
 		return at("result", errNil)

@@ -19,21 +19,24 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A Handler is a Go function that TVM-FFI can call. It returns nil, a value that [Function.Call] lists as a result (except
-// *[Error]), or any other integer, float or [Bytes]; a uintptr is returned as an integer. A result that has a Close method is
-// handed over to the caller and closed here. A string must be UTF-8 for Python to read it; [Bytes] may hold anything.
+// A Handler is a Go function that TVM-FFI can call. It returns nil, a value that [Function.Call] lists as a result
+// (except *[Error]), or any other integer, float or [Bytes]; a uintptr is returned as an integer. A result with a Close
+// method is passed to the caller of the function and closed by this package. A string must be UTF-8 for Python to read
+// it; [Bytes] may hold anything.
 //
-// A returned error is raised in the caller with its kind (see [Errorf]). If it is one of package dlpack about a tensor of [Args.Tensor], the
-// text says which argument that is. What the text of an error of dlbridge names as the way out is a function of Python. A panic is raised
-// as a RuntimeError, in whose traceback Python shows up to 16 frames of Go, with functions, files and lines; [OnPanic] sees the whole
-// stack. A panic in a goroutine that a handler has started ends the process, as in every Go program. If memory
-// runs out, Go ends the process; [dlpack.New] instead returns an error if there is too little memory for a tensor.
+// A returned error is raised in the caller with its kind (see [Errorf]). If it is an error of package dlpack about a
+// tensor of [Args.Tensor], the text names the argument. Remedies in the texts of dlbridge's errors name Python
+// functions. A panic is raised as a RuntimeError. Its traceback in Python shows up to 16 Go frames, with functions,
+// files and lines; [OnPanic] receives the whole stack. A panic in a goroutine that a handler has started ends the
+// process, as in every Go program. If memory runs out, Go ends the process; [dlpack.New] instead returns an error if
+// there is too little memory for a tensor.
 //
 // TVM-FFI does not tell a handler everything about its arguments, so a handler should document what it does with them:
 //
-//   - Whether a tensor may be written. JAX's tensors must not be. Read-only arrays of NumPy are not passed at all.
-//   - Whether PyTorch has yet to conjugate or negate a tensor (conj, and imag of its result). Callers use resolve_conj and
-//     resolve_neg.
+//   - Whether a tensor may be written. JAX's tensors must not be written. Read-only arrays of NumPy are never
+//     passed.
+//   - Whether PyTorch still has to conjugate or negate a tensor (conj, and imag of its result). Callers use
+//     resolve_conj and resolve_neg.
 //   - Whether a tensor requires a gradient.
 //
 // [dlbridge.wrap] of the Python package checks these.
@@ -54,14 +57,14 @@ type Handler func(a Args) (any, error)
 // If a handler calls [runtime.Goexit], as testing.T.FailNow does, it never returns to its caller. For a caller in Go, the
 // resources of the call are released; if the caller is C, C++ or Python, Go ends the process.
 //
-// If the process has a libtvm_ffi of another version than [Load] takes, in which arguments may have another form, Serve raises
-// a RuntimeError without calling h.
+// If the process has a version of libtvm_ffi that [Load] refuses, arguments may have another form. Serve then raises a
+// RuntimeError without calling h.
 //
 // Ownership: args stay the caller's; the caller owns *result. Lifetime: args must be valid until Serve returns. Threads: any;
 // on Linux, in a forked child of a process that has loaded Go, the function raises a RuntimeError without entering Go. On
 // error: returns -1, leaves the error in the thread, and leaves *result unchanged.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
-	if err := attachPresent(); err != nil { // also so that Go's signal handler is back in place before h runs
+	if err := attachPresent(); err != nil { // this also restores Go's signal handler before h runs
 		return refuse(err)
 	}
 	if result == nil {
@@ -69,7 +72,7 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 	}
 	ended := false
 	defer func() {
-		if !ended { // The handler has called runtime.Goexit, after which no caller sees a status.
+		if !ended { // The handler has called runtime.Goexit, so no caller sees a status.
 			n := Args{call: result}.takeNote()
 			n.end((*C.ffi_any)(result), nil, nil)
 		}
@@ -85,8 +88,9 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 	return status
 }
 
-// handle calls a handler, and stores what it returns. It returns the error for a panic. After runtime.Goexit it does not return. Both
-// are told apart by that, because the value of a panic is nil after panic(nil) with GODEBUG=panicnil=1.
+// handle calls a handler, and stores its result. It returns the error for a panic. After runtime.Goexit it does not
+// return. Only this distinguishes the two, because the value of a panic is nil after panic(nil) with
+// GODEBUG=panicnil=1.
 func handle(h Handler, a Args) (status int32, err error) {
 	returned := false
 	defer func() {
@@ -102,10 +106,10 @@ func handle(h Handler, a Args) (status int32, err error) {
 	return status, nil
 }
 
-// finish ends a call: it stores the value that the handler returned, or raises an error.
+// finish ends a call: it stores the handler's result, or raises an error.
 func finish(h Handler, result unsafe.Pointer, v any, err error) (status int32) {
 	n := Args{call: result}.takeNote()
-	if n.err != nil { // it comes first, because the handler's error may be a consequence of it
+	if n.err != nil { // this error comes first, because the handler's error may be its consequence
 		kind, text, _ := kindOf(n.err)
 		err = Errorf(kind, "%s: %s", h.name(), text)
 	}
@@ -117,8 +121,8 @@ func finish(h Handler, result unsafe.Pointer, v any, err error) (status int32) {
 	return 0
 }
 
-// aboutArgument returns the error of a handler. Where package dlpack says which of the arguments it is about, the text has the index of the
-// argument instead of the operation of package dlpack.
+// aboutArgument returns the error of a handler. If package dlpack says which argument the error is about, the text has
+// the index of that argument instead of the operation of package dlpack.
 func (n *note) aboutArgument(h Handler, err error) error {
 	e, ok := errors.AsType[*dlpack.Error](err)
 	if !ok {
@@ -140,8 +144,7 @@ func (n *note) aboutArgument(h Handler, err error) error {
 	return err
 }
 
-// end stores the result of a call. It closes the result and the arguments that were borrowed for the call, even if
-// something panics.
+// end stores the result of a call. It closes the result and the borrowed arguments of the call, even after a panic.
 func (n *note) end(result *C.ffi_any, v any, err error) error {
 	defer func() {
 		for _, c := range n.closers {
@@ -158,8 +161,8 @@ func (n *note) end(result *C.ffi_any, v any, err error) error {
 	return err
 }
 
-// raise leaves an error in this thread, for the caller of the function, with the ways out in words of Python. The texts are made valid
-// UTF-8, because Python would otherwise raise an error about their encoding instead.
+// raise leaves an error in this thread for the caller of the function, with remedies for Python. It makes the texts
+// valid UTF-8, because Python would otherwise raise an error about their encoding instead.
 func raise(err error) {
 	if !attached() { // nobody could read the error
 		return
@@ -169,7 +172,7 @@ func raise(err error) {
 	C.ffi_raise(chars(kind), C.size_t(len(kind)), chars(message), C.size_t(len(message)), chars(backtrace), C.size_t(len(backtrace)))
 }
 
-// refuse leaves the reason why libtvm_ffi cannot be used in this thread, for the caller of the function.
+// refuse leaves an error in this thread for the caller of the function: the reason why libtvm_ffi cannot be used.
 func refuse(why error) int32 {
 	text := C.CString(newError(ErrLibrary, "serve: %v", why).Error())
 	defer C.free(unsafe.Pointer(text))

@@ -80,7 +80,7 @@ func TestHandlersSeeTheCallersMemory(t *testing.T) {
 	must.Do(f.Call(tvmffi.Keep(y)))(t)
 }
 
-// What a handler returns comes back, whatever it is.
+// The caller gets every kind of value that a handler returns.
 type seconds int
 
 func TestHandlersReturnEveryType(t *testing.T) {
@@ -227,7 +227,7 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 	}
 }
 
-// The error of package dlpack says which argument is wrong, whatever the handler puts around it.
+// The error of package dlpack names the wrong argument, even if the handler wraps it.
 func TestErrorsOfHandlersNameTheArgument(t *testing.T) {
 	for format, want := range map[string]string{"%w": "func1: argument 1: ", "axpy: %w": "axpy: argument 1: "} {
 		f := serve(t, func(a tvmffi.Args) (any, error) {
@@ -262,7 +262,7 @@ type (
 
 type celsius float32
 
-// Slices are of every type, also of the program's own, in any number of dimensions.
+// Slices have every type, even types of the program, and any number of dimensions.
 func TestSlicesAreOfAnyElement(t *testing.T) {
 	sliceOf(t, []float32{1, 2})
 	sliceOf(t, []float64{1, 2})
@@ -390,7 +390,7 @@ func deep(levels int, value any) {
 	panic(value)
 }
 
-// What the error of a panic takes is bounded.
+// The memory of the error of a panic is bounded.
 func TestErrorsOfPanicsAreSmall(t *testing.T) {
 	f := serve(t, func(a tvmffi.Args) (any, error) {
 		deep(int(a.Int(0)), strings.Repeat("ö", int(a.Int(1))))
@@ -434,7 +434,7 @@ func TestPanicsWithNilBecomeErrors(t *testing.T) {
 	must.Fail(lent.Copy())(t, dlpack.ErrClosed)
 }
 
-// explosive panics when the handler that returned it is over.
+// explosive panics in Close, after the handler that returned it has ended.
 type explosive struct{}
 
 func (explosive) Close() error  { panic("on the way out") }
@@ -459,12 +459,13 @@ func TestRegisteredFunctionsAreGlobal(t *testing.T) {
 	require.NoError(t, tvmffi.Unregister(name))
 }
 
-// What a handler refers to is let go of once nobody has the function, and another one is made.
+// Objects that a handler refers to are released after the last reference to the function is gone and another function
+// is made.
 func TestHandlersAreForgotten(t *testing.T) {
 	need(t)
 	var gone atomic.Int32
 	func() {
-		for range 3 { // the next one takes the place of one of them only
+		for range 3 { // the next function replaces only one of them
 			big := new([1 << 10]byte)
 			runtime.AddCleanup(big, func(int) { gone.Add(1) }, 0)
 			f := must.Do(tvmffi.NewFunction(func(tvmffi.Args) (any, error) { return int(big[0]), nil }))(t)
@@ -504,7 +505,7 @@ func TestHandlersAreCalledAtOnceAndInsideOneAnother(t *testing.T) {
 	wait.Wait()
 }
 
-// A stack of Go's that grows, and moves, while C is at work below it.
+// A Go stack grows and moves while C code runs below it.
 func TestStacksMayMoveDuringACall(t *testing.T) {
 	var deep func(n int) int
 	deep = func(n int) int {

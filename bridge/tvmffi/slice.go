@@ -17,7 +17,7 @@ import (
 // Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's. On error: returns nil;
 // [Args.Check] returns the error.
 func Slice[T dlpack.Element](a Args, i int) []T {
-	data, n := a.elements(i, dlpack.DataTypeOf[T](), values[T]) // only this is generic, so that the compiler inlines it
+	data, n := a.elements(i, dlpack.DataTypeOf[T](), values[T]) // only this call is generic, so that the compiler inlines it
 	return unsafe.Slice((*T)(data), n)
 }
 
@@ -48,17 +48,17 @@ func (a Args) elements(i int, dtype dlpack.DataType, values func(*dlpack.Tensor)
 	return data, n
 }
 
-// The limits of the fast path. The data of a tensor lies at an address from lowest to lowest+addresses, and the tensor has
-// fewer than most elements, so that it cannot reach beyond the end of the address space.
+// The limits of the fast path. The data of a tensor lies at an address from lowest to lowest+addresses, and the tensor
+// has fewer than most elements. So it cannot reach beyond the end of the address space.
 const (
 	lowest    = 1 << 16 // tensors at lower addresses are left to the checks of package dlpack
 	addresses = 1 << 62
 	most      = 1 << 31
 )
 
-// fastCount returns the number of elements of a tensor on the fast path, and 0 for all other tensors. The fast path is for
-// elements of the given type, on the host, at a valid address, aligned for every type, row-major, and of a number that cannot
-// overflow. Elements of type bool are not on it, because the value of each byte has to be checked.
+// fastCount returns the number of elements of a tensor on the fast path, and 0 for all other tensors. The fast path is
+// for elements of the given type, on the host, at a valid address, aligned for every type, row-major, and so few that
+// nothing overflows. It excludes bool, because the value of each byte must be checked.
 func fastCount(d *C.DLTensor, dtype dlpack.DataType) int {
 	if d.device.device_type != C.kDLCPU || uintptr(d.data)-lowest >= addresses || uintptr(d.data)%16 != 0 || d.byte_offset != 0 ||
 		*(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) != dtype || dtype == dlpack.Bool {

@@ -24,8 +24,8 @@ func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_
 // textOf returns a copy of a text, whose length may exceed a C int.
 func textOf(b *C.ffi_bytes) string { return string(view(b)) }
 
-// view returns the bytes in place, and nil if there are none: data may then be an invalid address, and Go ends the process if
-// it finds one on a stack.
+// view returns the bytes without copying them, and nil if there are none: data may then be an invalid address, and Go
+// ends the process if it finds such an address on a stack.
 func view(b *C.ffi_bytes) []byte {
 	if b.size == 0 {
 		return nil
@@ -60,8 +60,8 @@ func resultOf(r C.ffi_result) (any, error) {
 	return v, nil
 }
 
-// value converts a value of TVM-FFI to a Go value. An object in it goes over to the Go value, or is released,
-// also on an error.
+// value converts a value of TVM-FFI to a Go value. The Go value takes over an object in it, or value releases the
+// object, even on an error.
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
 	if r._type >= C.FFI_OBJECT && object == 0 {

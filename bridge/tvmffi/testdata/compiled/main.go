@@ -1,5 +1,5 @@
-// Compiled calls the kernels of examples/tvm, which TVM has compiled, in the ways that go wrong: what the Python test
-// runs, with the library of kernels as its argument.
+// Compiled calls the kernels of examples/tvm, which TVM has compiled, in ways that fail. The Python test runs it with
+// the library of kernels as its argument.
 package main
 
 import (
@@ -47,7 +47,7 @@ func want(held bool, what string, err error) {
 	}
 }
 
-// inParallel calls the kernel with a parallel loop from many goroutines at once, plain and prepared.
+// inParallel calls the kernel with a parallel loop concurrently from many goroutines, plain and prepared.
 func inParallel(m *tvmffi.Module) {
 	vadd, err := m.Function("vadd")
 	check(err)
@@ -75,7 +75,7 @@ func inParallel(m *tvmffi.Module) {
 	wait.Wait()
 }
 
-// failures are calls that the kernel, or this package, refuses: each leaves every count as it was.
+// failures makes calls that the kernel or this package refuses. Each call leaves all counts unchanged.
 func failures(m *tvmffi.Module) {
 	fmm, err := m.Function("fmm")
 	check(err)

@@ -1,4 +1,4 @@
-// Served is a module of TVM-FFI that is written in Go: what the Python tests call.
+// Served is a module of TVM-FFI written in Go. The Python tests call it.
 package main
 
 import "C"
@@ -44,7 +44,7 @@ func __tvm_ffi_fail(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(fail, args, n, result)
 }
 
-// fail raises an error of a kind, with a text of bytes if there is one, or panics.
+// fail raises an error of a kind, with the given bytes as its text if there are any, or panics.
 func fail(a tvmffi.Args) (any, error) {
 	if a.Len() > 1 {
 		kind, text := a.String(0), a.Bytes(1)
@@ -79,7 +79,7 @@ func __tvm_ffi_echo(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(echo, args, n, result)
 }
 
-// echo returns what it is given.
+// echo returns its argument.
 func echo(a tvmffi.Args) (any, error) { return a.Keep(0) }
 
 //export __tvm_ffi_describe
@@ -87,7 +87,7 @@ func __tvm_ffi_describe(_, args unsafe.Pointer, n int32, result unsafe.Pointer) 
 	return tvmffi.Serve(describe, args, n, result)
 }
 
-// describe says what a tensor is.
+// describe returns a description of a tensor.
 func describe(a tvmffi.Args) (any, error) {
 	t := a.Tensor(0)
 	if err := a.Check(1); err != nil {
@@ -101,7 +101,7 @@ func __tvm_ffi_make(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(makeTensor, args, n, result)
 }
 
-// makeTensor makes 0, 1, ..., n-1, in memory of C's, or of Go's.
+// makeTensor makes a tensor of 0, 1, ..., n-1 in C memory or Go memory.
 func makeTensor(a tvmffi.Args) (any, error) {
 	n, ours := a.Int(0), a.Bool(1)
 	if err := a.Check(2); err != nil {
@@ -141,7 +141,7 @@ func __tvm_ffi_let_go(_, args unsafe.Pointer, n int32, result unsafe.Pointer) in
 	return tvmffi.Serve(letGo, args, n, result)
 }
 
-// letGo returns the sum of what was kept, 20 collections later, and lets go of it.
+// letGo returns the sum of the kept tensor after 20 collections, and releases it.
 func letGo(a tvmffi.Args) (any, error) {
 	for range 20 {
 		runtime.GC()
@@ -160,11 +160,11 @@ func __tvm_ffi_let_go_elsewhere(_, args unsafe.Pointer, n int32, result unsafe.P
 	return tvmffi.Serve(letGoElsewhere, args, n, result)
 }
 
-// letGoElsewhere lets go of what was kept on a thread of Go's, and waits for that.
+// letGoElsewhere releases the kept value on a thread of Go, and waits until it is released.
 func letGoElsewhere(a tvmffi.Args) (any, error) {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // which ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		done <- kept.Close()
 	}()
 	return nil, <-done
@@ -175,7 +175,8 @@ func __tvm_ffi_apply_at_once(_, args unsafe.Pointer, n int32, result unsafe.Poin
 	return tvmffi.Serve(applyAtOnce, args, n, result)
 }
 
-// applyAtOnce calls a function with 0, 1, ..., n-1 on as many goroutines, and returns the sum, or the first error.
+// applyAtOnce calls a function concurrently with 0, 1, ..., n-1, each on its own goroutine. It returns the sum, or the
+// first error.
 func applyAtOnce(a tvmffi.Args) (any, error) {
 	f, n := a.Function(0), a.Int(1)
 	if err := a.Check(2); err != nil {
@@ -222,7 +223,7 @@ func __tvm_ffi_apply_wrapped(_, args unsafe.Pointer, n int32, result unsafe.Poin
 	return tvmffi.Serve(applyWrapped, args, n, result)
 }
 
-// applyWrapped is apply, with more to say about errors.
+// applyWrapped is apply, but wraps the error in another text.
 func applyWrapped(a tvmffi.Args) (any, error) {
 	v, err := apply(a)
 	if err != nil {
@@ -236,7 +237,7 @@ func __tvm_ffi_register(_, args unsafe.Pointer, n int32, result unsafe.Pointer) 
 	return tvmffi.Serve(register, args, n, result)
 }
 
-// register makes a global function of a name: twice its argument.
+// register registers a global function that returns twice its argument.
 func register(a tvmffi.Args) (any, error) {
 	return nil, tvmffi.Register(a.String(0), func(a tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) })
 }
@@ -253,7 +254,7 @@ func __tvm_ffi_text(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(text, args, n, result)
 }
 
-// text makes a string of bytes, whatever they are.
+// text makes a string from any bytes.
 func text(a tvmffi.Args) (any, error) { return string(a.Bytes(0)), nil }
 
 //export __tvm_ffi_length
@@ -261,7 +262,7 @@ func __tvm_ffi_length(_, args unsafe.Pointer, n int32, result unsafe.Pointer) in
 	return tvmffi.Serve(length, args, n, result)
 }
 
-// length is how long a string is that Go has.
+// length returns the length of a string in Go.
 func length(a tvmffi.Args) (any, error) { return len(a.String(0)), nil }
 
 //export __tvm_ffi_collect
@@ -269,7 +270,7 @@ func __tvm_ffi_collect(_, args unsafe.Pointer, n int32, result unsafe.Pointer) i
 	return tvmffi.Serve(collect, args, n, result)
 }
 
-// collect forces a collection, behind garbage that takes the place of what should have lived.
+// collect forces a collection after it has made garbage, which would reuse memory that was freed too early.
 func collect(a tvmffi.Args) (any, error) {
 	for range 64 {
 		garbage = make([]float32, 1000)
@@ -285,7 +286,7 @@ func __tvm_ffi_live(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(live, args, n, result)
 }
 
-// live is how many exports, imports and allocations there are.
+// live returns the numbers of exports, imports and allocations.
 func live(a tvmffi.Args) (any, error) {
 	s := dlpack.ReadStats()
 	return s.Exports + s.Imports + s.Allocations, nil
