@@ -22,7 +22,7 @@ import (
 // An Errno is an error of libzmq. [errors.Is] compares it with a [syscall.Errno], such as syscall.EADDRINUSE.
 type Errno int
 
-// Error returns the text that libzmq has for the error. Before libzmq is loaded, it returns that of the system.
+// Error returns libzmq's text for the error or, before libzmq is loaded, the system's text.
 func (e Errno) Error() string {
 	if !loaded.ready.Load() {
 		return syscall.Errno(e).Error()
@@ -36,8 +36,7 @@ func (e Errno) Is(target error) bool {
 	return ok && errno == syscall.Errno(e)
 }
 
-// failed returns an error of libzmq. The text what names the operation; errno is an Errno, or the error that cgo has
-// returned.
+// failed returns an error of libzmq. what names the operation; errno is an Errno, or the error that cgo has returned.
 func failed(what string, errno error) error {
 	if number, ok := errno.(syscall.Errno); ok {
 		errno = Errno(number)
@@ -45,7 +44,7 @@ func failed(what string, errno error) error {
 	return fmt.Errorf("zeromq: %s: %w", what, errno)
 }
 
-// inTurn returns an error of libzmq as failed does. It says what EFSM means.
+// inTurn returns an error of libzmq as failed does, and explains EFSM.
 func inTurn(what string, errno Errno) error {
 	if errno == C.EFSM {
 		return fmt.Errorf("zeromq: %s: REQ and REP send and receive in turns: %w", what, errno)
@@ -53,7 +52,7 @@ func inTurn(what string, errno Errno) error {
 	return failed(what, errno)
 }
 
-// number returns a number as an int of C, or an error with EINVAL if it does not fit.
+// number returns a number as a C int, or an error with EINVAL if it does not fit.
 func number(n int64) (C.int, error) {
 	if n != int64(C.int(n)) {
 		return 0, fmt.Errorf("%d is not between -2^31 and 2^31 - 1: %w", n, Errno(syscall.EINVAL))
@@ -85,15 +84,15 @@ type ContextOption struct {
 	label string // for errors
 	name  C.int
 	value int
-	most  int // libzmq ends the process for numbers that are too large
+	most  int // larger numbers would make libzmq end the process
 }
 
-// Threads sets the number of I/O threads, at most 256; the default is 1. libzmq recommends one for each gigabyte that is sent or
-// received in a second. Each takes two descriptors.
+// Threads sets the number of I/O threads, at most 256; the default is 1. libzmq recommends one thread for each gigabyte
+// per second. Each thread takes two descriptors.
 func Threads(n int) ContextOption { return ContextOption{"Threads", C.ZMQ_IO_THREADS, n, 256} }
 
-// MaxSockets sets how many sockets the context may have, at most 1048576; the default is 1023. The first Connect over inproc to an endpoint
-// to which no socket is bound takes one.
+// MaxSockets sets how many sockets the context may have, at most 1048576; the default is 1023. The first Connect over
+// inproc to an endpoint that is not bound yet takes one of them.
 func MaxSockets(n int) ContextOption {
 	return ContextOption{"MaxSockets", C.ZMQ_MAX_SOCKETS, n, 1 << 20}
 }
@@ -113,8 +112,9 @@ func (o ContextOption) set(ptr unsafe.Pointer) error {
 	return nil
 }
 
-// NewContext makes a context, which the caller closes. It seeds the function rand of C, from which libzmq takes the routing ids of the peers
-// that choose none; see the package documentation. Errors: [ErrLibrary] if libzmq cannot be loaded (see [Load]); [Errno].
+// NewContext makes a context, which the caller closes. It seeds C's function rand, from which libzmq takes the routing
+// ids of peers that choose none; see the package documentation. Errors: [ErrLibrary] if libzmq cannot be loaded (see
+// [Load]); [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
 	if err := Load(""); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func NewContext(options ...ContextOption) (*Context, error) {
 }
 
 // Close closes all sockets of the context, and waits until their messages have been sent or the time of [Linger] has
-// passed, which by default has no end. A second Close does nothing.
+// passed. By default there is no time limit. A second Close does nothing.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	ptr := c.ptr

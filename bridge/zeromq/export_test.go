@@ -34,10 +34,11 @@ func CountTries(s *Socket, ctx context.Context, tries *atomic.Int64) error {
 	})
 }
 
-// FetchesNothing makes the socket lose the rest of a message whose first frame libzmq has fetched, when its connection ends.
+// FetchesNothing makes the socket lose the rest of a message if its connection ends after libzmq has fetched the first
+// frame.
 func FetchesNothing(s *Socket) { s.kind = Pull }
 
-// Looks returns the number of sockets that libzmq will be asked about.
+// Looks returns the number of sockets in looks.
 func Looks() int {
 	looks.mu.Lock()
 	defer looks.mu.Unlock()

@@ -16,22 +16,22 @@ import (
 	"unsafe"
 )
 
-// inprocs are the endpoints of inproc in a context. A socket may connect to an endpoint before another one binds to it. libzmq aborts the
-// process over connections that wait for a Bind, which this type prevents:
+// inprocs has the inproc endpoints of a context. A socket may connect to an endpoint before another socket binds to it.
+// Connections that wait for a Bind can make libzmq abort the process. This type prevents two cases:
 //
-//   - At the end of a context libzmq makes a socket for each of them, and aborts if it has no socket left. Therefore a socket for all of
-//     them is made with the first one, and end binds it.
-//   - libzmq writes to a connection from a ROUTER or REP when it is bound, and aborts if it is ending: because the socket has
-//     disconnected it before, or because a PAIR refuses it, which takes one connection.
+//   - At the end of a context libzmq makes a socket for each waiting connection, and aborts if it has no socket
+//     left. Therefore the first connection makes a socket for all of them, and end binds it.
+//   - libzmq writes to a connection from a ROUTER or REP when it is bound, and aborts if the connection is ending.
+//     It ends if its socket has disconnected it before, or if a PAIR refuses it, which accepts only one connection.
 //
 // The mutex of the context guards it.
 type inprocs struct {
 	bound   map[string]*Socket
-	waiting map[string]map[*Socket]bool // endpoints for which connections may wait, with the open ROUTER and REP that have made them
+	waiting map[string]map[*Socket]bool // endpoints with connections that may wait, and the open ROUTER and REP that have made them
 	last    unsafe.Pointer              // the socket for the connections that still wait at the end
 }
 
-// inproc reports whether an endpoint is one of inproc.
+// inproc reports whether an endpoint is an inproc endpoint.
 func inproc(endpoint string) bool { return strings.HasPrefix(endpoint, "inproc://") }
 
 // before returns an error if libzmq must not be called.
@@ -54,7 +54,7 @@ func (c *Context) before(s *Socket, verb, endpoint string) error {
 	return nil
 }
 
-// after remembers what libzmq has done.
+// after records the effect of a call of libzmq.
 func (c *Context) after(s *Socket, verb, endpoint string) {
 	switch bound := c.inprocs.bound[endpoint]; {
 	case verb == "bind":
@@ -72,7 +72,7 @@ func (c *Context) after(s *Socket, verb, endpoint string) {
 	}
 }
 
-// forget forgets a socket, before it is closed. libzmq keeps its connections that wait.
+// forget removes a socket before it is closed. libzmq keeps its waiting connections.
 func (c *Context) forget(s *Socket) {
 	maps.DeleteFunc(c.inprocs.bound, func(_ string, bound *Socket) bool { return bound == s })
 	for _, sockets := range c.inprocs.waiting {
@@ -87,7 +87,7 @@ func (c *Context) end() {
 	}
 	for endpoint := range c.inprocs.waiting {
 		name := C.CString(endpoint)
-		for { // fails for an endpoint to which a socket is bound, so that no connection waits for it
+		for { // fails for an endpoint that is already bound; no connection waits for it
 			if rc, err := C.zmq_bind(c.inprocs.last, name); rc == 0 || err != syscall.EINTR {
 				break
 			}

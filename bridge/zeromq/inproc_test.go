@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// libzmq makes a socket for each of these connections at the end, and ends the process if there are not enough.
+// At the end libzmq makes a socket for each of these connections, and ends the process if there are not enough sockets.
 func TestCloseEndsMoreConnectionsThanThereAreSockets(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, closed := range []bool{false, true} {
@@ -42,7 +42,7 @@ func TestCloseEndsMoreConnectionsThanThereAreSockets(t *testing.T) {
 	require.NoError(t, push.Connect("inproc://own"))
 }
 
-// libzmq ends the process in the Bind.
+// Without the check, libzmq would end the process in the Bind.
 func TestABindThatLibzmqCannotDoIsPrevented(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for name, kind := range map[string]zeromq.Type{"ROUTER": zeromq.Router, "REP": zeromq.Rep} {

@@ -24,11 +24,11 @@ import (
 // LibraryVariable is the environment variable that names libzmq: the file, or the folder that contains it.
 const LibraryVariable = "DLBRIDGE_LIBZMQ"
 
-// ErrLibrary reports that libzmq cannot be loaded: it was not found, has another version than 4.2 or a later 4.x, or
-// is no libzmq.
+// ErrLibrary reports that libzmq cannot be loaded: it was not found, it is not version 4.2 or a later 4.x, or it is not
+// libzmq.
 var ErrLibrary = errors.New("libzmq cannot be loaded")
 
-// ErrDrafts reports that the libzmq that is loaded lacks the sockets of the draft API, [Client] and [Server].
+// ErrDrafts reports that the loaded libzmq lacks the sockets of the draft API, [Client] and [Server].
 var ErrDrafts = errors.New("libzmq has no draft API")
 
 var libzmq = library.Library{File: library.Name("libzmq", "5"), Variable: LibraryVariable, Install: "libzmq 4.2 or later (libzmq5 of Debian)"}
@@ -39,20 +39,20 @@ var loaded struct {
 	ready atomic.Bool
 }
 
-// Load loads libzmq into the process. A program needs to call it only to name the file: [NewContext] and [Version] load the library when
-// they need it, as Load with an empty path does.
+// Load loads libzmq into the process. A program must call it only to name the file: [NewContext] and [Version] load the
+// library when they need it, like Load with an empty path.
 //
-// The library is taken from the first of these places that names one. If it cannot be loaded from there, Load returns an error and does
-// not try the other places.
+// Load takes the library from the first of these places that names one. If it cannot be loaded from there, Load returns
+// an error and does not try the other places.
 //
 //   - path: the file, or the folder that contains it.
-//   - The environment variable DLBRIDGE_LIBZMQ: a file or folder as well.
-//   - The search path of the loader (LD_LIBRARY_PATH, ldconfig), for libzmq.so.5, or libzmq.5.dylib on macOS. The libzmq with which the
-//     program is linked is found there, too.
+//   - The environment variable DLBRIDGE_LIBZMQ: also a file or folder.
+//   - The search path of the loader (LD_LIBRARY_PATH, ldconfig), for libzmq.so.5, or libzmq.5.dylib on macOS. This
+//     also finds the libzmq with which the program is linked.
 //
-// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also for a path that
-// is not a regular file, and if this package has loaded another file than path; a library that was loaded may stay in the process unused.
-// After an error Load can be called again.
+// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary],
+// also for a path that is not a regular file, and if this package has loaded a file other than path. A loaded library
+// may then stay in the process unused. After an error Load can be called again.
 func Load(path string) error {
 	if path == "" && loaded.ready.Load() {
 		return nil
@@ -82,8 +82,8 @@ func Load(path string) error {
 	return nil
 }
 
-// requireDrafts returns an error for a socket of the draft API if libzmq lacks this API. Such a libzmq makes the sockets all the same, but has
-// no functions for their routing ids.
+// requireDrafts returns an error for a socket of the draft API if libzmq lacks this API. Such a libzmq still makes the
+// sockets, but has no functions for their routing ids.
 func requireDrafts(kind Type) error {
 	if kind != Client && kind != Server || bool(C.zeromq_drafts()) {
 		return nil
@@ -92,5 +92,5 @@ func requireDrafts(kind Type) error {
 		"(cmake -DENABLE_DRAFTS=ON)", ErrDrafts, file(), LibraryVariable)
 }
 
-// file returns the path of the libzmq that was loaded.
+// file returns the path of the loaded libzmq.
 func file() string { return C.GoString(C.zeromq_path()) }

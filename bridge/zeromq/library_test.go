@@ -22,10 +22,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// pathVariable is, in the environment of a child, the path of libzmq.
+// pathVariable is the environment variable of a child with the path of libzmq.
 const pathVariable = "DLBRIDGE_TEST_LIBZMQ"
 
-// What can be seen only in a process that has not loaded the library yet runs in a child.
+// These tests need a process that has not loaded the library, so they run in a child.
 var children = map[string]func(t *testing.T){
 	"load nothing": func(t *testing.T) {
 		os.Unsetenv(zeromq.LibraryVariable)
@@ -106,7 +106,7 @@ var children = map[string]func(t *testing.T){
 	},
 }
 
-// compiled returns the path of a library of C.
+// compiled compiles a C library and returns its path.
 func compiled(t *testing.T, source string, flags ...string) string {
 	file := filepath.Join(t.TempDir(), "library.so")
 	require.NoError(t, os.WriteFile(file+".c", []byte(source), 0o600))
@@ -135,7 +135,8 @@ func TestLoadingLibzmq(t *testing.T) {
 	}
 }
 
-// A libzmq without the draft API makes CLIENT and SERVER sockets, and lacks the functions for them. The tests in peers/drafts use one with it.
+// A libzmq without the draft API makes CLIENT and SERVER sockets, but lacks the functions for them. The tests in
+// peers/drafts use a libzmq with the draft API.
 func TestClientAndServerNeedTheDraftAPI(t *testing.T) {
 	c := newContext(t)
 	symbols := must.Do(must.Do(elf.Open(zeromq.Path()))(t).DynamicSymbols())(t)

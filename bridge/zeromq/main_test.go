@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if flag.Parse(); os.Getenv(otherVariable) == "" { // a child may be about loading
+	if flag.Parse(); os.Getenv(otherVariable) == "" { // a child may test loading
 		if err := zeromq.Load(""); err != nil { // examples cannot skip themselves
 			fmt.Fprintln(os.Stderr, "the examples are skipped:", err)
 			flag.Set("test.skip", strings.Trim(flag.Lookup("test.skip").Value.String()+"|^Example", "|"))

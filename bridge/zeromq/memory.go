@@ -13,11 +13,12 @@ import (
 
 func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// memoryOf returns the memory of a tensor. Only a test, which counts the calls, sets it.
+// memoryOf returns the memory of a tensor. It is a variable so that a test can count the calls.
 var memoryOf = (*dlpack.Tensor).UnsafeBytes
 
-// owners finds the tensor that a frame lies in, for many frames. The entries are in the order in which the memory of the tensors
-// starts. Each has, of the tensors up to there, the one whose memory ends last: a frame behind the start lies in that one, or in none.
+// owners finds the tensor in whose memory a frame lies, for many frames. The entries are sorted by the start of the
+// tensors' memory. Each entry has the tensor whose memory ends last, among the tensors up to that entry. A frame after
+// the start lies in that tensor or in none.
 type owners []owner
 
 type owner struct {
@@ -50,10 +51,10 @@ func ownersOf(lists ...[]*dlpack.Tensor) owners {
 	return o
 }
 
-// of returns a tensor whose memory a frame lies in, and nil if it lies in none, or is empty.
+// of returns a tensor in whose memory a frame lies. It returns nil if there is none, or if the frame is empty.
 func (o owners) of(frame []byte) *dlpack.Tensor {
 	start, end := address(frame), address(frame)+uintptr(len(frame))
-	i := sort.Search(len(o), func(i int) bool { return o[i].start > start }) // the number of tensors that do not start behind the frame
+	i := sort.Search(len(o), func(i int) bool { return o[i].start > start }) // the number of tensors that do not start after the frame
 	if len(frame) == 0 || i == 0 || o[i-1].end < end {
 		return nil
 	}

@@ -44,7 +44,8 @@ func TestOwnersFindsAFrameInAnyTensorThatHasIt(t *testing.T) {
 	}
 }
 
-// Each tensor is looked at once, however many parts are copies: a search through all for each part would be quadratic.
+// Send looks at each tensor once, however many parts are copies. Searching all tensors for each part would take
+// quadratic time.
 func TestEncodeLooksAtEachTensorOnce(t *testing.T) {
 	const n = 500
 	ts := make([]*dlpack.Tensor, n)
@@ -54,7 +55,7 @@ func TestEncodeLooksAtEachTensorOnce(t *testing.T) {
 		defer x.Close()
 		ts[i] = x
 		if i%2 == 0 {
-			ts[i], err = x.BroadcastTo(2) // which becomes a compact copy
+			ts[i], err = x.BroadcastTo(2) // becomes a compact copy
 			require.NoError(t, err)
 			defer ts[i].Close()
 		}
@@ -66,7 +67,7 @@ func TestEncodeLooksAtEachTensorOnce(t *testing.T) {
 	assert.Equal(t, n, *looks)
 }
 
-// countLooks counts how often the memory of a tensor is looked at until the test ends.
+// countLooks counts the calls of memoryOf until the test ends.
 func countLooks(t *testing.T) *int {
 	looks := new(int)
 	before := memoryOf

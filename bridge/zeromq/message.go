@@ -12,33 +12,34 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// ErrClosed reports a socket, a context or a message that was closed.
+// ErrClosed reports a closed socket, context or message.
 var ErrClosed = errors.New("closed")
 
-// ErrLimit reports a message that is larger than its receiver allows by [Limit].
+// ErrLimit reports a message that is larger than the [Limit] of its receiver.
 var ErrLimit = errors.New("message exceeds the limit")
 
 // A Message is a ZIO message with its tensors, as sockets send and receive it.
 type Message struct {
-	// Message has the level, the form, the label, the coordinates and the parts. The label and the parts of a message that was
-	// received are valid until Close.
+	// Message has the level, the form, the label, the coordinates and the parts. The label and the parts of a received
+	// message are valid until Close.
 	tens.Message
-	// Tensors are those that the label describes. Encode sets them to the tensors that it is given.
+	// Tensors are the tensors that the label describes. Encode sets them to its argument.
 	Tensors []*dlpack.Tensor
-	// Routing has the frames that come before the message: routing ids, and the empty frame behind them. It is nil for most sockets.
+	// Routing has the frames before the message: routing ids, and the empty frame after them. It is nil for most
+	// sockets.
 	Routing [][]byte
-	// RoutingID is the routing id of the CLIENT that the message came from, on a SERVER, and of the one that Send of a SERVER sends it to.
-	// It is never 0 for a CLIENT, and 0 on other sockets, which do not use it.
+	// RoutingID is only used on a SERVER: the routing id of the CLIENT that has sent the message, or to which Send
+	// sends it. It is never 0 for a CLIENT. On other sockets it is 0.
 	RoutingID uint32
 
-	owners []*dlpack.Tensor // own the memory of Parts and packed that belongs to the message
+	owners []*dlpack.Tensor // the tensors that own the memory of Parts and packed
 	own    bool             // Close closes Tensors
 	closed bool
 	packed []byte // the packed form, in the memory of the last owner
 }
 
-// Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors, except those that bridge.Encode
-// copies.
+// Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors, except parts that
+// bridge.Encode copies.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open until the message has been sent. Threads: any. On error:
 // those of bridge.Encode.
@@ -65,12 +66,12 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 	return m, nil
 }
 
-// Pack makes Frames return the packed form of the message: one frame, which is a copy of all parts. CLIENT and SERVER sockets send no other
-// form. It copies the message as it is now; later changes of its fields have no effect, except those of Routing and RoutingID.
-// [Message.Close] gives back the memory of the copy.
+// Pack makes Frames return the packed form of the message: one frame, with a copy of all parts. CLIENT and SERVER
+// sockets send only this form. Pack copies the message in its present state; later changes of its fields have no
+// effect, except changes of Routing and RoutingID. [Message.Close] releases the memory of the copy.
 //
-// Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; [dlpack.ErrClosed] if a tensor that Encode was given is closed; and
-// [ErrClosed] after Close.
+// Errors: those of [tens.Message.PackedSize]; [dlpack.ErrMemory]; [dlpack.ErrClosed] if a tensor passed to Encode is
+// closed; and [ErrClosed] after Close.
 func (m *Message) Pack() error {
 	if err := m.requireOpen(); err != nil {
 		return err
@@ -98,11 +99,11 @@ func (m *Message) Pack() error {
 	return nil
 }
 
-// Frames returns the frames of the message: Routing, and then either prefix, header and parts, or the single frame of Pack. They are
-// valid until Close, and as long as the tensors are open.
+// Frames returns the frames of the message: Routing, and then either prefix, header and parts, or the single frame of
+// Pack. The frames are valid until Close, and as long as the tensors are open.
 //
-// Errors: those of [tens.Message.Validate]; [dlpack.ErrClosed] if a tensor that Encode was given is closed, without Pack; and [ErrClosed]
-// after Close.
+// Errors: those of [tens.Message.Validate]; without Pack, [dlpack.ErrClosed] if a tensor passed to Encode is closed;
+// and [ErrClosed] after Close.
 func (m *Message) Frames() ([][]byte, error) {
 	if err := m.requireOpen(); err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (m *Message) Frames() ([][]byte, error) {
 	return append(slices.Clone(m.Routing), m.Encode()...), nil
 }
 
-// requireOpen returns an error if the message was closed, or another copy of it: its parts lie in memory that was given back.
+// requireOpen returns an error if the message or a copy of it was closed: the memory of its parts has been released.
 func (m *Message) requireOpen() error {
 	if m.closed || slices.ContainsFunc(m.owners, func(owner *dlpack.Tensor) bool { return owner.RequireOpen() != nil }) {
 		return fmt.Errorf("zeromq: the message is %w", ErrClosed)
@@ -130,8 +131,8 @@ func (m *Message) requireOpen() error {
 	return nil
 }
 
-// requireTensors returns an error if a tensor is closed in whose memory a part lies. The parts of a message that was received lie in that
-// of its owners.
+// requireTensors returns an error if a part lies in the memory of a closed tensor. The parts of a received message lie
+// in the memory of its owners.
 func (m *Message) requireTensors() error {
 	if m.own {
 		return nil
@@ -147,9 +148,9 @@ func (m *Message) requireTensors() error {
 	return nil
 }
 
-// Close closes the tensors of a message that was received, and gives back the memory of its parts. Tensors that are needed
-// longer must be shared before (see [dlpack.Tensor.Share]). Close does not close the tensors that Encode was given. A
-// closed message has no parts and no label, and cannot be sent. A second Close does nothing.
+// Close closes the tensors of a received message, and releases the memory of its parts. To keep a tensor longer, share
+// it before (see [dlpack.Tensor.Share]). Close does not close the tensors passed to Encode. A closed message has no
+// parts and no label, and cannot be sent. A second Close does nothing.
 func (m *Message) Close() {
 	if m.own {
 		for _, t := range m.Tensors {
@@ -174,27 +175,29 @@ type receiving struct {
 	decode           []bridge.DecodeOption
 }
 
-// Writable makes tensors that are not read-only. Memory that others may see is copied: that of an inproc socket, which may
-// be the sender's, and that of a message that libzmq shares among several receivers. [Decode] assumes that the frames
-// belong to the caller alone.
+// Writable makes tensors writable. It copies memory that others may see: memory from an inproc socket, which may be the
+// sender's, and memory of a message that libzmq shares among several receivers. [Decode] assumes that the frames belong
+// only to the caller.
 func Writable() Option { return func(r *receiving) { r.writable = true } }
 
-// Aligned makes tensors whose data is aligned to [dlpack.AllocAlignment] bytes. A tensor that is not aligned in its part is copied,
-// and then has the flag [dlpack.IsCopied] (see [bridge.Align]).
+// Aligned aligns the data of each tensor to [dlpack.AllocAlignment] bytes. A tensor that is not aligned in its part is
+// copied, and then has the flag [dlpack.IsCopied] (see [bridge.Align]).
 func Aligned() Option {
 	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.AllocAlignment)) }
 }
 
-// Join makes one tensor, in new memory, of each tensor that lies in several parts (see [bridge.Join]).
+// Join copies each tensor that lies in several parts to one tensor in new memory (see [bridge.Join]).
 func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bridge.Join()) } }
 
-// Routed makes [Decode] and [Socket.Recv] take the first frame as a routing id, whatever it looks like. Without it the first frame
-// may already be the beginning of the message. In both cases the frames before the first one that looks like a prefix are routing,
-// or before the last one, if that is a message in the packed form. Recv of a ROUTER socket always works as with Routed.
+// Routed makes [Decode] and [Socket.Recv] treat the first frame as a routing id, whatever its content. Without it the
+// first frame may already be the beginning of the message. In both cases the routing ends before the first frame that
+// looks like a prefix, or before the last frame if that is a message in the packed form. Recv of a ROUTER socket always
+// works as with Routed.
 func Routed() Option { return func(r *receiving) { r.router = true } }
 
-// Limit refuses a message whose frames, with 64 bytes for each, take more than n bytes. [Socket.Recv] drops such a message whole, and
-// holds no more than n bytes and one frame of it. The default is no limit, and a negative n is an error.
+// Limit refuses a message whose frames, plus 64 bytes for each frame, take more than n bytes. [Socket.Recv] drops the
+// whole message, and never holds more of it than n bytes and one frame. The default is no limit, and a negative n is an
+// error.
 func Limit(n int64) Option {
 	return func(r *receiving) {
 		if r.limit = n; n < 0 {
@@ -216,13 +219,13 @@ func receivingOf(options []Option) *receiving {
 	return r
 }
 
-// frameOverhead is the number of bytes that [Limit] counts for a frame beside its own: the size of a zmq_msg_t.
+// frameOverhead is the number of bytes that [Limit] adds for each frame: the size of a zmq_msg_t.
 const frameOverhead = 64
 
-// Decode returns the message of frames in Go memory, in either form, with its tensors, which alias the frames.
+// Decode returns the message of frames in Go memory, in either form. Its tensors alias the frames.
 //
-// Ownership: the caller closes the message. Lifetime: the tensors, and everything exported from them, keep the frames alive.
-// Threads: any. On error: [ErrLimit], and those of [tens.Decode], [tens.DecodeFrames] and [bridge.Decode]; nothing is held then.
+// Ownership: the caller closes the message. Lifetime: the tensors and their exports keep the frames alive. Threads:
+// any. On error: [ErrLimit], and those of [tens.Decode], [tens.DecodeFrames] and [bridge.Decode]; nothing is held then.
 func Decode(frames [][]byte, options ...Option) (*Message, error) {
 	r := receivingOf(options)
 	if r.err != nil {
@@ -239,8 +242,8 @@ func Decode(frames [][]byte, options ...Option) (*Message, error) {
 	return r.message(frames, nil)
 }
 
-// message makes a message of frames. owners is nil, or has the owner of each frame, nil for one in Go memory; the message takes them
-// over, also on an error.
+// message makes a message from frames. owners is nil, or has the owner of each frame, which is nil for a frame in Go
+// memory. The message takes over the owners, even on an error.
 func (r *receiving) message(frames [][]byte, owners []*dlpack.Tensor) (m *Message, err error) {
 	m = &Message{own: true, RoutingID: r.peer}
 	for _, owner := range owners {
@@ -305,7 +308,7 @@ func isPrefix(frame []byte) bool {
 	return err == nil
 }
 
-// isPacked reports whether a frame begins as a message in the packed form does.
+// isPacked reports whether a frame begins like a message in the packed form.
 func isPacked(frame []byte) bool {
 	for inner, err := range tens.DecodeAllFrames(frame) {
 		return err == nil && isPrefix(inner)
@@ -313,8 +316,8 @@ func isPacked(frame []byte) bool {
 	return false
 }
 
-// unpack returns the frames in the packed form, and the owner of each, which is that of the packed form. The
-// owners are nil if it lies in Go memory.
+// unpack returns the frames of the packed form, and for each frame the owner of the packed form. The owners are nil if
+// the packed form lies in Go memory.
 func unpack(frame []byte, owners []*dlpack.Tensor) ([][]byte, []*dlpack.Tensor, error) {
 	frames, err := tens.DecodeFrames(frame)
 	if err != nil || owners == nil || owners[0] == nil {
@@ -327,7 +330,7 @@ func unpack(frame []byte, owners []*dlpack.Tensor) ([][]byte, []*dlpack.Tensor, 
 	return frames, all, nil
 }
 
-// tensors decodes a message of which some parts are not in Go memory.
+// tensors decodes a message with some parts that are not in Go memory.
 func (r *receiving) tensors(msg *tens.Message, frames [][]byte, owners []*dlpack.Tensor) ([]*dlpack.Tensor, error) {
 	label, err := msg.DecodeLabel()
 	if err != nil {

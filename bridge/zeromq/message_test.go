@@ -25,7 +25,7 @@ type vector struct {
 		File   string
 	}
 	frames [][]byte
-	single []byte // the packed form, nil if there is no file of it
+	single []byte // the packed form, nil if there is no file with it
 }
 
 type manifest struct {
@@ -96,7 +96,7 @@ func TestDecodeFindsTheMessageBehindItsRouting(t *testing.T) {
 	}
 }
 
-// An id that looks like a message is an id where one must be.
+// Where an id is required, a frame that looks like a message is an id.
 func TestDecodeTakesTheFirstFrameAsAnIDIfItIsRouted(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	frames := encoded(t)
@@ -173,7 +173,7 @@ func TestFramesOfAClosedTensorAreRefused(t *testing.T) {
 	require.NoError(t, err, "the parts of a message that was received stay until its Close")
 }
 
-// The parts of a message that was received, and its packed form, lie in memory that Close gives back.
+// The parts and the packed form of a received message lie in memory that Close releases.
 func TestAClosedMessageHasNoFrames(t *testing.T) {
 	frames, single := encoded(t), packed(t)
 	dlpacktest.CheckLeaks(t)

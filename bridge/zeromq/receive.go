@@ -18,19 +18,20 @@ import (
 )
 
 const (
-	// receiveThreshold is the size in bytes from which on a received frame stays in libzmq's memory.
+	// receiveThreshold is the smallest size in bytes of a received frame that stays in libzmq's memory.
 	receiveThreshold = 16 << 10
-	// inboxKeep is the most bytes that a socket keeps of each buffer for the next message.
+	// inboxKeep is the largest size in bytes of each buffer that a socket keeps for the next message.
 	inboxKeep = 1 << 20
 )
 
 // Recv waits for a message and returns it with its tensors. Parts of at least 16 KiB stay in libzmq's memory, and smaller ones are
 // copied.
 //
-// Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive, also after the
-// socket and the context are closed. Threads: any. On error: that of ctx; [ErrClosed]; [Errno]; and those of [Decode] for a message
-// that is not valid, which is dropped whole, so that the next Recv returns the next message. A REP may [Socket.Send] an answer to it before
-// that; otherwise the next Recv or [Poll] sends an empty frame, with which the client's Recv fails.
+// Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive,
+// even after the socket and the context are closed. Threads: any. On error: that of ctx; [ErrClosed]; [Errno]; and
+// those of [Decode] for an invalid message. Recv drops an invalid message completely, so the next Recv returns the next
+// message. A REP may first answer it with [Socket.Send]; otherwise the next Recv or [Poll] sends an empty frame, which
+// makes the client's Recv fail.
 func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) {
 	r := receivingOf(options)
 	if r.err != nil {
@@ -50,8 +51,8 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 	return m, err
 }
 
-// RecvFrames waits for a message and returns copies of its frames. It is for messages that are not of ZIO, such as acknowledgements. It does
-// not return the routing id of a CLIENT, with which a SERVER could answer: Recv does.
+// RecvFrames waits for a message and returns copies of its frames. It is for messages that are not ZIO messages, such
+// as acknowledgements. It does not return the routing id of a CLIENT, which a SERVER needs for its answer: Recv does.
 //
 // Errors: that of ctx; [ErrClosed]; [Errno].
 func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
@@ -74,11 +75,11 @@ func (s *Socket) receive(ctx context.Context, r *receiving) (frames [][]byte, ow
 	return frames, owners, err
 }
 
-// refuse remembers that a REP has received a request that the program does not get. The caller holds s.mu.
+// refuse records that a REP has received a request that the program does not get. The caller holds s.mu.
 func (s *Socket) refuse() { s.refused = s.kind == Rep }
 
-// answerRefused answers the request that was refused, if the program has not done so, because a REP cannot receive before. The caller
-// holds s.mu.
+// answerRefused answers a refused request unless the program has answered it, because a REP must answer before it can
+// receive. The caller holds s.mu.
 func (s *Socket) answerRefused() {
 	if s.refused && s.ptr != nil {
 		C.zeromq_send_empty(s.ptr)
@@ -117,7 +118,8 @@ func (s *Socket) tryReceive(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
 	return frames, owners, err
 }
 
-// deliverEarly leaves the early message in the inbox, unless it is larger than the limit, and returns what zeromq_receive returns.
+// deliverEarly leaves the early message in the inbox unless it is larger than the limit. It returns the same results as
+// zeromq_receive.
 func (s *Socket) deliverEarly(r *receiving) C.int {
 	s.early = false
 	size := int64(0)
@@ -131,7 +133,7 @@ func (s *Socket) deliverEarly(r *receiving) C.int {
 	return 0
 }
 
-// unload returns the frames in the inbox, and the owners of those that are in libzmq's memory.
+// unload returns the frames in the inbox, and the owners of the frames in libzmq's memory.
 func (s *Socket) unload(r *receiving) (frames [][]byte, owners []*dlpack.Tensor, err error) {
 	inbox := unsafe.Slice(s.inbox.frames, s.inbox.count)
 	if s.kind == Server {
@@ -164,8 +166,8 @@ func (s *Socket) unload(r *receiving) (frames [][]byte, owners []*dlpack.Tensor,
 	return nil, nil, fmt.Errorf("zeromq: receive: %w", err)
 }
 
-// adopt makes a tensor that owns a message of libzmq. If the tensor is to be writable and others may see the memory of the
-// message, it makes a copy instead, and frees the message. It also frees the message on an error.
+// adopt makes a tensor that owns a message of libzmq. If the tensor must be writable and others may see the memory of
+// the message, it makes a copy instead, and frees the message. It also frees the message on an error.
 func (s *Socket) adopt(frame *C.zeromq_frame, r *receiving) (*dlpack.Tensor, error) {
 	exclusive := !s.inproc && s.inbox.shared == 0
 	t, err := dlpack.Lend(pointer(C.uintptr_t(frame.at)), int64(frame.size), !r.writable || !exclusive,

@@ -36,7 +36,7 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// resident returns the memory of this process that is in use.
+// resident returns the resident memory of this process.
 func resident(t *testing.T) int {
 	text := must.Do(os.ReadFile("/proc/self/statm"))(t)
 	var size, pages int
@@ -44,7 +44,7 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// A receiver that is slower than its sender holds no more than the messages that the high-water mark allows, and one more.
+// A receiver that is slower than its sender holds at most one message more than the high-water mark allows.
 func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const mark = 4
@@ -59,7 +59,7 @@ func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
 	defer sender.Process.Kill()
 	most := 0
 	for range 20 {
-		time.Sleep(20 * time.Millisecond) // the sender is ahead
+		time.Sleep(20 * time.Millisecond) // so that the sender gets ahead
 		got := must.Do(pull.Recv(deadline(t)))(t)
 		data, _, err := got.Tensors[0].UnsafeBytes() // without a copy
 		require.NoError(t, err)
@@ -68,6 +68,6 @@ func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
 		got.Close()
 	}
 	t.Logf("%.1f messages of %d", float64(most-before)/sentBytes, mark)
-	// Half a message is room for all else that the process has begun to use meanwhile.
+	// Half a message is added for other memory that the process uses in the meantime.
 	assert.Less(t, most-before, (mark+2)*sentBytes+sentBytes/2, "the high-water mark, one message that arrives, and the one that is in use")
 }

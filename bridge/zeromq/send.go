@@ -18,25 +18,26 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// sendThreshold is the size in bytes from which on libzmq sends a frame from the memory of its tensor. Over tcp, copies are
-// cheaper up to 16 KiB, and cost 1.1 times as much at 32 KiB and 1.6 times at 64 KiB.
+// sendThreshold is the smallest size in bytes of a frame that libzmq sends from the memory of its tensor. Over tcp,
+// copies are cheaper up to 16 KiB. They cost 1.1 times as much at 32 KiB and 1.6 times as much at 64 KiB.
 const sendThreshold = 32 << 10
 
-// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. PUB, and ROUTER without
-// [Mandatory], do not wait: they drop the message for a peer whose mark is reached. Parts of at least 32 KiB in the memory of the
-// message's tensors are not copied, unless that memory is borrowed.
+// Send sends a message. It waits while there is no peer or the high-water mark of the socket is reached. PUB, and
+// ROUTER without [Mandatory], do not wait: they drop the message for a peer whose mark is reached. Parts of at least 32
+// KiB in the memory of the message's tensors are not copied, unless that memory is borrowed.
 //
-// The Sends of one socket go one after another. While one waits for a peer of a ROUTER or SERVER, those to other peers wait too; ctx can
-// have a deadline.
+// A socket runs one Send at a time. While a Send waits for a peer of a ROUTER or SERVER, Sends to other peers wait too;
+// ctx can have a deadline.
 //
-// A SERVER sends to the CLIENT with the RoutingID of the message, or that of the option [To]. Messages of CLIENT and SERVER have one frame:
-// others, without [Message.Pack] or with Routing, are an error (EINVAL).
+// A SERVER sends to the CLIENT with the RoutingID of the message, or with the id in the option [To]. Messages of CLIENT
+// and SERVER have one frame: a message without [Message.Pack] or with Routing is an error (EINVAL).
 //
-// Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has
-// a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter of exports
-// ([dlpack.ReadStats]) falls when libzmq releases a share; the package documentation names cases in which libzmq does not. Threads: any.
-// On error: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as [dlpack.ErrClosed] for a closed tensor, and
-// [dlpack.Tensor.Export]. After an error nothing of the message is sent.
+// Ownership: the message and its tensors stay the caller's, who may close them after Send has returned. Lifetime:
+// libzmq has a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter
+// of exports ([dlpack.ReadStats]) falls when libzmq releases a share; the package documentation names cases in which
+// libzmq does not. Threads: any. On error: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as
+// [dlpack.ErrClosed] for a closed tensor, and [dlpack.Tensor.Export]. After an error no part of the message has been
+// sent.
 func (s *Socket) Send(ctx context.Context, m *Message, options ...SendOption) error {
 	frames, err := m.Frames()
 	if err != nil {
@@ -66,14 +67,15 @@ func sendingOf(to uint32, options []SendOption) sending {
 	return o
 }
 
-// To makes a SERVER send the message to the CLIENT with this routing id, which is the RoutingID of a [Message] that came from it. Without To,
-// Send uses the RoutingID of the message itself. On other sockets it is an error.
+// To makes a SERVER send the message to the CLIENT with this routing id, the RoutingID of a [Message] received from it.
+// Without To, Send uses the RoutingID of the message itself. On other sockets To is an error.
 func To(id uint32) SendOption { return func(o *sending) { o.to = id } }
 
-// SendTensors sends the message that [Encode] makes of tensors. It has several frames, which CLIENT and SERVER refuse.
+// SendTensors encodes tensors with [Encode] and sends the message. It has several frames, so CLIENT and SERVER refuse
+// it.
 //
-// Ownership: the tensors stay the caller's, who may close them when SendTensors has returned. Lifetime, Threads: as [Socket.Send]. On
-// error: those of [Encode] and [Socket.Send].
+// Ownership: the tensors stay the caller's, who may close them after SendTensors has returned. Lifetime, Threads: as
+// [Socket.Send]. On error: those of [Encode] and [Socket.Send].
 func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options ...bridge.EncodeOption) error {
 	m, err := Encode(ts, options...)
 	if err != nil {
@@ -83,23 +85,23 @@ func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options .
 	return s.Send(ctx, m)
 }
 
-// SendFrames sends copies of frames as one message. It is for messages that are not of ZIO, such as acknowledgements. A SERVER needs the
-// option [To].
+// SendFrames sends copies of frames as one message. It is for messages that are not ZIO messages, such as
+// acknowledgements. A SERVER needs the option [To].
 //
 // Errors: that of ctx; [ErrClosed]; [Errno]; an error for a message without frames.
 func (s *Socket) SendFrames(ctx context.Context, frames [][]byte, options ...SendOption) error {
 	return s.send(ctx, frames, sendingOf(0, options))
 }
 
-// outbox is a message as zeromq_send takes it.
+// outbox is a message in the form that zeromq_send takes.
 type outbox struct {
 	frames   []C.zeromq_frame
 	small    []byte             // the frames without an owner
 	owners   []*dlpack.Tensor   // the owner of each frame, or nil for a frame in small; nil if all frames are in small
-	progress *C.zeromq_progress // in memory of its own, which C may write to
+	progress *C.zeromq_progress // in separate memory, to which C may write
 }
 
-// send sends frames. Those that lie in the memory of a tensor of lists are not copied.
+// send sends frames. Frames in the memory of a tensor of lists are not copied.
 func (s *Socket) send(ctx context.Context, frames [][]byte, o sending, lists ...[]*dlpack.Tensor) error {
 	switch {
 	case len(frames) == 0:
@@ -127,7 +129,7 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, o sending, lists ...
 	return s.do(ctx, "send", pollOut, func() (done bool, err error) { return out.try(s) })
 }
 
-// fill adds the frames of the message. The caller releases the outbox, also after an error.
+// fill adds the frames of the message. The caller releases the outbox, even after an error.
 func (out *outbox) fill(frames [][]byte, lists ...[]*dlpack.Tensor) error {
 	out.frames, out.progress = make([]C.zeromq_frame, len(frames)), new(C.zeromq_progress)
 	size, large := 0, false
@@ -153,7 +155,7 @@ func (out *outbox) fill(frames [][]byte, lists ...[]*dlpack.Tensor) error {
 
 // try sends the message if the socket is ready. The caller holds s.mu.
 func (out *outbox) try(s *Socket) (done bool, err error) {
-	if s.early && s.kind == Rep { // libzmq would take an answer to the request that no call has received
+	if s.early && s.kind == Rep { // libzmq would accept an answer to the request that no call has received
 		return false, inTurn("send", C.EFSM)
 	}
 	small := (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small)))
@@ -176,7 +178,7 @@ func (out *outbox) try(s *Socket) (done bool, err error) {
 	if syscall.Errno(code) != syscall.EAGAIN {
 		return false, inTurn("send", Errno(code))
 	}
-	for i := range taken { // which libzmq releases
+	for i := range taken { // libzmq releases these
 		if err := out.export(i); err != nil {
 			return false, err
 		}
@@ -184,7 +186,7 @@ func (out *outbox) try(s *Socket) (done bool, err error) {
 	return false, nil
 }
 
-// add adds a frame: as an export of the tensor whose memory it lies in, or as a copy.
+// add adds a frame: as an export of the tensor in whose memory it lies, or as a copy.
 func (out *outbox) add(i int, frame []byte, known owners) error {
 	out.frames[i].size = C.uint64_t(len(frame))
 	if len(frame) >= sendThreshold {
@@ -219,7 +221,7 @@ func (out *outbox) export(i int) error {
 	return nil
 }
 
-// release releases what libzmq has not taken.
+// release releases the exports and memory that libzmq has not taken over.
 func (out *outbox) release() {
 	if out.progress.made != 0 {
 		C.zeromq_unmake(out.progress.made, C.size_t(len(out.frames)))

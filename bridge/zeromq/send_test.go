@@ -36,7 +36,7 @@ func TestSendLooksAtEachTensorOnce(t *testing.T) {
 	assert.Equal(t, ts[n-1].Data(), got.Tensors[n-1].Data())
 }
 
-// A Send that waits tries again whenever the socket may be ready, which for a ROUTER is each millisecond.
+// A waiting Send tries again whenever the socket may be ready; for a ROUTER this is each millisecond.
 func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	Need(t)
@@ -70,7 +70,7 @@ func TestASendThatWaitsCopiesItsFramesOnce(t *testing.T) {
 	require.Equal(t, [][]byte{[]byte("small"), data}, frames)
 }
 
-// The last frame of a request may be the one that finds no peer. libzmq then takes the next frame for the end of this request.
+// If only the last frame of a request finds no peer, libzmq treats the next frame as the end of this request.
 func TestARequestThatWasCutIsEndedBeforeItIsSentAgain(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	Need(t)
@@ -87,7 +87,7 @@ func TestARequestThatWasCutIsEndedBeforeItIsSentAgain(t *testing.T) {
 		done := must.Do(out.try(req))(t)
 		require.Equal(t, want, done)
 	}
-	try(false) // there is no peer, not even for the end
+	try(false) // there is no peer, not even for the last frame
 	require.EqualValues(t, 1, req.cut)
 	router := must.Do(c.NewSocket(Router))(t)
 	must.Do(router.Bind("inproc://ended"))(t)

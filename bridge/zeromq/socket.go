@@ -19,15 +19,16 @@ import (
 	"unsafe"
 )
 
-// A Type is a type of sockets.
+// A Type is a type of socket.
 type Type int
 
-// The types of sockets. PUSH sends each message to one PULL; PUB sends each to all SUB that subscribe to it; REQ and REP send and receive
-// in turn; ROUTER and DEALER are REP and REQ without the strict order of send and receive; PAIR has one peer. Send and Recv of a REQ or REP
-// are an error when it is the other's turn.
+// The types of sockets. PUSH sends each message to one PULL; PUB sends each message to all SUB that subscribe to it;
+// REQ and REP send and receive in turn; ROUTER and DEALER are REP and REQ without the strict order of send and receive;
+// PAIR has one peer. Send and Recv of a REQ or REP are errors if called out of order.
 //
-// CLIENT and SERVER are of the draft API of libzmq, which must be built with it; [Context.NewSocket] returns [ErrDrafts] otherwise. A SERVER
-// has many CLIENTs, which it tells apart by [Message.RoutingID]. Their messages have a single frame: see [Message.Pack].
+// CLIENT and SERVER belong to the draft API of libzmq. If libzmq was built without it, [Context.NewSocket] returns
+// [ErrDrafts]. A SERVER has many CLIENTs, and distinguishes them by [Message.RoutingID]. Their messages have a single
+// frame: see [Message.Pack].
 const (
 	Pair   Type = C.ZMQ_PAIR
 	Pub    Type = C.ZMQ_PUB
@@ -42,11 +43,12 @@ const (
 	Client Type = C.ZMQ_CLIENT
 )
 
-// singleFrame reports whether the messages of the socket have a single frame. These sockets also have no descriptor of their own.
+// singleFrame reports whether the messages of the socket have a single frame. These sockets also have no own
+// descriptor.
 func (s *Socket) singleFrame() bool { return s.kind == Client || s.kind == Server }
 
-// A Socket sends and receives messages. Its methods may be called from any goroutine, and at the same time: one may wait for a
-// message while another sends.
+// A Socket sends and receives messages. Its methods may be called from any goroutine, and at the same time: one
+// goroutine may wait for a message while another sends.
 type Socket struct {
 	context *Context
 	kind    Type
@@ -55,10 +57,10 @@ type Socket struct {
 
 	mu       sync.Mutex     // guards the fields below, and each call of libzmq with ptr
 	ptr      unsafe.Pointer // nil after Close
-	inproc   bool           // received memory may be that of the sender
+	inproc   bool           // received memory may be the sender's
 	attached bool           // after Bind or Connect
 	inbox    C.zeromq_inbox
-	early    bool  // the inbox has a message that receiveEarly has received, for the next call that receives
+	early    bool  // the inbox has a message from receiveEarly, for the next call that receives
 	cut      C.int // not 0 if the last request of a REQ did not reach its peer (see zeromq_send)
 	refused  bool  // a REP owes an answer to a request that Recv has refused
 	sends    bool  // after the first Send
@@ -86,9 +88,10 @@ func ReceiveHighWater(messages int) SocketOption {
 	return SocketOption{label: "ReceiveHighWater", name: C.ZMQ_RCVHWM, value: int64(messages)}
 }
 
-// Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole milliseconds.
-// It waits without an end by default and if d is negative; 0, or less than a millisecond, drops the messages. The longest time
-// is that of 2^31 - 1 milliseconds, 24 days. The package documentation names a fault of libzmq when messages are dropped.
+// Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole
+// milliseconds. By default, and if d is negative, there is no time limit; 0, or less than a millisecond, drops the
+// messages. The longest time is 2^31 - 1 milliseconds, 24 days. The package documentation names a fault of libzmq when
+// messages are dropped.
 func Linger(d time.Duration) SocketOption {
 	value := int64(-1)
 	if d >= 0 {
@@ -103,7 +106,7 @@ func MaxFrame(n int64) SocketOption {
 	return SocketOption{label: "MaxFrame", name: C.ZMQ_MAXMSGSIZE, value: n}
 }
 
-// RoutingID sets the id by which a ROUTER knows the socket: 1 to 255 bytes, the first of them not 0.
+// RoutingID sets the id of the socket for its ROUTER peers: 1 to 255 bytes; the first byte must not be 0.
 func RoutingID(id []byte) SocketOption {
 	return SocketOption{label: "RoutingID", name: C.ZMQ_ROUTING_ID, text: append([]byte{}, id...)}
 }
@@ -114,22 +117,23 @@ func Mandatory() SocketOption {
 	return SocketOption{label: "Mandatory", name: C.ZMQ_ROUTER_MANDATORY, value: 1}
 }
 
-// maxPrefix is the most bytes of a subscription. libzmq goes through subscriptions by recursion, byte by byte, and a long one overflows the
-// stack.
+// maxPrefix is the largest size in bytes of a subscription. libzmq recurses through a subscription byte by byte, and a
+// long one overflows the stack.
 const maxPrefix = 1024
 
-// Subscribe makes a SUB socket receive the messages whose first frame begins with prefix, which has at most 1024 bytes. An empty prefix is
-// that of all messages, "ZIO0TENS" that of all TENS messages of level 0.
+// Subscribe makes a SUB socket receive the messages whose first frame begins with prefix, which has at most 1024 bytes.
+// The empty prefix selects all messages, and "ZIO0TENS" all TENS messages of level 0.
 func Subscribe(prefix string) SocketOption {
 	return SocketOption{label: "Subscribe", name: C.ZMQ_SUBSCRIBE, text: append([]byte{}, prefix...)}
 }
 
-// Unsubscribe takes back one [Subscribe] of the same prefix.
+// Unsubscribe cancels one [Subscribe] of the same prefix.
 func Unsubscribe(prefix string) SocketOption {
 	return SocketOption{label: "Unsubscribe", name: C.ZMQ_UNSUBSCRIBE, text: append([]byte{}, prefix...)}
 }
 
-// NewSocket makes a socket. It is closed by its Close, or by that of the context. Errors: [ErrClosed]; [ErrDrafts]; [Errno].
+// NewSocket makes a socket. Its Close closes it, and so does Close of the context. Errors: [ErrClosed]; [ErrDrafts];
+// [Errno].
 func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,9 +160,10 @@ func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error)
 	return s, nil
 }
 
-// Set changes settings of the socket. Those of its connections, such as MaxFrame and RoutingID, must be set before Bind or
-// Connect, best by [Context.NewSocket]; subscriptions may change at any time. SendHighWater and ReceiveHighWater are errors after Bind or
-// Connect: libzmq would write to memory of peers that may have gone. After an error the settings before the one that failed are changed.
+// Set changes settings of the socket. Settings of its connections, such as MaxFrame and RoutingID, must be set before
+// Bind or Connect, preferably in [Context.NewSocket]; subscriptions may change at any time. SendHighWater and
+// ReceiveHighWater are errors after Bind or Connect: libzmq would write to memory of peers that may have disconnected.
+// After an error the settings before the failed one are changed.
 //
 // Errors: [ErrClosed]; [Errno].
 func (s *Socket) Set(options ...SocketOption) error {
@@ -179,10 +184,10 @@ func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 		rc, err = C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(unsafe.SliceData(o.text)), C.size_t(len(o.text)))
 	case (o.name == C.ZMQ_SNDHWM || o.name == C.ZMQ_RCVHWM) && s.attached:
 		return -1, fmt.Errorf("the socket is bound or connected; give the option to NewSocket: %w", Errno(syscall.EINVAL))
-	case o.name == C.ZMQ_ROUTER_MANDATORY && s.kind != Router: // libzmq would take it for REP, and abort when a client is full
+	case o.name == C.ZMQ_ROUTER_MANDATORY && s.kind != Router: // libzmq would accept it for REP, and abort when a client is full
 		return -1, Errno(syscall.EINVAL)
 	case o.name == C.ZMQ_MAXMSGSIZE:
-		if o.value < 0 { // which is no limit for libzmq
+		if o.value < 0 { // means no limit to libzmq
 			return -1, fmt.Errorf("%d is negative: %w", o.value, Errno(syscall.EINVAL))
 		}
 		value := C.int64_t(o.value)
@@ -198,9 +203,9 @@ func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 	return rc, err
 }
 
-// Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
-// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a free port. A port is a number up to 65535; "*" or 0 is a free one. A PAIR cannot bind to an
-// endpoint of inproc to which a ROUTER or REP has connected.
+// Bind accepts connections on an endpoint, and returns its address. libzmq replaces wildcards: for "tcp://127.0.0.1:*"
+// the address is "tcp://127.0.0.1:" and a free port. A port is a number up to 65535; "*" or 0 stands for a free port. A
+// PAIR cannot bind to an inproc endpoint to which a ROUTER or REP has connected.
 func (s *Socket) Bind(endpoint string) (string, error) {
 	return s.endpoint("bind", endpoint)
 }
@@ -217,9 +222,9 @@ func (s *Socket) Unbind(endpoint string) error {
 	return err
 }
 
-// Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the connection that wait to
-// be received, except one, which [Poll] may have seen and the next call receives. A ROUTER or REP cannot disconnect from an endpoint of
-// inproc before a socket binds to it, but can be closed.
+// Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the unreceived messages
+// of the connection, except one message: [Poll] may have reported it, and the next call receives it. A ROUTER or REP
+// cannot disconnect from an inproc endpoint before a socket binds to it, but it can be closed.
 func (s *Socket) Disconnect(endpoint string) error {
 	_, err := s.endpoint("disconnect", endpoint)
 	return err
@@ -227,7 +232,7 @@ func (s *Socket) Disconnect(endpoint string) error {
 
 // endpoint returns the address of a Bind.
 func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
-	if strings.Contains(endpoint, "\x00") { // with which a string of C ends
+	if strings.Contains(endpoint, "\x00") { // ends a C string
 		return "", failed(fmt.Sprintf("%s %q", verb, endpoint), Errno(syscall.EINVAL))
 	}
 	if verb == "bind" || verb == "connect" {
@@ -273,7 +278,8 @@ func (s *Socket) endpoint(verb, endpoint string) (address string, err error) {
 	return address, err
 }
 
-// checkPorts returns an error if an endpoint names a port that does not exist. libzmq would take another one for it, such as 4464 for 70000.
+// checkPorts returns an error if an endpoint names a port that does not exist. libzmq would use another port instead,
+// such as 4464 for 70000.
 func checkPorts(endpoint string) error {
 	transport, address, _ := strings.Cut(endpoint, "://")
 	switch transport {
@@ -293,8 +299,8 @@ func checkPorts(endpoint string) error {
 	return nil
 }
 
-// lastEndpoint returns the address to which libzmq has bound the socket last. size is the length of the endpoint; wildcards
-// in it become longer. The caller holds s.mu.
+// lastEndpoint returns the address of the last Bind. size is the length of the endpoint; wildcards in it become longer.
+// The caller holds s.mu.
 func (s *Socket) lastEndpoint(size int) (string, error) {
 	text := make([]byte, size+1024)
 	n := C.size_t(len(text))
@@ -304,10 +310,10 @@ func (s *Socket) lastEndpoint(size int) (string, error) {
 	return strings.TrimRight(string(text[:n]), "\x00"), nil
 }
 
-// receiveEarly receives a message before a connection ends, for the next call that receives. SUB, ROUTER and REP fetch the first frame of
-// a message when they are asked whether there is one. If the connection of that message ended then, the other frames would be lost, and
-// libzmq would take the frames of another peer for them, or abort the process. As long as there is an early message, libzmq is not asked,
-// and fetches no other. The caller holds s.mu.
+// receiveEarly receives a message before a connection ends, for the next call that receives. When SUB, ROUTER and REP
+// are asked whether there is a message, they fetch its first frame. If the connection then ended, the other frames
+// would be lost. libzmq would use the frames of another peer instead, or abort the process. As long as there is an
+// early message, libzmq is not asked and fetches no other. The caller holds s.mu.
 func (s *Socket) receiveEarly() {
 	if s.early || s.kind != Sub && s.kind != Router && s.kind != Rep {
 		return
@@ -320,8 +326,8 @@ func (s *Socket) receiveEarly() {
 	}
 }
 
-// call runs a function of libzmq that does not wait, on the open socket. It runs it again after EINTR, because Go's signals interrupt
-// calls of libzmq; an interrupted call has changed nothing.
+// call runs a function of libzmq that does not wait, on the open socket. After EINTR it runs the function again,
+// because Go's signals interrupt calls of libzmq; an interrupted call has changed nothing.
 func (s *Socket) call(what string, f func() (C.int, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,8 +348,8 @@ func (s *Socket) call(what string, f func() (C.int, error)) error {
 	return nil
 }
 
-// Close closes the socket; calls that wait return [ErrClosed]. It does not wait: libzmq sends what has not been sent yet, as long as
-// [Linger] says. A second Close does nothing.
+// Close closes the socket; waiting calls return [ErrClosed]. It does not wait: libzmq continues to send the remaining
+// messages for the time of [Linger]. A second Close does nothing.
 func (s *Socket) Close() error {
 	s.mu.Lock()
 	ptr, file := s.ptr, s.waits.file
@@ -355,7 +361,7 @@ func (s *Socket) Close() error {
 		if s.poller != nil {
 			C.zmq_poller_destroy(&s.poller)
 		}
-		C.zmq_close(ptr) // with the mutex: a PAIR must not bind to what this socket has connected to before it is closed
+		C.zmq_close(ptr) // under the mutex: a PAIR must not bind to an endpoint of this socket before the socket is closed
 		s.context.mu.Unlock()
 		if s.early {
 			C.zeromq_clear(&s.inbox)

@@ -52,7 +52,7 @@ func newSocket(t testing.TB, c *zeromq.Context, kind zeromq.Type, options ...zer
 	return s
 }
 
-// endpoints are one of each transport.
+// endpoints returns an endpoint for each transport.
 func endpoints(t testing.TB) map[string]string {
 	return map[string]string{
 		"inproc": "inproc://" + t.Name(),
@@ -61,7 +61,7 @@ func endpoints(t testing.TB) map[string]string {
 	}
 }
 
-// pair returns two sockets that are connected.
+// pair returns two connected sockets.
 func pair(t testing.TB, endpoint string, bound, connected zeromq.Type, options ...zeromq.SocketOption) (a, b *zeromq.Socket) {
 	c := newContext(t)
 	options = append([]zeromq.SocketOption{zeromq.Linger(0)}, options...)
@@ -94,7 +94,7 @@ func requireNumbers(t testing.TB, x *dlpack.Tensor, n int) {
 	}
 }
 
-// waitFor waits until libzmq's threads have done their part.
+// waitFor waits until libzmq's threads have finished.
 func waitFor(t testing.TB, what string, done func() bool) {
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(end), what)
@@ -139,7 +139,7 @@ func TestTensorsArriveOverEachTransport(t *testing.T) {
 	}
 }
 
-// Over inproc libzmq hands the message itself over, so that an address shows what was copied.
+// Over inproc libzmq passes the message itself, so addresses show which parts were copied.
 func TestLargePartsAreNotCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull, push := pair(t, "inproc://large", zeromq.Pull, zeromq.Push)
@@ -160,7 +160,7 @@ func TestLargePartsAreNotCopied(t *testing.T) {
 	}
 }
 
-// The memory of a Go slice, and of a tensor that was closed, stays until libzmq has sent it.
+// The memory of a Go slice, and of a closed tensor, stays until libzmq has sent it.
 func TestMemoryIsHeldUntilItIsSent(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
@@ -183,7 +183,7 @@ func TestMemoryIsHeldUntilItIsSent(t *testing.T) {
 	waitForExports(t)
 }
 
-// Nothing is sent of a message whose tensor was closed: its memory is another's by now.
+// A message with a closed tensor is not sent, because its memory may belong to another tensor by now.
 func TestAClosedTensorIsNotSent(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull, push := pair(t, "inproc://closed", zeromq.Pull, zeromq.Push)
@@ -282,7 +282,7 @@ func TestEachPatternCarriesTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := numbers(t, 20000)
 	defer x.Close()
-	answer := func(t *testing.T, from, to *zeromq.Socket) { // one message there, and the same one back
+	answer := func(t *testing.T, from, to *zeromq.Socket) { // one message in each direction
 		require.NoError(t, from.SendTensors(deadline(t), []*dlpack.Tensor{x}))
 		got := must.Do(to.Recv(deadline(t)))(t)
 		requireNumbers(t, got.Tensors[0], 20000)
@@ -508,7 +508,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 	must.Fail(newContext(t).NewSocket(99))(t, syscall.EINVAL)
 }
 
-// libzmq takes an int of C; a larger number must not become another number, or 0, which is no limit.
+// libzmq takes a C int. A larger number must not become another number, or 0, which means no limit.
 func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
 	zeromq.Need(t)
 	dlpacktest.CheckLeaks(t)
@@ -537,7 +537,8 @@ func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// libzmq adds the two numbers as int, allocates an array of this length, and ends the process if it cannot have a thread.
+// libzmq adds the two numbers as int, allocates an array of this length, and ends the process if it cannot start a
+// thread.
 func TestNumbersThatEndTheProcessAreRefused(t *testing.T) {
 	zeromq.Need(t)
 	dlpacktest.CheckLeaks(t)
@@ -554,7 +555,7 @@ func TestNumbersThatEndTheProcessAreRefused(t *testing.T) {
 	}
 }
 
-// libzmq would take another port.
+// libzmq would use another port.
 func TestPortsThatDoNotExistAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
@@ -579,7 +580,7 @@ func TestPortsThatDoNotExistAreRefused(t *testing.T) {
 	}
 }
 
-// The stack overflows when libzmq takes a subscription of a million bytes away.
+// The stack overflows when libzmq removes a subscription of a million bytes.
 func TestLongSubscriptionsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	sub := newSocket(t, newContext(t), zeromq.Sub)
@@ -593,7 +594,7 @@ func TestLongSubscriptionsAreRefused(t *testing.T) {
 	}
 }
 
-// otherVariable is set in the environment of a test that runs as the other process of another one.
+// otherVariable is set in the environment of a test that runs as the other process of another test.
 const otherVariable = "DLBRIDGE_TEST_OTHER"
 
 // TestPrintRoutingID is the other process of TestRoutingIDsAreNotThoseOfAnotherProcess: it prints the id that a ROUTER gives its first peer.
@@ -607,7 +608,8 @@ func TestPrintRoutingID(t *testing.T) {
 	fmt.Printf("id %x\n", frames[0])
 }
 
-// libzmq numbers the peers from rand() on, which it does not seed: a peer that knows the next number ends the process of the ROUTER.
+// libzmq numbers the peers from rand() on, which it does not seed. A peer that knows the next number can end the
+// process of the ROUTER.
 func TestRoutingIDsAreNotThoseOfAnotherProcess(t *testing.T) {
 	zeromq.Need(t)
 	seen := map[string]bool{}
@@ -622,7 +624,7 @@ func TestRoutingIDsAreNotThoseOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// libzmq takes each negative number for no limit.
+// To libzmq every negative number means no limit.
 func TestNegativeLimitsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
@@ -638,7 +640,7 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 	got.Close()
 }
 
-// libzmq writes to the memory of each peer then, also of peers that have gone.
+// libzmq would write to the memory of all peers, even of disconnected peers.
 func TestHighWaterMarksAreSetBeforeThereIsAPeer(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	bound, connected := pair(t, "inproc://marks", zeromq.Pull, zeromq.Push)
@@ -689,7 +691,7 @@ func TestBindReturnsItsOwnAddress(t *testing.T) {
 	require.Equal(t, long, address)
 }
 
-// A string of C ends with the first NUL: libzmq would take the endpoint before it.
+// A C string ends with the first NUL: libzmq would use the endpoint before it.
 func TestEndpointsWithANULAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	s := newSocket(t, newContext(t), zeromq.Pair)
@@ -722,7 +724,7 @@ func TestALimitDropsTheMessageWhole(t *testing.T) {
 
 var hostile = flag.Int("hostile", 20000, "number of messages of TestHostileMessagesAreDroppedWhole")
 
-// Hostile frames give an error each, and the message behind them is received.
+// Each hostile message returns an error, and the message after it is received.
 func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
@@ -767,7 +769,7 @@ func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 	assert.Greater(t, refused, rounds/2)
 }
 
-// A REP must answer before it can receive, also a request that was refused.
+// A REP must answer before it can receive, even if the request was refused.
 func TestARefusedRequestDoesNotStopAServer(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
@@ -824,7 +826,7 @@ func TestARefusedRequestDoesNotStopAServer(t *testing.T) {
 	}
 }
 
-// All invalid vectors, and frames of random bytes, are refused, and the message behind each is received.
+// All invalid vectors, and frames of random bytes, are refused, and the message after each is received.
 func TestInvalidVectorsAndRandomBytesAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
@@ -905,7 +907,7 @@ func TestVectorsArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-// connected returns a socket that receives, and n peers it is connected to, with their addresses.
+// connected returns a receiving socket, and n connected peers with their addresses.
 func connected(t testing.TB, kind zeromq.Type, n int) (s *zeromq.Socket, peers []*zeromq.Socket, addresses []string) {
 	c := newContext(t)
 	from := map[zeromq.Type]zeromq.Type{zeromq.Sub: zeromq.Pub, zeromq.Router: zeromq.Dealer, zeromq.Rep: zeromq.Req, zeromq.Pull: zeromq.Push,
@@ -939,7 +941,7 @@ func received(s *zeromq.Socket) bool {
 	return err == nil
 }
 
-// SUB, ROUTER and REP fetch the first frame of a message when libzmq is asked whether there is one.
+// When libzmq is asked whether there is a message, SUB, ROUTER and REP fetch its first frame.
 func TestAMessageThatPollHasSeenIsReceivedAfterDisconnect(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	large := make([]byte, 1<<16) // stays in libzmq's memory
@@ -978,7 +980,7 @@ func TestAMessageThatPollHasSeenIsReceivedAfterDisconnect(t *testing.T) {
 	}
 }
 
-// Each Disconnect used to take one more message into memory, also if there was nothing to disconnect.
+// Each Disconnect used to read one more message into memory, even if there was nothing to disconnect.
 func TestDisconnectHoldsOneMessage(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for name, kind := range map[string]zeromq.Type{"SUB": zeromq.Sub, "ROUTER": zeromq.Router} {
@@ -1000,7 +1002,8 @@ func TestDisconnectHoldsOneMessage(t *testing.T) {
 	}
 }
 
-// As long as a socket holds a message, libzmq must not fetch the first frame of another one, whose connection may end then.
+// As long as a socket holds a message, libzmq must not fetch the first frame of another message, because its connection
+// may then end.
 func TestARouterThatHoldsAMessageSendsAndFetchesNoOther(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
@@ -1042,7 +1045,7 @@ func TestARouterThatHoldsAMessageSendsAndFetchesNoOther(t *testing.T) {
 	require.False(t, received(router))
 }
 
-// libzmq would take the answer, because Disconnect has received the request, and the next request would be an error.
+// libzmq would accept the answer, because Disconnect has received the request, and the next request would be an error.
 func TestAREPDoesNotAnswerARequestThatNobodyHasReceived(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	rep, clients, _ := connected(t, zeromq.Rep, 1)
@@ -1060,7 +1063,7 @@ func TestAREPDoesNotAnswerARequestThatNobodyHasReceived(t *testing.T) {
 	require.Equal(t, [][]byte{[]byte("answer")}, frames)
 }
 
-// What was received before Disconnect, and by nobody, is freed by Close.
+// Close frees a message that Disconnect has received and that no call has taken.
 func TestCloseFreesAMessageThatNobodyHasReceived(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	s, peers, addresses := connected(t, zeromq.Router, 1)
@@ -1109,7 +1112,7 @@ func TestDisconnectTearsNoMessage(t *testing.T) {
 	all.Wait()
 }
 
-// A receiver does not wait for the rest of a message for ever, whatever libzmq has lost.
+// A receiver does not wait forever for the rest of a message, whatever libzmq has lost.
 func TestATornMessageIsDropped(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	s, peers, addresses := connected(t, zeromq.Router, 1)
@@ -1133,7 +1136,7 @@ func expired() context.Context {
 	return ctx
 }
 
-// A request that is cut because its peer goes is sent again, to the next peer.
+// A request that is cut because its peer disconnects is sent again to the next peer.
 func TestARequestIsSentAgainWhenItsPeerGoesInTheMiddle(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
@@ -1156,7 +1159,7 @@ func TestARequestIsSentAgainWhenItsPeerGoesInTheMiddle(t *testing.T) {
 		err := req.SendFrames(ctx, request)
 		cancel()
 		going.Wait()
-		if err == nil { // libzmq has taken the request before the peer went
+		if err == nil { // libzmq accepted the request before the peer disconnected
 			require.NoError(t, req.Close())
 			continue
 		}

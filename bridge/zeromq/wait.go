@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// What a call waits for: a message that has arrived, or room for one that is to be sent.
+// The events for which a call waits: a message has arrived, or there is room for sending a message.
 const pollIn, pollOut C.int = C.ZMQ_POLLIN, C.ZMQ_POLLOUT
 
 // A waiter is a call that waits for a socket.
@@ -33,30 +33,31 @@ func newWaiter(event C.int) *waiter { return &waiter{event, make(chan struct{}, 
 func (w *waiter) wake() {
 	select {
 	case w.signal <- struct{}{}:
-	default: // it has a signal already
+	default: // already signalled
 	}
 }
 
-// waiters are the calls that wait for a socket. libzmq signals a change of a socket by one descriptor, only once, and only until
-// some call of libzmq has looked at the socket; and what a call changes itself, such as a connection over inproc, it does not signal.
-// Therefore one goroutine waits for the descriptor, and it, and each call that has looked at the socket, wakes the waiters for
-// which the socket is ready. Without that, a waiter would sleep through a change that another call has seen.
+// waiters are the calls that wait for a socket. libzmq signals a change of a socket through one descriptor, only once,
+// and only until some call of libzmq has looked at the socket. It does not signal changes that a call itself makes,
+// such as a connection over inproc. Therefore one goroutine waits for the descriptor. This goroutine, and each call
+// that has looked at the socket, wakes the waiters for which the socket is ready. Otherwise a waiter would miss a
+// change that another call has seen.
 type waiters struct {
 	calls []*waiter
 	file  *os.File // of the descriptor, nil before the first wait and the first Send
 }
 
-// otherWaits reports whether a call waits for the socket, except the given one. The caller holds s.mu.
+// otherWaits reports whether a call other than the given one waits for the socket. The caller holds s.mu.
 func (s *Socket) otherWaits(but *waiter) bool {
 	return slices.ContainsFunc(s.waits.calls, func(w *waiter) bool { return w != but })
 }
 
-// wake returns what the socket is ready for, and wakes the waiters for it, except the given one. If the socket is closed or fails,
-// it wakes all, which return the error. The caller holds s.mu.
+// wake returns the events for which the socket is ready, and wakes the waiters for them, except the given one. If the
+// socket is closed or fails, it wakes all waiters, and they return the error. The caller holds s.mu.
 func (s *Socket) wake(but *waiter) (events C.int, err error) {
 	if s.ptr == nil {
 		events, err = ^0, fmt.Errorf("the socket is %w", ErrClosed)
-	} else if s.early { // see receiveEarly; Send finds out by itself
+	} else if s.early { // see receiveEarly; Send finds out itself
 		events = pollIn | pollOut
 	} else if code := C.zeromq_events(s.ptr, &events); code != 0 {
 		events, err = ^0, Errno(code)
@@ -97,14 +98,14 @@ func (s *Socket) watch() error {
 		connection.Read(func(fd uintptr) bool { // is called at first, and whenever the descriptor becomes readable
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.singleFrame() { // libzmq reads those of other sockets itself
+			if s.singleFrame() { // libzmq reads the descriptors of other sockets itself
 				var signals [64]byte
 				for n := 1; n > 0; {
 					n, _ = syscall.Read(int(fd), signals[:])
 				}
 			}
 			s.lookSoon()                 // a call that waits may end without a look
-			if len(s.waits.calls) == 1 { // it looks itself
+			if len(s.waits.calls) == 1 { // the call itself looks
 				s.waits.calls[0].wake()
 			} else if len(s.waits.calls) > 1 {
 				s.wake(nil)
@@ -115,18 +116,20 @@ func (s *Socket) watch() error {
 	return nil
 }
 
-// lookAfter is the time until libzmq is asked about a socket that sends, so that many messages and signals have one look.
+// lookAfter is the delay before libzmq is asked about a socket that sends, so that one look serves many messages and
+// signals.
 const lookAfter = 10 * time.Millisecond
 
-// looks has the sockets that libzmq will be asked about, each once.
+// looks has the sockets about which libzmq will be asked, each once.
 var looks struct {
 	mu      sync.Mutex
 	sockets []*Socket
 }
 
-// lookSoon asks libzmq about a socket that sends, after lookAfter. libzmq releases the messages for a peer that has gone only in calls that
-// look for messages to receive, and a program that only sends makes none. A peer that goes later signals it by the descriptor; but another
-// call may have taken the signal and not have looked, so each call looks soon. The caller holds s.mu.
+// lookSoon asks libzmq about a socket that sends, after lookAfter. libzmq releases the messages for a disconnected peer
+// only in calls that look for messages to receive, and a program that only sends makes no such calls. If a peer
+// disconnects later, the descriptor signals it. But another call may have taken the signal without looking, so each
+// call looks soon. The caller holds s.mu.
 func (s *Socket) lookSoon() {
 	if !s.sends || s.looking {
 		return
@@ -174,7 +177,8 @@ func (s *Socket) remove(w *waiter) {
 	s.waits.calls = slices.DeleteFunc(s.waits.calls, func(other *waiter) bool { return other == w })
 }
 
-// do calls try until it is done, and waits in between until the socket is ready for the event. It runs try while it holds s.mu.
+// do calls try until it reports done, and waits in between until the socket is ready for the event. It calls try while
+// it holds s.mu.
 func (s *Socket) do(ctx context.Context, what string, event C.int, try func() (done bool, err error)) error {
 	var w *waiter
 	var pause time.Duration
@@ -208,10 +212,10 @@ func (s *Socket) do(ctx context.Context, what string, event C.int, try func() (d
 				return err
 			}
 			defer s.remove(w)
-			continue // what has changed before add has woken nobody
+			continue // changes before add have woken nobody
 		}
-		// wake may have taken a signal for this call. The first time it is tried again at once, then with pauses: a ROUTER whose
-		// peer is full counts as ready as long as it can send to another peer.
+		// wake may have taken a signal for this call. The first time, try is called again immediately, and then with
+		// pauses: a ROUTER whose peer is full counts as ready as long as it can send to another peer.
 		var again <-chan time.Time
 		if ready {
 			again = time.After(pause)

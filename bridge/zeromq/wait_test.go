@@ -22,10 +22,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
-// untilItWaits gives a call that was started in another goroutine time to wait. A test that it comes too early for tests less, and passes.
+// untilItWaits gives a call in another goroutine time to begin waiting. If the time is too short, the test checks less
+// and passes.
 func untilItWaits() { time.Sleep(20 * time.Millisecond) }
 
-// libzmq signals nothing to a socket about what its own connect and bind change over inproc.
+// libzmq does not signal a socket the changes that its own connect and bind make over inproc.
 func TestConnectWakesASendThatWaitsForAPeer(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for transport, endpoint := range endpoints(t) {
@@ -54,7 +55,7 @@ func TestBindWakesCallsThatWaitForAPeer(t *testing.T) {
 	c := newContext(t)
 	a, b := newSocket(t, c, zeromq.Pair), newSocket(t, c, zeromq.Pair)
 	require.NoError(t, a.Connect("inproc://later"))
-	require.NoError(t, a.SendFrames(deadline(t), [][]byte{[]byte("early")})) // it waits in libzmq for the peer
+	require.NoError(t, a.SendFrames(deadline(t), [][]byte{[]byte("early")})) // the message waits in libzmq for the peer
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		s, err := zeromq.Poll(deadline(t), b)
@@ -75,7 +76,7 @@ func TestBindWakesCallsThatWaitForAPeer(t *testing.T) {
 	waiting.Wait()
 }
 
-// A connection that ends moves its messages nowhere, and a call that waits then uses the next one.
+// The messages of a connection that ends stay with it, and a waiting call then uses the next connection.
 func TestASendWaitsForTheNextPeerAfterDisconnect(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := newContext(t)
@@ -99,8 +100,8 @@ func TestASendWaitsForTheNextPeerAfterDisconnect(t *testing.T) {
 	require.Equal(t, [][]byte{[]byte("y")}, frames)
 }
 
-// Each call on a socket may take a signal that other calls wait for, and must pass it on: a Poll that waits for ever, Polls and Recvs
-// with deadlines, changed settings, and several goroutines that send and receive.
+// Each call on a socket may take a signal that other calls wait for, and must pass it on. The calls are a Poll that
+// waits forever, Polls and Recvs with deadlines, changes of settings, and several goroutines that send and receive.
 func TestCallsOnOneSocketLoseNoSignal(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	disturbances := map[string]func(ctx context.Context, s *zeromq.Socket){
@@ -183,7 +184,7 @@ func TestARouterWaitsForThePeerThatIsFull(t *testing.T) {
 	ctx, cancel := context.WithCancel(deadline(t))
 	var receiving, sending sync.WaitGroup
 	receiving.Go(func() {
-		_, err := router.RecvFrames(ctx) // waits beside Send
+		_, err := router.RecvFrames(ctx) // waits at the same time as Send
 		assert.ErrorIs(t, err, context.Canceled)
 	})
 	const messages = 500
@@ -202,7 +203,8 @@ func TestARouterWaitsForThePeerThatIsFull(t *testing.T) {
 	receiving.Wait()
 }
 
-// gone makes a peer connect to a bound socket, which then sends it messages that do not all fit into the connection, and lets the peer go.
+// gone makes a peer connect to a bound socket. The socket sends it more messages than fit into the connection, and then
+// the peer disconnects.
 func gone(t *testing.T, bound *zeromq.Socket, address string, kind zeromq.Type, id string, send func() error) {
 	c := newContext(t)
 	peer := newSocket(t, c, kind, zeromq.Linger(0), zeromq.ReceiveHighWater(1), zeromq.RoutingID([]byte(id)))
@@ -220,11 +222,11 @@ func gone(t *testing.T, bound *zeromq.Socket, address string, kind zeromq.Type, 
 	for range 30 {
 		require.NoError(t, send())
 	}
-	waitFor(t, "a look", func() bool { return zeromq.Looks() == 0 }) // the peer goes later
+	waitFor(t, "a look", func() bool { return zeromq.Looks() == 0 }) // the peer disconnects later
 	require.NoError(t, c.Close())
 }
 
-// libzmq releases the messages for a peer that has gone only in a call that looks for messages to receive.
+// libzmq releases the messages for a disconnected peer only in a call that looks for messages to receive.
 func TestMemoryForAPeerThatHasGoneIsReleasedWithoutACall(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for name, kinds := range map[string][2]zeromq.Type{
@@ -252,7 +254,7 @@ func TestMemoryForAPeerThatHasGoneIsReleasedWithoutACall(t *testing.T) {
 	}
 }
 
-// Without a descriptor only the signal of a peer that goes is missed.
+// Without a descriptor only the signal of a disconnecting peer is missed.
 func TestASendThatDoesNotWaitNeedsNoDescriptor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pub := newSocket(t, newContext(t), zeromq.Pub)
@@ -265,7 +267,7 @@ func TestASendThatDoesNotWaitNeedsNoDescriptor(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A look asks for no other look, and keeps no socket.
+// A look requests no further look, and keeps no socket alive.
 func TestLooksEndWithTheLastSend(t *testing.T) {
 	zeromq.Need(t)
 	dlpacktest.CheckLeaks(t)
@@ -291,7 +293,7 @@ func TestLooksEndWithTheLastSend(t *testing.T) {
 	})
 }
 
-// Two calls that wait for one socket used to wake each other without an end.
+// Two calls that wait for one socket used to wake each other endlessly.
 func TestCallsThatWaitLeaveEachOtherAlone(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull := newSocket(t, newContext(t), zeromq.Pull)
@@ -307,7 +309,7 @@ func TestCallsThatWaitLeaveEachOtherAlone(t *testing.T) {
 	assert.LessOrEqual(t, tries.Load(), int64(20))
 }
 
-// libzmq ends a call with EINTR when the thread has a signal, as Go sends them to its own threads.
+// libzmq ends a call with EINTR when the thread gets a signal, and Go sends signals to its own threads.
 func TestSignalsInterruptNoCall(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull := newSocket(t, newContext(t), zeromq.Pull)

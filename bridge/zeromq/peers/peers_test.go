@@ -44,7 +44,7 @@ func message(t testing.TB, n int) (m *zeromq.Message, closeAll func()) {
 	return m, func() { x.Close(); y.Close(); m.Close() }
 }
 
-// endpoints are those that go-zeromq supports in full; its inproc loses frames of more than 255 bytes.
+// endpoints are the endpoints that go-zeromq fully supports; its inproc loses frames of more than 255 bytes.
 func endpoints(t testing.TB) map[string]string {
 	return map[string]string{"tcp": "tcp://127.0.0.1:*", "ipc": "ipc://" + filepath.Join(t.TempDir(), "s")}
 }
@@ -111,7 +111,7 @@ func TestPebbeReceivesAndSends(t *testing.T) {
 	}
 }
 
-// The packed form is that of CZMQ's zmsg_encode.
+// The packed form is the form of CZMQ's zmsg_encode.
 func TestCZMQHasTheSameSinglePartForm(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, n := range sizes {

@@ -1,2 +1,2 @@
-// Package drafts tests the sockets of the draft API of libzmq. It needs a libzmq that is built with it.
+// Package drafts tests the sockets of the draft API of libzmq. It needs a libzmq built with this API.
 package drafts

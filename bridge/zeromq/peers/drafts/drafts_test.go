@@ -69,7 +69,7 @@ func TestAServerAnswersTheClientThatHasAsked(t *testing.T) {
 	} {
 		for _, first := range []string{"bind", "connect"} {
 			if first == "connect" && transport == "tcp" {
-				continue // there is no port yet
+				continue // the port does not exist yet
 			}
 			t.Run(transport+" "+first, func(t *testing.T) {
 				dlpacktest.CheckLeaks(t)
@@ -101,7 +101,7 @@ func TestAServerAnswersTheClientThatHasAsked(t *testing.T) {
 					require.NotContains(t, received, uint32(0))
 					for id, asked := range received {
 						require.NoError(t, asked.Pack())
-						require.NoError(t, server.Send(deadline(t), asked)) // back to where it came from
+						require.NoError(t, server.Send(deadline(t), asked)) // back to its sender
 						asked.Close()
 						require.NoError(t, server.SendFrames(deadline(t), [][]byte{[]byte("done")}, zeromq.To(id)))
 					}
@@ -118,7 +118,8 @@ func TestAServerAnswersTheClientThatHasAsked(t *testing.T) {
 	}
 }
 
-// libzmq signals these sockets by another descriptor. No wait may miss a signal, on either side, with full queues and empty ones.
+// libzmq signals these sockets through another descriptor. No wait may miss a signal, on either side, with full or
+// empty queues.
 func TestCallsOnClientAndServerWait(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := must.Do(zeromq.NewContext())(t)
@@ -129,7 +130,7 @@ func TestCallsOnClientAndServerWait(t *testing.T) {
 	must.Fail(server.Recv(short))(t, context.DeadlineExceeded)
 	require.NoError(t, client.Connect(must.Do(server.Bind("tcp://127.0.0.1:*"))(t)))
 
-	const messages, n = 50, 1 << 15 // more than the queues and TCP take
+	const messages, n = 50, 1 << 15 // more than the queues and TCP hold
 	sent := make(chan error, 2)
 	go func() { // the client sends until its queue is full
 		for i := range messages {
@@ -233,7 +234,7 @@ func TestWhatClientAndServerCannotSendIsRefused(t *testing.T) {
 	require.Equal(t, one, must.Do(server.RecvFrames(deadline(t)))(t), "the next message arrives")
 }
 
-// pebbe/zmq4 binds libzmq on its own.
+// pebbe/zmq4 binds libzmq independently.
 func TestPebbeReceivesAndSendsOnClientAndServer(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	c := must.Do(zeromq.NewContext())(t)
