@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// side is the number of rows and of columns of the square matrices in kernels. Only the matrix of transpose_4_odd has one row
-// and one column less.
+// side is the number of rows and columns of the square matrices in kernels. Only the matrix of transpose_4_odd has one
+// row and one column less.
 const side = 4096
 
 // A layoutOf describes a view of a row-major tensor. The view permutes the axes by order and then takes every step-th element of
@@ -106,9 +106,10 @@ func start(t *dlpack.Tensor) unsafe.Pointer {
 	return unsafe.Pointer(&data[0])
 }
 
-// copies times the copies, on one core unless the name ends in _all_cores. It times each layout on its own, as copies.py does for NumPy
-// and PyTorch, so that none finds elements of another layout in the caches. The transpose of 4 bytes and the contiguous copy are
-// compared with C on the same memory, the latter with Go's copy too.
+// copies times the copies, on one core unless the name ends in _all_cores. It times each layout separately, as
+// copies.py does for NumPy and PyTorch, so that no layout finds elements of another layout in the caches. The transpose
+// of 4 bytes and the contiguous copy are compared with C on the same memory. The contiguous copy is also compared with
+// Go's copy.
 func copies(batches int) {
 	for _, l := range kernels {
 		src, dst := l.views()
@@ -144,8 +145,8 @@ func copies(batches int) {
 		}}}, batches)
 }
 
-// newCopies returns the paths that copy and convert a matrix on one core, to new memory and into memory that exists. views.c does the
-// same in C.
+// newCopies returns the paths that copy and convert a matrix on one core, to new memory and into existing memory.
+// views.c does the same in C.
 func newCopies() []path {
 	const side = 512
 	matrix := must(dlpack.New(dlpack.Float32, side, side))

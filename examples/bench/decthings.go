@@ -89,7 +89,8 @@ func small() []path {
 	}
 }
 
-// large returns the paths for a tensor of 64 MiB. Most take milliseconds a round, so they run separately in fewer batches.
+// large returns the paths for a tensor of 64 MiB. Most paths take milliseconds a round, so they run separately in fewer
+// batches.
 func large() []path {
 	const n = 16 << 20
 	t := newTensor(n)

@@ -9,8 +9,8 @@ import (
 
 const elements = 1024
 
-// batch is the number of managed tensors that are alive at once in paths that create them before the timing begins. It is small
-// enough for all of them to stay in the cache of a core.
+// batch is the number of managed tensors that exist at the same time in paths that create them before the timing
+// begins. It is so small that all of them stay in the cache of a core.
 const batch = 256
 
 // alive is the number of live exports of each tensor, unless the name of a path gives another number.

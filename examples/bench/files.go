@@ -39,7 +39,7 @@ func openings(folder string) []path {
 	}
 }
 
-// writings times how 128 MiB are written into the folder: the fastest of three times.
+// writings times the writing of 128 MiB into the folder. The fastest of three times counts.
 func writings(folder string) {
 	large := []files.Named{{Name: "x", Tensor: touched(dlpack.Float32, 32<<20)}}
 	for _, format := range []files.Format{files.Safetensors, files.NPY} {

@@ -6,7 +6,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 )
 
-// gorgonias returns the paths that wrap a tensor for gorgonia and make a tensor of a gorgonia matrix.
+// gorgonias returns the paths that wrap a tensor for gorgonia, and the paths that make a tensor from a gorgonia matrix.
 func gorgonias() []path {
 	var paths []path
 	for _, size := range []struct {

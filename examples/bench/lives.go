@@ -17,8 +17,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// lives returns the paths for whole lifetimes of tensors, in patterns that programs have. A program may create a tensor, export
-// and release it several times and close it, keep many exports alive at once, or export many tensors in turn.
+// lives returns the paths for whole lifetimes of tensors, in patterns of real programs. A program may create a tensor,
+// export and release it several times and close it, keep many exports alive at the same time, or export many tensors in
+// turn.
 func lives() []path {
 	data := make([]float32, elements)
 	paths := []path{
@@ -119,9 +120,9 @@ func handedOver(some int) path {
 	}}
 }
 
-// worstExport reports the time of the slowest of 100,000 exports. Before them, a million exports are alive at once and are
-// released. The garbage collector is off. Other work of the machine delays some exports, so there are 20 trials. For each group
-// of 1,000 exports, the trial with the smallest maximum counts.
+// worstExport reports the time of the slowest of 100,000 exports. Before them, a million exports are made and then
+// released. The garbage collector is off. Other work of the machine delays some exports, so there are 20 trials. For
+// each group of 1,000 exports, the trial with the smallest maximum counts.
 func worstExport() {
 	const many, some, trials = 1_000_000, 1000, 20
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

@@ -1,9 +1,9 @@
-// Command bench times the paths of dlbridge and of its peers in one process. It prints lines of `name value unit`, and before them
-// the tables that belong to the report of their measurements, as the command report reads them.
+// Command bench times the paths of dlbridge and of its peers in one process. It prints the tables for the report and
+// then lines of `name value unit`, in the form that the command report reads.
 //
-// All paths take turns in running short batches, so that other work of the machine affects all paths alike. The program repeats
-// this in several turns. The time of a path is the median over the turns of its fastest batch in each turn. The fastest batch of
-// the whole run would favour a path that ran while the processor was briefly faster.
+// All paths take turns in running short batches, so that other work of the machine affects all paths equally. The
+// program repeats this in several turns. The time of a path is the median over the turns of its fastest batch in each
+// turn. The fastest batch of the whole run would favour a path that ran while the processor was briefly faster.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 // A path is an operation to time. Either run or clocked is set.
 type path struct {
 	name    string
-	rounds  int                       // rounds in a batch; 0 stands for as many as take about batchTime
+	rounds  int                       // rounds in a batch; 0 stands for the number that takes about batchTime
 	before  func(n int)               // runs before each batch; not timed
 	run     func(n int)               // runs n rounds
 	clocked func(n int) time.Duration // runs n rounds and returns the time it measured
@@ -142,8 +142,8 @@ func (p *path) once(n int) (took time.Duration) {
 	return took
 }
 
-// count reports the allocations and the crossings (calls from Go into C) of a round. It takes the minimum over several batches,
-// because the garbage collector adds some to a batch now and then.
+// count reports the allocations and the crossings (calls from Go into C) of a round. It takes the minimum over several
+// batches, because the garbage collector sometimes adds allocations or crossings to a batch.
 func (p *path) count() {
 	allocations, crossings := math.Inf(1), math.Inf(1)
 	n := max(p.rounds, batch)
@@ -176,8 +176,8 @@ type table struct {
 	rows        []row
 }
 
-// A row is that of a path: what it does, the path that it is compared with, or "", whether it is a peer itself, and how many times
-// as fast as its peer it must be, or 0.
+// A row is the row of a path: what the path does, the path of its peer or "", whether it is itself a peer, and how many
+// times as fast as its peer it must be, or 0.
 type row struct {
 	path, what, peer string
 	peers            bool
@@ -195,7 +195,7 @@ func report(name string, value float64, unit string) { fmt.Printf("%s %.2f %s\n"
 
 func name(kind, of string, count int) string { return fmt.Sprintf("%s_%s_%d", kind, of, count) }
 
-// named returns the paths with these names, and the paths whose times are subtracted from theirs.
+// named returns the paths with these names, and the paths whose times are subtracted.
 func named(paths []path, names []string) (found []path) {
 	for _, p := range paths {
 		if slices.Contains(names, p.name) {

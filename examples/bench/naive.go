@@ -13,7 +13,8 @@ import (
 	"unsafe"
 )
 
-// The naive design allocates the managed tensor with malloc, refers to its owner by a cgo.Handle, and has a deleter written in Go.
+// The naive design allocates the managed tensor with malloc, refers to its owner through a cgo.Handle, and has a
+// deleter written in Go.
 
 type naiveOwner struct {
 	data   []float32
@@ -36,7 +37,8 @@ func naiveExport(data []float32) unsafe.Pointer {
 	*(*uintptr)(unsafe.Pointer(&m.manager_ctx)) = uintptr(cgo.NewHandle(owner))
 	m.deleter = (*[0]byte)(C.naive_deleter())
 	m.flags = 0
-	// The write is that of an integer. A pointer write could run the write barrier, which would read the old, uninitialized value.
+	// This writes an integer. A pointer write could run the write barrier, which would read the old, uninitialized
+	// value.
 	*(*uintptr)(unsafe.Pointer(&m.dl_tensor.data)) = uintptr(unsafe.Pointer(&data[0]))
 	m.dl_tensor.device = C.DLDevice{device_type: C.kDLCPU}
 	m.dl_tensor.ndim = 1

@@ -11,8 +11,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// pinnedTimes reports how long a Go slice stays pinned after its last consumer has released it on a foreign thread. Meanwhile the
-// program is idle, with or without the garbage collector, or computes or allocates on every processor.
+// pinnedTimes reports how long a Go slice stays pinned after its last consumer has released it on a foreign thread.
+// During this time the program is idle, with or without the garbage collector, or computes or allocates on every
+// processor.
 func pinnedTimes() {
 	const rounds = 50
 	data := make([]float32, 2<<20)

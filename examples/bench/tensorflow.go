@@ -84,8 +84,8 @@ func copyingProto(message []byte) func(n int) {
 	}
 }
 
-// smallProtos returns the paths for messages of 4 floats that follow each other as in a file. The data of every second one is
-// aligned.
+// smallProtos returns the paths for messages of 4 floats that follow each other as in a file. The data of every second
+// message is aligned.
 func smallProtos() []path {
 	const tensors = 100_000
 	one := newTensor(4)
@@ -110,7 +110,7 @@ func smallProtos() []path {
 	}
 }
 
-// largeProtos returns the paths for a message of 64 MiB. Those that copy its data take milliseconds a round.
+// largeProtos returns the paths for a message of 64 MiB. Paths that copy its data take milliseconds a round.
 func largeProtos() []path {
 	t := newTensor(16 << 20)
 	values := must(dlpack.Values[float32](t))

@@ -23,8 +23,8 @@ func firstDeletes() {
 	}
 }
 
-// throughput reports how many rounds one goroutine and two goroutines at once complete per microsecond. Each value is the best of
-// many intervals. Independent loops serve as the baseline.
+// throughput reports how many rounds one goroutine, and two concurrent goroutines, complete per microsecond. Each value
+// is the best of many intervals. Independent loops serve as the baseline.
 func throughput() {
 	const spell = 2 * time.Millisecond
 	a, b := newTensor(elements), newTensor(elements)

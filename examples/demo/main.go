@@ -1,5 +1,5 @@
-// Libdemo is the part of the demo in Go, which is built as a C library. demo.py loads it and calls its functions. It imports
-// package capi, so that it also exports the functions of dlbridge.h, and the process has only one Go runtime.
+// Libdemo is the Go part of the demo, built as a C library. demo.py loads it and calls its functions. It imports
+// package capi, so it also exports the functions of dlbridge.h, and the process has only one Go runtime.
 package main
 
 /*
@@ -23,10 +23,10 @@ import (
 
 var (
 	numbers = []float32{1, 2, 3, 4}
-	tensors []*dlpack.Tensor // all that C and Python can ask for, by number
+	tensors []*dlpack.Tensor // all tensors that C and Python can request, by number
 )
 
-// add makes the results of f available, and returns the number of the first.
+// add makes the results of f available, and returns the number of the first result.
 func add(f func() ([]*dlpack.Tensor, error), e unsafe.Pointer) C.int64_t {
 	first := len(tensors)
 	capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) {
@@ -69,7 +69,7 @@ func go_ones(count C.int64_t, e unsafe.Pointer) C.int64_t {
 	}, e)
 }
 
-// go_message reads a message, whose frames are files, and adds its tensors.
+// go_message reads a message whose frames are files, and adds its tensors.
 //
 //export go_message
 func go_message(path *C.char, e unsafe.Pointer) C.int64_t {
@@ -104,12 +104,12 @@ func go_tensor(i C.int64_t, e unsafe.Pointer) unsafe.Pointer {
 	return capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) { return tensors[i].Share() }, capi.Tensors(), e)
 }
 
-// go_address returns the address of the first element of tensor i as Go sees it.
+// go_address returns the address of the first element of tensor i in Go.
 //
 //export go_address
 func go_address(i C.int64_t) C.uint64_t { return C.uint64_t(tensors[i].Data()) }
 
-// go_last returns the last element of tensor i as Go reads it.
+// go_last reads the last element of tensor i in Go.
 //
 //export go_last
 func go_last(i C.int64_t) C.double {
@@ -124,7 +124,7 @@ func go_last(i C.int64_t) C.double {
 	return C.double(reflect.ValueOf(element).Convert(reflect.TypeFor[float64]()).Float())
 }
 
-// go_write takes a tensor of its caller and writes 7 to its last element.
+// go_write takes over a tensor from its caller and writes 7 to its last element.
 //
 //export go_write
 func go_write(x, e unsafe.Pointer) {

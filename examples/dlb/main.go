@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A report is what dlb says about a file. Its names in JSON are those of python -m dlbridge.
+// A report is dlb's output about a file. Its names in JSON are the same as those of python -m dlbridge.
 type report struct {
 	Path     string         `json:"path"`
 	Format   files.Format   `json:"format"`
@@ -76,7 +76,7 @@ func main() {
 	os.Exit(code)
 }
 
-// examine opens a file, which checks all that it says about its tensors.
+// examine opens a file. Open checks the file's description of its tensors.
 func examine(command, path string) (report, error) {
 	r := report{Path: path, Metadata: map[string]any{}, Tensors: []tensor{}}
 	open := func(path string) (*files.File, error) { return files.Open(path) }
@@ -148,7 +148,7 @@ func print(command string, r report) {
 	}
 }
 
-// ofJSON returns a value of metadata with numbers that JSON can have.
+// ofJSON returns a value of metadata in which all numbers are valid in JSON.
 func ofJSON(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Invalid:
@@ -173,7 +173,7 @@ func ofJSON(v reflect.Value) any {
 	return v.Interface()
 }
 
-// text returns a value of metadata as the table has it. Texts in lists and objects stand in quotes.
+// text returns a value of metadata as shown in the table. Texts in lists and objects are quoted.
 func text(value any, quote string) string {
 	switch v := value.(type) {
 	case nil:
@@ -198,7 +198,8 @@ func text(value any, quote string) string {
 	return fmt.Sprint(value)
 }
 
-// plain returns a text of a file as one line of at most 60 characters. Characters that could control a terminal are escaped.
+// plain returns a text of a file as one line of at most 60 characters. It escapes characters that could control a
+// terminal.
 func plain(text string) string {
 	const most = 60
 	var line strings.Builder

@@ -9,7 +9,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// statistics are those of the numbers of a tensor. NaN does not count for the others, which are NaN if there are no numbers.
+// statistics describe the numbers of a tensor. The other fields ignore NaN, and are NaN if there are no numbers.
 type statistics struct {
 	Min  number `json:"min"`
 	Max  number `json:"max"`
@@ -17,7 +17,7 @@ type statistics struct {
 	NaN  int64  `json:"nan"`
 }
 
-// A number is a text in JSON if it is infinite or NaN, which JSON does not have.
+// A number is a text in JSON if it is infinite or NaN, because JSON has no such numbers.
 type number float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -29,7 +29,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// read opens a tensor, which checks what only a copy can check, and takes values and statistics of it.
+// read opens a tensor and takes its values and statistics. Opening it also makes the checks that only a copy can make.
 func (row *tensor) read(f *files.File, values bool) error {
 	t, err := f.Tensor(row.Name)
 	if err != nil {
@@ -40,10 +40,10 @@ func (row *tensor) read(f *files.File, values bool) error {
 		return nil
 	}
 	row.Values = fmt.Sprint(t)
-	if t.Rank() != len(row.Shape) || t.DType().Code() == dlpack.CodeComplex { // blocks of quantised numbers, or no order
+	if t.Rank() != len(row.Shape) || t.DType().Code() == dlpack.CodeComplex { // quantised blocks, or complex numbers, which have no order
 		return nil
 	}
-	if !t.IsContiguous() { // the order of the numbers does not matter here, and column-major memory needs no copy then
+	if !t.IsContiguous() { // the order of the numbers does not matter here, so column-major memory needs no copy
 		if t, err = t.Transpose(); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (row *tensor) read(f *files.File, values bool) error {
 	return row.Statistics.of(flat)
 }
 
-// of adds the elements of a tensor with one dimension, some at a time.
+// of adds the elements of a one-dimensional tensor, some at a time.
 func (s *statistics) of(flat *dlpack.Tensor) error {
 	const most = 1 << 20
 	sum, n := 0.0, flat.NumElements()

@@ -1,4 +1,4 @@
-// Liblife is a C library in Go that plays Conway's Game of Life on a Go slice, which NumPy reads and writes.
+// Liblife is a C library in Go that plays Conway's Game of Life on a Go slice. NumPy reads and writes the slice.
 package main
 
 import "C"
@@ -15,15 +15,15 @@ const rows, columns = 8, 16
 
 var cells = make([]bool, rows*columns) // allocated by Go
 
-// world exports the cells as a DLManagedTensorVersioned, which the caller must release. The slice is pinned until then. On error
-// it returns NULL and fills e, a dlb_error.
+// world exports the cells as a DLManagedTensorVersioned. The caller must release it; the slice is pinned until then. On
+// error world returns NULL and fills e, a dlb_error.
 //
 //export world
 func world(e unsafe.Pointer) unsafe.Pointer { return capi.Serve(share, capi.Tensors(), e) }
 
 func share(...*dlpack.Tensor) (*dlpack.Tensor, error) { return dlpack.FromSlice(cells, rows, columns) }
 
-// step replaces the generation by the next one, in place.
+// step replaces the generation by the next generation, in place.
 //
 //export step
 func step() {
@@ -40,7 +40,7 @@ func step() {
 	}
 }
 
-// shared returns how many exported tensors others still hold.
+// shared returns how many exported tensors are still held.
 //
 //export shared
 func shared() C.longlong { return C.longlong(dlpack.ReadStats().Exports) }

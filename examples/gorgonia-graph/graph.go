@@ -22,7 +22,7 @@ type model struct {
 type node struct {
 	*nervana.Description
 	in      *gorg.Node
-	release func() // releases the memory that the node is bound to
+	release func() // releases the memory to which the node is bound
 }
 
 // build makes the graph from the descriptions of its nodes. A constant has its value from the start.
@@ -54,7 +54,8 @@ func (m *model) build(x, w, b *nervana.Description, constant *dlpack.Tensor) err
 
 var types = map[dlpack.DataType]tensor.Dtype{dlpack.Float32: tensor.Float32, dlpack.Float64: tensor.Float64}
 
-// input makes a node without a value: a placeholder, which is bound before each run, or a variable, which may be.
+// input makes a node without a value: a placeholder, which must be bound before each run, or a variable, which may be
+// bound.
 func (n *node) input(g *gorg.ExprGraph, name string) error {
 	if err := n.Complete(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -93,8 +94,8 @@ func (n *node) bind(t *dlpack.Tensor) error {
 	return nil
 }
 
-// dense returns a tensor of gorgonia over memory that fits the description. gorgonia has no read-only memory, so the memory of a
-// constant is bound as if it were writable; the graph must not write to it.
+// dense returns a tensor of gorgonia over memory that fits the description. gorgonia has no read-only memory, so the
+// memory of a constant is bound as writable; the graph must not write to it.
 func (n *node) dense(t *dlpack.Tensor) (d *tensor.Dense, release func(), err error) {
 	bound := *n.Description
 	bound.Role &^= nervana.IsConstant
@@ -116,7 +117,7 @@ func (m *model) run() (*dlpack.Tensor, error) {
 	return gorgonia.FromDense(m.y.Value().(tensor.Tensor))
 }
 
-// close releases the parts of the model that have been made.
+// close releases the existing parts of the model.
 func (m *model) close() {
 	if m.machine != nil {
 		m.machine.Close()

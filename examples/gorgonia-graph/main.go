@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// memory returns a tensor in C memory, as a producer in another language would export it, and the slice with which that
-// producer writes to it.
+// memory returns a tensor in C memory, as a producer in another language would export it, and a slice through which
+// that producer writes to the memory.
 func memory(shape []int64, values ...float64) (*dlpack.Tensor, []float64, error) {
 	t, err := dlpack.New(dlpack.Float64, shape...)
 	if err != nil {
@@ -44,7 +44,7 @@ func story(out io.Writer) error {
 		return err
 	}
 	for _, t := range []*dlpack.Tensor{inW, inB, inX, other} {
-		defer t.Close() // the graph has shares of its own
+		defer t.Close() // the graph has its own shares
 	}
 	var m model
 	defer m.close()

@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// rented is a tensor made in C, and the memory as its producer sees it.
+// rented is a tensor made in C, with its producer's view of the memory.
 type rented struct {
 	*dlpack.Tensor
 	producer *dlpacktest.Producer
@@ -57,7 +57,8 @@ func TestReadmeShowsWhatIsPrinted(t *testing.T) {
 	assert.Contains(t, strings.ReplaceAll(string(readme), "\r", ""), "```\n"+printed.String()+"```\n")
 }
 
-// Inputs are swapped and written to, without a copy and without a new graph. Memory that is no longer bound is released.
+// Inputs are exchanged and written to, without a copy and without a new graph. Memory that is no longer bound is
+// released.
 func TestForwardPassReadsForeignMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const rows, inner, columns = 5, 4, 3
@@ -112,7 +113,7 @@ func TestForwardPassReadsForeignMemory(t *testing.T) {
 	assert.Len(t, m.x.in.Graph().AllNodes(), nodes, "the graph was built anew")
 }
 
-// A description may be a view of another one. Here a variable says which part of a buffer it uses.
+// A description may be a view of another description. Here a variable selects the part of a buffer that it uses.
 func TestAnInputIsPartOfALargerBuffer(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	epoch := rent(t, dlpacktest.Config{Shape: []int64{24}})
@@ -192,7 +193,7 @@ func TestWhatIsNotAsDescribedIsRefused(t *testing.T) {
 	defer whole.Close()
 	assert.ErrorIs(t, m.x.bind(whole), dlpack.ErrDType)
 	assert.ErrorContains(t, m.b.bind(constant.Tensor), "non input node")
-	y, err := m.run() // with the memory that was bound before
+	y, err := m.run() // with the memory bound before
 	require.NoError(t, err)
 	require.NoError(t, y.Close())
 	for _, r := range []rented{in, constant} {

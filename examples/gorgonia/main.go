@@ -13,8 +13,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// solve improves x until a x = b, and returns the number of steps. All three are DLManagedTensorVersioned of float64, which
-// solve takes over: a has the shape [n n], b and x have [n]; e is a dlb_error. a must be symmetric and positive definite.
+// solve improves x until a x = b, and returns the number of steps. It takes over all three, each a
+// DLManagedTensorVersioned of float64: a has the shape [n n], b and x have [n]. a must be symmetric and positive
+// definite. e is a dlb_error.
 //
 //export solve
 func solve(a, b, x, e unsafe.Pointer) (steps C.longlong) {
@@ -56,7 +57,7 @@ func conjugateGradients(a, b, x *tensor.Dense) (steps int) {
 	return steps
 }
 
-// must panics where gorgonia returns an error. Serve makes an error of either.
+// must panics if gorgonia returns an error. Serve turns the panic into an error.
 func must[T any](result T, err error) T {
 	if err != nil {
 		panic(err)

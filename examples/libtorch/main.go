@@ -11,17 +11,17 @@ import (
 	"github.com/dlbridge/dlbridge/examples/libtorch/aten"
 )
 
-// lend returns a tensor of libtorch over a slice.
+// lend returns a libtorch tensor over a slice.
 func lend(data []float32, shape ...int64) (*aten.Tensor, error) {
 	t, err := dlpack.FromSlice(data, shape...)
 	if err != nil {
 		return nil, err
 	}
-	defer t.Close() // libtorch has a share of its own
+	defer t.Close() // libtorch has its own share
 	return aten.From(t)
 }
 
-// show reads a tensor of libtorch in Go, in place, after libtorch's own reference to it is gone.
+// show reads a libtorch tensor in Go, in place, after libtorch's own reference to it has ended.
 func show(out io.Writer, name string, x *aten.Tensor, err error) error {
 	if err != nil {
 		return err

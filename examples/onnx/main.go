@@ -26,7 +26,8 @@ var model []byte
 
 const side = 224
 
-// The colours are scaled to 0 to 1, and then by the mean and the standard deviation of the images that models are usually trained with.
+// The colours are scaled to the range 0 to 1, and then normalised by the mean and the standard deviation of the images
+// with which models are usually trained.
 var normalise = dlpack.Scaling{
 	Scale: []float64{1 / (255 * 0.229), 1 / (255 * 0.224), 1 / (255 * 0.225)},
 	Shift: []float64{-0.485 / 0.229, -0.456 / 0.224, -0.406 / 0.225},
@@ -35,8 +36,8 @@ var normalise = dlpack.Scaling{
 
 type server struct{ model *onnxruntime.Runner }
 
-// ServeHTTP takes an image as PNG (Content-Type: image/png) or as rows of RGB bytes. It answers with the scores of the classes, as a
-// TensorProto (Accept: application/x-protobuf) or as JSON.
+// ServeHTTP accepts an image as PNG (Content-Type: image/png) or as rows of RGB bytes. It answers with the scores of
+// the classes, as a TensorProto (Accept: application/x-protobuf) or as JSON.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	var pixels *dlpack.Tensor
@@ -64,11 +65,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = dlpack.Read(scores, func(values []float32) error { return json.NewEncoder(w).Encode(values) })
 	}
 	if err != nil {
-		log.Print(err) // the client has gone
+		log.Print(err) // the client has disconnected
 	}
 }
 
-// decodePNG returns the colours of an image, without the bytes of its alpha channel, which lie between them.
+// decodePNG returns the colours of an image, as a view without the alpha bytes between them.
 func decodePNG(data []byte) (*dlpack.Tensor, error) {
 	if c, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || c.Width != side || c.Height != side {
 		return nil, fmt.Errorf("the image is no PNG of %d by %d pixels", side, side)
@@ -101,7 +102,7 @@ func (s *server) classify(pixels *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return outputs["scores"], err
 }
 
-// fill converts, normalises and transposes the pixels in one pass into the input of the model.
+// fill converts, normalises and transposes the pixels into the input of the model, in one pass.
 func fill(input, pixels *dlpack.Tensor) error {
 	planes, err := input.Index(0)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 
 var requests = flag.Int("requests", 1000, "the number of requests of the test")
 
-// PYTHON names a Python that has the package onnxruntime, whose library is used.
+// PYTHON names a Python with the package onnxruntime. The test uses the library of that package.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	python := os.Getenv("PYTHON")
@@ -46,7 +46,8 @@ print(glob.glob(os.path.dirname(onnxruntime.__file__) + "/capi/libonnxruntime.*"
 	dlpacktest.Main(m)
 }
 
-// copying is the same server with the inputs and outputs of the binding: a new slice for each input, and outputs that the binding copies.
+// copying is the same server with the binding's inputs and outputs: a new slice for each input, and outputs that the
+// binding copies.
 type copying struct {
 	session *ort.DynamicAdvancedSession
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A tally is what the collector has received, written as a line of JSON each second and at the end.
+// A tally counts the results that the collector has received. It is written as a line of JSON each second and at the
+// end.
 type tally struct {
 	Results    int     `json:"results"` // without duplicates
 	Duplicates int     `json:"duplicates"`
@@ -26,7 +27,7 @@ type tally struct {
 	End        bool    `json:"end"`
 }
 
-// collector checks results, and acknowledges each to its producer.
+// collector checks results, and acknowledges each result to its producer.
 func collector(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("collector", flag.ExitOnError)
 	bind := flags.String("bind", "tcp://127.0.0.3:*", "endpoint for workers")
@@ -59,7 +60,7 @@ func collector(ctx context.Context, args []string) error {
 
 	type task struct{ origin, seqno uint64 }
 	missing := map[task]bool{}
-	made := make([]uint64, len(from)) // the tasks of each producer, as far as they are known
+	made := make([]uint64, len(from)) // the known tasks of each producer
 	var sum tally
 	var first, last time.Time
 	var bytes, total float64
@@ -85,7 +86,7 @@ func collector(ctx context.Context, args []string) error {
 				m.Close()
 				return fmt.Errorf("a result of task %v with %d tensors", id, len(m.Tensors))
 			}
-			if err := fetch(ctx, m); errors.Is(err, shm.ErrNotOffered) { // its worker was killed; the task is sent again
+			if err := fetch(ctx, m); errors.Is(err, shm.ErrNotOffered) { // the worker was killed; the task is sent again
 				m.Close()
 				continue
 			} else if err != nil {

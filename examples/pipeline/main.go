@@ -1,5 +1,5 @@
-// Pipeline sends tensors from producers over workers to a collector, which acknowledges each of them to its producer. README.md
-// describes it.
+// Pipeline sends tensors from producers through workers to a collector. The collector acknowledges each tensor to its
+// producer. README.md describes the pipeline.
 package main
 
 import (

@@ -16,10 +16,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// tasks are those of one producer: each is still to be made, waits to be sent again, is with a worker, or is done.
+// tasks are the tasks of a producer. Each task is not made yet, waits to be sent again, is with a worker, or is done.
 type tasks struct {
 	made  uint64               // the tasks from 0 to made - 1 were sent at least once
-	more  func() bool          // whether a further task is to be made
+	more  func() bool          // whether to make a further task
 	again []uint64             // to be sent again
 	sent  map[uint64]time.Time // not yet acknowledged
 }
@@ -42,20 +42,20 @@ func (t *tasks) next() (seqno uint64, ok bool) {
 	return seqno, true
 }
 
-// acknowledge forgets a task, even one that waits to be sent again. Both workers of a task that was sent twice may acknowledge it; the
-// second time changes nothing.
+// acknowledge removes a task, even if it waits to be sent again. If a task was sent twice, both workers may acknowledge
+// it; the second time changes nothing.
 func (t *tasks) acknowledge(seqno uint64) {
 	delete(t.sent, seqno)
 	t.again = slices.DeleteFunc(t.again, func(other uint64) bool { return other == seqno })
 }
 
-// failed lets a task wait that was not sent.
+// failed records that a task was not sent, and must be sent again.
 func (t *tasks) failed(seqno uint64) {
 	delete(t.sent, seqno)
 	t.again = append(t.again, seqno)
 }
 
-// retry lets the tasks wait that were sent too long ago: their worker is gone.
+// retry finds tasks that were sent too long ago, because their worker is gone. They must be sent again.
 func (t *tasks) retry(after time.Duration) {
 	for seqno, at := range t.sent {
 		if time.Since(at) > after {
@@ -64,8 +64,8 @@ func (t *tasks) retry(after time.Duration) {
 	}
 }
 
-// producer gives tasks to workers that ask for them, until all are acknowledged. It prints its endpoint, and then, ten times a second, the
-// number of tasks that are in flight.
+// producer sends tasks to workers that ask for them, until all tasks are acknowledged. It prints its endpoint, and
+// then, ten times a second, the number of tasks in flight.
 func producer(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("producer", flag.ExitOnError)
 	bind := flags.String("bind", "tcp://127.0.0.2:*", "endpoint for workers and the collector")
@@ -98,7 +98,7 @@ func producer(ctx context.Context, args []string) error {
 	t.more = func() bool {
 		return (*messages == 0 || t.made < *messages) && (*duration == 0 || time.Since(begin) < *duration)
 	}
-	var asking [][]byte // workers that wait for a task, the longest first
+	var asking [][]byte // workers that wait for a task; the one that has waited longest is first
 	var reported time.Time
 	for !t.over() {
 		if time.Since(reported) > 100*time.Millisecond {
@@ -163,8 +163,8 @@ func receive(ctx context.Context, s *zeromq.Socket, wait time.Duration) ([][]byt
 	return frames, err
 }
 
-// give sends a task, in x, to a worker. The error for a worker that is gone is EHOSTUNREACH. A task that a worker takes with it when it
-// ends is sent again by retry.
+// give sends a task, in x, to a worker. If the worker is gone, the error is EHOSTUNREACH. If the worker ends with the
+// task, retry has it sent again.
 func give(ctx context.Context, router *zeromq.Socket, to []byte, origin, seqno uint64, x *dlpack.Tensor, held time.Duration) error {
 	if err := fill(x, seqno); err != nil {
 		return err

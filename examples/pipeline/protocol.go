@@ -22,7 +22,8 @@ const (
 	done  = "done"
 )
 
-// encode makes a message of a tensor. If its elements are in shared memory, they stay there, and the message says where.
+// encode makes a message from a tensor. If the elements are in shared memory, they stay there, and the message has a
+// handle.
 func encode(x *dlpack.Tensor, held time.Duration) (*zeromq.Message, error) {
 	ts := []*dlpack.Tensor{x}
 	return zeromq.Encode(ts, shm.Offers(ts, held, shm.Writable()))
@@ -43,7 +44,7 @@ func doneFrames(seqno uint64) [][]byte {
 	return [][]byte{[]byte(done), binary.LittleEndian.AppendUint64(nil, seqno)}
 }
 
-// fill writes the elements of a task, which anybody can check: the seqno, and one more for each element.
+// fill writes the elements of a task: the seqno, and one more for each further element. Every process can check them.
 func fill(x *dlpack.Tensor, seqno uint64) error {
 	return dlpack.Use(x, func(values []float32) error {
 		for i := range values {
@@ -53,7 +54,7 @@ func fill(x *dlpack.Tensor, seqno uint64) error {
 	})
 }
 
-// check compares the elements of a result with twice those of its task.
+// check compares the elements of a result with twice the elements of its task.
 func check(x *dlpack.Tensor, seqno uint64) error {
 	return dlpack.Read(x, func(values []float32) error {
 		for i, v := range values {
@@ -65,7 +66,7 @@ func check(x *dlpack.Tensor, seqno uint64) error {
 	})
 }
 
-// dial makes a DEALER that is connected to a ROUTER.
+// dial makes a DEALER connected to a ROUTER.
 func dial(c *zeromq.Context, endpoint string) (*zeromq.Socket, error) {
 	s, err := c.NewSocket(zeromq.Dealer, zeromq.Linger(0))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A process is one of the pipeline, and its standard output.
+// A process is a process of the pipeline, with its standard output.
 type process struct {
 	*exec.Cmd
 	out *bufio.Reader
@@ -28,7 +28,7 @@ type process struct {
 func start(name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // not left behind
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // ends with this process
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func start(name string, args ...string) (*process, error) {
 	return &process{cmd, bufio.NewReader(out)}, cmd.Start()
 }
 
-// resident returns the size of the memory of a process that is in use, in bytes.
+// resident returns the resident memory of a process in bytes.
 func resident(p *process) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.Process.Pid))
 	if err != nil {
@@ -47,7 +47,7 @@ func resident(p *process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// line returns the next line of the output. The first is the endpoint of a process that binds one.
+// line returns the next line of the output. If the process binds an endpoint, its first line is that endpoint.
 func (p *process) line() (string, error) {
 	text, err := p.out.ReadString('\n')
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *process) line() (string, error) {
 	return text[:len(text)-1], nil
 }
 
-// workers keeps processes running: one that ends, or is killed, is started again.
+// workers keeps processes running: a process that ends or is killed is started again.
 type workers struct {
 	mu      sync.Mutex
 	running []*process // nil: it is being started
@@ -87,7 +87,7 @@ func (w *workers) keep(i int, name string, args []string) {
 	})
 }
 
-// kill ends one worker in the middle of whatever it does.
+// kill ends one worker in the middle of its work.
 func (w *workers) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // held is how long a worker holds a result in shared memory for the collector.
 const held = 10 * time.Second
 
-// worker doubles the elements of tasks, in place, by gorgonia.
+// worker doubles the elements of tasks in place, with gorgonia.
 func worker(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("worker", flag.ExitOnError)
 	var from list
@@ -61,7 +61,7 @@ func worker(ctx context.Context, args []string) error {
 	}
 }
 
-// work does one task, and asks for another.
+// work does one task, and asks for the next.
 func work(ctx context.Context, s, push *zeromq.Socket) error {
 	task, err := s.Recv(ctx, zeromq.Writable(), zeromq.Aligned())
 	if err != nil {

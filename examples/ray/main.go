@@ -12,8 +12,8 @@ import (
 //export count
 func count(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(counts, capi.Tensors(x), e) }
 
-// counts returns an int64 tensor of 256 elements: how often each byte occurs in a uint8 tensor. The tensor may be read-only, as those
-// of Ray's object store are.
+// counts returns an int64 tensor of 256 elements: how often each byte occurs in a uint8 tensor. The tensor may be
+// read-only, like tensors of Ray's object store.
 func counts(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
 	result := make([]int64, 256)
 	err := dlpack.Read(in[0], func(x []uint8) error {

@@ -67,7 +67,7 @@ func answer(r io.Reader, w io.Writer) error {
 	return err
 }
 
-// product reads the elements one by one, because the matrix may have any order, and any address in the packed form.
+// product reads the elements one by one, because the matrix may have any order and, in the packed form, any address.
 func product(a, x *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if err := x.Require(dlpack.Float64, -1); err != nil {
 		return nil, fmt.Errorf("product: %w", err)

@@ -22,7 +22,7 @@ func main() {
 	check(err)
 	defer kernels.Close()
 
-	// Memory with the alignment that TVM's vector instructions require, and Go slices over it.
+	// This is memory with the alignment that TVM's vector instructions require, and Go slices over it.
 	var t [3]*dlpack.Tensor
 	var v [3][]float32
 	for i := range t {
@@ -42,7 +42,8 @@ func main() {
 	check(err)
 	fmt.Println("fmm wrote x y to z; the largest difference from Go's own product is", difference(v[0], v[1], v[2]))
 
-	// Plain slices work too if they are aligned, as large ones are. The arguments of a prepared call are checked only once.
+	// Plain slices also work if they are aligned, as large slices are. The arguments of a prepared call are checked
+	// only once.
 	a, b, c := make([]float32, 1<<20), make([]float32, 1<<20), make([]float32, 1<<20)
 	for i := range a {
 		a[i], b[i] = float32(i), 1

@@ -47,7 +47,7 @@ func share(e unsafe.Pointer) unsafe.Pointer {
 //export fill
 func fill(out *C.float) { copy(unsafe.Slice((*float32)(unsafe.Pointer(out)), len(floats)), floats) }
 
-// __tvm_ffi_nothing is an empty function, so a call of it costs a callback into Go.
+// __tvm_ffi_nothing is an empty function; a call costs one callback into Go.
 //
 //export __tvm_ffi_nothing
 func __tvm_ffi_nothing(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 { return 0 }

@@ -1,6 +1,6 @@
-// Command report writes the README and the picture of one benchmark run. It reads the results as lines of `name value unit`, and
-// tables that come with their measurements as lines of fields between tabs: `table`, title and note; `row`, path, what it is, peer,
-// `true` if the path is a peer itself, and how many times as fast as its peer the path must be, or 0.
+// Command report writes the README and the picture of one benchmark run. It reads results as lines of `name value
+// unit`. It reads tables as lines of fields separated by tabs: `table`, title and note; or `row`, path, description,
+// peer, `true` if the path is itself a peer, and how many times as fast as its peer the path must be, or 0.
 package main
 
 import (
@@ -84,7 +84,7 @@ func describe(kind string, fields []string) error {
 	return nil
 }
 
-// A row is the row of a path in a table. peer is the path that it is compared with, or "".
+// A row is the row of a path in a table. peer is the path for comparison, or "".
 type row struct {
 	path, what, peer string
 	peers            bool    // the path belongs to a peer, not to dlbridge
@@ -96,7 +96,7 @@ type table struct {
 	rows        []row
 }
 
-// A story is a job of users, with the paths of the libraries that they would use for it. The first is that of dlbridge.
+// A story is a task of users, with the paths of the libraries that they would use for it. The first path is dlbridge's.
 type story struct {
 	what  string
 	paths []side
@@ -403,8 +403,8 @@ func copyRows() (rows []row) {
 	return rows
 }
 
-// newCopyRows returns the rows of copies and conversions to new memory: the name of the path, with the prefix c_ or go_, and
-// what it does.
+// newCopyRows returns the rows of copies and conversions to new memory. Each has the name of the path, with the prefix
+// c_ or go_, and a description.
 func newCopyRows() (rows []row) {
 	for _, n := range newCopies {
 		rows = append(rows, row{path: "c_" + n.c, what: "`dlb_tensor_" + n.what, peer: "go_" + n.inGo},
@@ -421,23 +421,24 @@ var newCopies = []struct{ c, inGo, what string }{
 	{"copy_into_float64", "copy_into_float64", "copy_into` of float64"},
 }
 
-// vectors are the numbers of elements of which conversions.py converts vectors between all pairs of types.
+// vectors has the lengths of the vectors that conversions.py converts between all pairs of types.
 var vectors = []string{"131072", "4194304"}
 
-// comparisons are those of all pairs of types: whose times are multiples of whose.
+// comparisons lists the comparisons over all pairs of types. Each gives the first times as multiples of the second.
 var comparisons = []struct{ of, by, what string }{
 	{"dlbridge", "numpy", "beside NumPy"},
 	{"dlbridge", "torch", "beside PyTorch"},
 	{"scaled", "dlbridge", "with scale and shift, beside none"},
 }
 
-// A pair is a conversion from one type to another: its name, and its time as a multiple of another's.
+// A pair is a conversion from one type to another: its name, and its time as a multiple of the other library's time.
 type pair struct {
 	name  string
 	times float64
 }
 
-// pairs returns the pairs of types between which both have converted vectors of so many elements, the slowest last.
+// pairs returns the pairs of types for which of and by have both converted vectors of the given length. The slowest
+// pair is last.
 func (r results) pairs(of, by, elements string) (pairs []pair) {
 	for name, value := range r {
 		if types, ok := strings.CutPrefix(name, "py_"+of+"_"+elements+"_"); ok {
@@ -522,7 +523,7 @@ crossing is a call from Go into C. For maintainers: [GUARANTEES.md](../../dlpack
 	return b.Bytes()
 }
 
-// table writes the rows of a table that have been measured, and its columns in which a row has a value.
+// table writes the measured rows of a table, and the columns in which a row has a value.
 func (r results) table(b *bytes.Buffer, t table) {
 	columns := []string{"", "time", "beside a peer", "allocations", "crossings"}
 	var rows [][]string
@@ -578,7 +579,7 @@ func duration(ns float64) string {
 	return digits(ns) + " s"
 }
 
-// digits returns a number with three digits, or with those before its point if it has more.
+// digits returns a number with three digits, or with all digits before the point if there are more.
 func digits(x float64) string {
 	switch {
 	case x < 9.995:
@@ -660,7 +661,7 @@ func (r results) unpinning(b *bytes.Buffer) {
 	}
 }
 
-// plot draws the bars of each story, the longest of which has the full length.
+// plot draws the bars of each story. The longest bar of a story has the full length.
 func (r results) plot() []byte {
 	const width, left, bar, high = 640, 130, 400, 16
 	var body bytes.Buffer

@@ -214,7 +214,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// python times pyzmq, in a process of its own.
+// python times pyzmq in a separate process.
 func python(w workload, turns int) (seconds, busy []float64) {
 	out, err := exec.Command(os.Getenv("PYTHON"), "zeromq/pyzmq.py", w.endpoint, fmt.Sprint(w.bytes), fmt.Sprint(w.tensors),
 		fmt.Sprint(w.rounds), fmt.Sprint(turns)).Output()

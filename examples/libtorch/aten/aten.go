@@ -1,7 +1,7 @@
 // Package aten calls libtorch on the memory of DLPack tensors, and returns its results as DLPack tensors. No element is
 // copied.
 //
-// run.sh sets the flags by which the compiler and the linker find libtorch. Only aten.cc includes its headers.
+// run.sh sets the flags with which the compiler and the linker find libtorch. Only aten.cc includes its headers.
 package aten
 
 /*
@@ -26,14 +26,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// ErrTorch is in the chain of every error that libtorch has returned; the text is libtorch's.
+// ErrTorch is in the chain of every error that libtorch has returned. The text is libtorch's.
 var ErrTorch = errors.New("libtorch")
 
 // A Tensor is a reference to a libtorch tensor.
 type Tensor struct{ handle *C.at_tensor }
 
-// From returns a libtorch tensor over the memory of t. libtorch checks almost nothing, so From refuses tensors that libtorch
-// would misread, or that would end the process.
+// From returns a libtorch tensor over the memory of t. libtorch checks almost nothing, so From returns an error for
+// tensors that libtorch would misread, or that would end the process.
 //
 // Ownership: the memory is shared, and t can be closed. Lifetime: the memory lives until the last libtorch tensor over it is
 // gone. Threads: any; the last reference may end on any thread. On error: nothing has moved:
@@ -210,7 +210,7 @@ func made(op string, handle *C.at_tensor, reason *[C.AT_ERROR_SIZE]C.char) (*Ten
 }
 
 func refused(op string, reason *[C.AT_ERROR_SIZE]C.char) error {
-	// Not C.GoString, which would have each call's buffer on the heap.
+	// C.GoString would put the buffer of each call on the heap.
 	text, _, _ := strings.Cut(string((*[C.AT_ERROR_SIZE]byte)(unsafe.Pointer(reason))[:]), "\x00")
 	text, _, _ = strings.Cut(strings.ToValidUTF8(text, ""), "\n")
 	return fmt.Errorf("aten: %s: %w: %s", op, ErrTorch, text)

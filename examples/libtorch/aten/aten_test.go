@@ -152,7 +152,7 @@ func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
 			test.config.Major, test.config.Minor = 1, 3
 			p := dlpacktest.Produce(t, test.config)
-			for range 2 { // it is the caller's, who may try again
+			for range 2 { // the caller still owns it, and may try again
 				_, err := take(p.Managed())
 				require.ErrorIs(t, err, ErrTorch)
 				assert.ErrorContains(t, err, test.says)
@@ -164,7 +164,7 @@ func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 	}
 }
 
-// Smart pointers of C++ do not call a deleter that is NULL.
+// C++ smart pointers do not call a deleter that is NULL.
 func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -206,7 +206,7 @@ func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 	}
 }
 
-// Libtorch accepts memory of a device that does not exist; only the first operator returns an error.
+// Libtorch accepts memory of a device that does not exist; the first operator returns an error.
 func TestDeleterRunsOnceForATensorOnADeviceThatIsNotThere(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Major: 1, Minor: 3, Shape: []int64{4}, Strides: []int64{1}, DeviceType: 2})
@@ -246,7 +246,7 @@ func TestDataTypesComeBackAsTheyWent(t *testing.T) {
 		require.NoError(t, in.Close())
 		require.NoError(t, back.Close())
 	}
-	complex128s, err := dlpack.FromSlice(make([]complex128, 4)) // aligned to 8 bytes, as Go has them
+	complex128s, err := dlpack.FromSlice(make([]complex128, 4)) // aligned to 8 bytes, as in Go
 	require.NoError(t, err)
 	x, err := From(complex128s)
 	require.NoError(t, err)
@@ -273,8 +273,8 @@ func TestTransposedMemoryIsComputedOnWhereItLies(t *testing.T) {
 	require.NoError(t, turned.Close())
 }
 
-// While only libtorch holds the slices, they are neither collected nor moved. After it has released them, also on threads that
-// C has started, they are collected.
+// While only libtorch holds the slices, they are neither collected nor moved. After it has released them, even on
+// threads started by C, they are collected.
 func TestOnlyLibtorchHoldsTheMemoryOverTwentyCollections(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const count, size = 2000, 64
@@ -389,7 +389,7 @@ func TestErrorsSayWhatLibtorchSays(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The tensors that at::toDLPackVersioned would export with wrong numbers.
+// at::toDLPackVersioned would export these tensors with wrong numbers.
 func TestResultsThatDLPackCannotCarryAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	folder := t.TempDir()

@@ -11,8 +11,9 @@ import (
 	"github.com/dlbridge/dlbridge/examples/libtorch/aten/naive"
 )
 
-// BenchmarkImport measures how long it takes to make a libtorch tensor over a Go slice and to free it. The implementations run
-// in turn, in short batches. The result of each is the median over all turns of its fastest batch in the turn.
+// BenchmarkImport measures how long it takes to make a libtorch tensor over a Go slice and to free it. The
+// implementations run in turn, in short batches. The result of each is the median, over all turns, of its fastest
+// batch.
 func BenchmarkImport(b *testing.B) {
 	data := make([]float32, 1024)
 	kept, err := dlpack.FromSlice(data)
@@ -20,7 +21,7 @@ func BenchmarkImport(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer kept.Close()
-	// libtorch's own part: the managed tensor exists already, and its deleter does nothing.
+	// libtorch's own share: the managed tensor exists already, and its deleter does nothing.
 	still := dlpacktest.Produce(b, dlpacktest.Config{Major: 1, Minor: 3, Shape: []int64{1024}, Strides: []int64{1}, NullDeleter: true})
 	ways := []struct {
 		name string

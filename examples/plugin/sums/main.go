@@ -1,4 +1,4 @@
-// Libsums is a plugin in Go for programs in C: two functions on their tensors.
+// Libsums is a plugin in Go for C programs: it has two functions on their tensors.
 package main
 
 import "C" // for the export comments below
@@ -13,7 +13,7 @@ import (
 //export cumulate
 func cumulate(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(sums, capi.Tensors(x), e) }
 
-// sums returns the sums of the numbers up to each, in memory of Go.
+// sums returns the running sums of the numbers, in Go memory.
 func sums(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
 	var out []float32
 	err := dlpack.Read(in[0], func(x []float32) error {
@@ -37,7 +37,7 @@ func sums(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
 //export twice
 func twice(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(doubled, capi.Tensors(x), e) }
 
-// doubled doubles the numbers where they are, and returns the tensor that it got.
+// doubled doubles the numbers in place, and returns its argument.
 func doubled(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
 	return in[0], dlpack.Use(in[0], func(x []float32) error {
 		for i := range x {

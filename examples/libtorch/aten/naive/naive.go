@@ -1,6 +1,6 @@
-// Package naive hands Go slices to libtorch as most programs would: the slice pinned, its owner behind a cgo.Handle,
-// the struct from malloc, a deleter that is a Go function, and libtorch's own import. It is what package aten is
-// compared with.
+// Package naive passes Go slices to libtorch as most programs would: with a pinned slice, its owner in a cgo.Handle,
+// the struct from malloc, a deleter that is a Go function, and libtorch's own import. Benchmarks compare package aten
+// with it.
 package naive
 
 /*
@@ -36,13 +36,13 @@ type owner struct {
 	pinner runtime.Pinner
 }
 
-// A Tensor is a reference to a tensor of libtorch's; nil where libtorch has refused.
+// A Tensor is a reference to a libtorch tensor, or nil if libtorch returned an error.
 type Tensor unsafe.Pointer
 
-// Lend makes a tensor of libtorch's over a slice that is not empty.
+// Lend makes a libtorch tensor over a slice that is not empty.
 func Lend(data []float32) Tensor { return Take(export(data)) }
 
-// Take makes one over a `DLManagedTensorVersioned *`, by libtorch's own import.
+// Take makes a libtorch tensor from a `DLManagedTensorVersioned *`, with libtorch's own import.
 func Take(managed unsafe.Pointer) Tensor {
 	return Tensor(C.naive_take((*C.DLManagedTensorVersioned)(managed)))
 }
@@ -50,7 +50,7 @@ func Take(managed unsafe.Pointer) Tensor {
 // Close ends the reference.
 func Close(x Tensor) { C.naive_free(unsafe.Pointer(x)) }
 
-// export makes a `DLManagedTensorVersioned *` of a slice.
+// export makes a `DLManagedTensorVersioned *` from a slice.
 func export(data []float32) unsafe.Pointer {
 	o := &owner{data: data}
 	o.pinner.Pin(&data[0])
