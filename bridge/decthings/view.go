@@ -270,7 +270,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("decthings: %v%v, of which Elements is nil or has another type or shape: %w", v.Type, errtext.Shape(v.Shape), ErrType)
+			return dst, fmt.Errorf("decthings: %v%v: Elements is nil or has another type or shape: %w", v.Type, errtext.Shape(v.Shape), ErrType)
 		}
 		return AppendElements(dst, v.Elements, d)
 	}

@@ -175,7 +175,7 @@ func TestReadingAPageThatIsGoneIsAnError(t *testing.T) {
 		err := files.ReadCut(path, left)
 		assert.ErrorIs(t, err, files.ErrChanged)
 		gone := (left + page - 1) / page * page
-		assert.EqualError(t, err, fmt.Sprintf("byte %d of %d cannot be read any more: file changed while it was open", gone, size))
+		assert.EqualError(t, err, fmt.Sprintf("byte %d of %d can no longer be read: file changed while it was open", gone, size))
 	}
 }
 

@@ -132,7 +132,7 @@ func (p *part) reading(f func() error) error {
 		if at >= uintptr(len(p.data)) {
 			return nil
 		}
-		return fmt.Errorf("byte %d of %d cannot be read any more: %w", at, len(p.data), ErrChanged)
+		return fmt.Errorf("byte %d of %d can no longer be read: %w", at, len(p.data), ErrChanged)
 	})
 }
 

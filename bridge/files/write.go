@@ -88,7 +88,7 @@ func Write(path string, tensors []Named, options ...WriteOption) error {
 				out = &progress{out: out, total: total, tell: w.progress}
 			}
 			err := withoutFaults(func() error { return write(out, tensors, w) }, func(address uintptr) error {
-				return fmt.Errorf("memory of a tensor at %#x cannot be read any more: %w", address, ErrChanged)
+				return fmt.Errorf("memory of a tensor at %#x can no longer be read: %w", address, ErrChanged)
 			})
 			if err == nil && w.progress != nil {
 				err = w.progress(total, total)

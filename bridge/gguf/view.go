@@ -352,7 +352,7 @@ func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
 // array reads an array. depth counts the array and the arrays around it.
 func (r *reader) array(depth int) any {
 	if depth > mostDepth {
-		r.fail(r.at, elements.ErrHeader, "more than %d arrays in each other", mostDepth)
+		r.fail(r.at, elements.ErrHeader, "arrays nested more than %d deep", mostDepth)
 	}
 	t := r.valueType()
 	n := r.count(valueTypes[t].size, valueTypes[t].name)
@@ -437,7 +437,7 @@ func (v *View) numBytes() (int64, error) {
 		}
 	}
 	if row%block != 0 {
-		return 0, fmt.Errorf("a row has no whole number of blocks of %d elements: %w", block, elements.ErrSize)
+		return 0, fmt.Errorf("a row is not a whole number of blocks of %d elements: %w", block, elements.ErrSize)
 	}
 	size, fits := layout.Mul(count/block, size)
 	if !fits {

@@ -276,7 +276,7 @@ func refusals() []refusal {
 			counts + 25 + 10, elements.ErrTruncated},
 		{"an array of arrays that claim more than the file", entry(name, ofArray, array{ofArray, 2}, array{ofUint8, 0}, array{ofUint8, 1 << 40}),
 			counts + 25 + 12 + 4, elements.ErrTruncated},
-		{"arrays in each other, nine deep", entry(name, ofArray, slices.Repeat(raw(array{ofArray, 1}), 8), array{ofUint8, 1}, "\x01"),
+		{"arrays nested nine deep", entry(name, ofArray, slices.Repeat(raw(array{ofArray, 1}), 8), array{ofUint8, 1}, "\x01"),
 			counts + 13 + 8*12, elements.ErrHeader},
 		{"an alignment of another type", entry(text("general.alignment"), uint32(10), uint64(32)), counts + 25, elements.ErrHeader},
 		{"an alignment of 0", entry(text("general.alignment"), ofUint32, uint32(0)), counts + 25, elements.ErrHeader},

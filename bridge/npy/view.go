@@ -134,7 +134,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 		}
 	}
 	if len(head) < start {
-		return 0, 0, newError(len(head), elements.ErrTruncated, "%d bytes have no size of a header", len(head))
+		return 0, 0, newError(len(head), elements.ErrTruncated, "%d bytes are too few for the size of a header", len(head))
 	}
 	if start == 10 {
 		size = int64(binary.LittleEndian.Uint16(head[8:]))
@@ -142,7 +142,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 		size = int64(binary.LittleEndian.Uint32(head[8:]))
 	}
 	if size > maxHeader {
-		return 0, 0, newError(8, elements.ErrHeader, "a header of %d bytes, of which there may be %d", size, maxHeader)
+		return 0, 0, newError(8, elements.ErrHeader, "a header of %d bytes is larger than %d", size, maxHeader)
 	}
 	return start, size, nil
 }
@@ -178,7 +178,7 @@ func (h *header) parse(v *View) *elements.Error {
 			return fail
 		}
 		if seen[key] {
-			return newError(where, elements.ErrHeader, "the key %s stands there twice", errtext.Quote(key))
+			return newError(where, elements.ErrHeader, "the key %s occurs twice", errtext.Quote(key))
 		}
 		if h.skip(); !h.take(':') {
 			return h.expected(":")
@@ -319,7 +319,7 @@ func (h *header) sizes(v *View) *elements.Error {
 		h.skip()
 		if h.take(')') {
 			if len(v.Shape) == 1 && !comma {
-				return newError(h.shape, elements.ErrHeader, "a number in parentheses, which is no tuple without a comma")
+				return newError(h.shape, elements.ErrHeader, "a number in parentheses is not a tuple without a comma")
 			}
 			return nil
 		}

@@ -140,7 +140,7 @@ func (z *archive) directory() (start, end int, count uint64, fail *elements.Erro
 		end = locator - sizeEnd64
 		l := z.data[locator:]
 		if end < 0 || le64(l[8:]) != uint64(end) || le32(l[4:]) != 0 || le32(l[16:]) != 1 {
-			return 0, 0, 0, newError(locator, ErrZip, "the place of the zip64 end of the directory, which is not directly before it")
+			return 0, 0, 0, newError(locator, ErrZip, "the zip64 end of the directory is not directly before its locator")
 		}
 		e := z.data[end:]
 		if string(e[:4]) != end64Magic || le64(e[4:]) != sizeEnd64-12 || le32(e[16:]) != 0 || le32(e[20:]) != 0 || le64(e[24:]) != le64(e[32:]) {
@@ -279,7 +279,7 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 	for rest := extra; len(rest) > 0; {
 		here := at + len(extra) - len(rest)
 		if len(rest) < 4 || len(rest)-4 < int(le16(rest[2:])) {
-			return newError(here, ErrZip, "an extra field that is longer than there is room")
+			return newError(here, ErrZip, "an extra field is longer than its space")
 		}
 		id, field := le16(rest), rest[4:4+int(le16(rest[2:]))]
 		rest = rest[4+len(field):]
@@ -298,7 +298,7 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 			for i, number := range which {
 				n := le64(field[8*i:])
 				if *number != math.MaxUint32 && *number != n {
-					return newError(here, ErrZip, "a zip64 field that says %d, where %d stands before it", n, *number)
+					return newError(here, ErrZip, "a zip64 field has %d, but the record before it has %d", n, *number)
 				}
 				*number = n
 			}

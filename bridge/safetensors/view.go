@@ -100,14 +100,14 @@ func DecodeFile(data []byte) (*File, error) {
 // header returns the text of the header of a file.
 func header(data []byte) ([]byte, error) {
 	if len(data) < lengthSize {
-		return nil, newError(int64(len(data)), elements.ErrTruncated, "%d bytes, of which the length of the header needs %d", len(data), lengthSize)
+		return nil, newError(int64(len(data)), elements.ErrTruncated, "%d bytes, but the length of the header takes %d", len(data), lengthSize)
 	}
 	n := binary.LittleEndian.Uint64(data)
 	switch {
 	case n > MaxHeader:
 		return nil, newError(0, elements.ErrHeader, "%d bytes of header are more than %d", n, MaxHeader)
 	case n > uint64(len(data)-lengthSize):
-		return nil, newError(int64(len(data)), elements.ErrTruncated, "the header has %d bytes, of which there are %d", n, len(data)-lengthSize)
+		return nil, newError(int64(len(data)), elements.ErrTruncated, "a header of %d bytes, %d bytes are left", n, len(data)-lengthSize)
 	case n == 0 || data[lengthSize] != '{':
 		return nil, newError(lengthSize, elements.ErrHeader, "%s instead of a header that begins with '{'", errtext.Quote(data[lengthSize:lengthSize+min(n, 1)]))
 	}

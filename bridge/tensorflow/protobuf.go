@@ -148,7 +148,7 @@ func (r *reader) skipGroup(num protowire.Number) error {
 		switch f.typ {
 		case protowire.StartGroupType:
 			if depth == deepest {
-				return newError(f.at, ErrWire, "field %d: more than %d groups in each other", f.num, deepest)
+				return newError(f.at, ErrWire, "field %d: groups nested more than %d deep", f.num, deepest)
 			}
 			open[depth] = f.num
 			depth++

@@ -193,9 +193,9 @@ func TestDecodeViewPassesOverWhatItDoesNotKnow(t *testing.T) {
 		want  error
 	}{
 		{"group", deep(1), nil},
-		{"groups in each other", deep(100), nil},
-		{"more groups in each other", deep(101), tensorflow.ErrWire},
-		{"very many groups in each other", deep(1 << 20), tensorflow.ErrWire},
+		{"groups nested 100 deep", deep(100), nil},
+		{"groups nested 101 deep", deep(101), tensorflow.ErrWire},
+		{"groups nested very deep", deep(1 << 20), tensorflow.ErrWire},
 		{"end of another group", []byte("\xa3\x06\xac\x06"), tensorflow.ErrWire},
 		{"end without a beginning", []byte("\xa4\x06"), tensorflow.ErrWire},
 		{"beginning without an end", []byte("\xa3\x06\x08\x01"), tensorflow.ErrWire},

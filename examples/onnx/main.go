@@ -72,7 +72,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // decodePNG returns the colours of an image, as a view without the alpha bytes between them.
 func decodePNG(data []byte) (*dlpack.Tensor, error) {
 	if c, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || c.Width != side || c.Height != side {
-		return nil, fmt.Errorf("the image is no PNG of %d by %d pixels", side, side)
+		return nil, fmt.Errorf("the image is not a PNG of %d by %d pixels", side, side)
 	}
 	img, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -85,7 +85,7 @@ func decodePNG(data []byte) (*dlpack.Tensor, error) {
 	case *image.NRGBA:
 		return dlpack.FromBytes(img.Pix, s)
 	}
-	return nil, fmt.Errorf("the image is no PNG of three or four colours of 8 bits")
+	return nil, fmt.Errorf("the image is not a PNG of three or four colours of 8 bits")
 }
 
 func (s *server) classify(pixels *dlpack.Tensor) (*dlpack.Tensor, error) {
