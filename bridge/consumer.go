@@ -178,7 +178,7 @@ func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts
 	return ts, nil
 }
 
-// joined returns a row-major copy of the tensor that in describes, which lies in several parts.
+// joined returns a row-major copy of a tensor in several parts, which in describes.
 func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	for _, err := range Pieces(in, from.size, &d.budget) { // find an error before memory is allocated
 		if err != nil {
@@ -265,7 +265,7 @@ func errRank(rank int) error {
 	return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
 }
 
-// view returns a view of the one part in which the tensor that in describes lies.
+// view returns the tensor that in describes, as a view of its only part.
 func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if in.Part < 0 || in.Part >= from.count() {
 		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartMissing)

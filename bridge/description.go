@@ -144,8 +144,8 @@ func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
 // after the next one has been requested. If t has several parts, the memory of all pieces is taken from the budget
 // before the first piece; a nil budget counts nothing.
 //
-// Errors: that of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of
-// indices and at least one, or if the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that
+// Errors: the error of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number
+// of indices and at least one, or if the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that
 // cannot be cut. An error ends the iteration.
 func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2[*tens.Tensor, error] {
 	return func(yield func(*tens.Tensor, error) bool) {

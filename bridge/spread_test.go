@@ -161,7 +161,7 @@ func TestSpreadTensorsAreThoseOfOnePart(t *testing.T) {
 	assert.Greater(t, cuts, 100)
 }
 
-// requirePieces checks that the pieces are those of x along dim, in the order of the memory.
+// requirePieces checks that the pieces are the pieces of x along dim, in memory order.
 func requirePieces(t *testing.T, x *dlpack.Tensor, dim int, pieces []*dlpack.Tensor, name string) {
 	if len(pieces) == 1 {
 		require.Equal(t, elementsOf(t, x), elementsOf(t, pieces[0]), name)

@@ -17,7 +17,7 @@
 //	AppendTensor, AppendElements              a tensor in its binary form
 //	Reader                                    the bytes of each tensor of an io.Reader, aligned for decoding without a copy
 //	DecodeView, View                          the header and the bytes of the elements; these need no cgo
-//	Rules                                     types and shapes that a method takes
+//	Rules                                     types and shapes that a method accepts
 //
 // # Ownership
 //

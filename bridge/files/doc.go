@@ -1,7 +1,7 @@
 // Package files opens files of tensors without copying them, and writes such files. It is for programs that read models
 // and arrays, even from untrusted sources, and pass the tensors to C, Python or other libraries.
 //
-//	f, err := files.Open("model.safetensors")       // maps the file, and checks all that it says about its tensors
+//	f, err := files.Open("model.safetensors")       // maps the file, and checks the descriptions of its tensors
 //	defer f.Close()
 //	for _, e := range f.Entries() { fmt.Println(e) } // names, types, shapes and places
 //	t, err := f.Tensor("model.embed_tokens.weight") // a tensor in the memory of the file; nothing is read yet
@@ -16,12 +16,12 @@
 //	function                   result
 //	Open, OpenSet              a file, and all files of an index of safetensors, as one File
 //	File.Entries, File.Find    descriptions of all tensors, and of one; these need no cgo
-//	File.Metadata              what the file says beside its tensors; needs no cgo
+//	File.Metadata              the metadata of the file; needs no cgo
 //	File.Tensor, File.Tensors  a tensor, and all of them, in the memory of the file
-//	File.Copy                  a tensor in memory of its own, by reading the file
+//	File.Copy                  a copy of a tensor in new memory, by reading the file
 //	File.AppendBytes           the bytes of a tensor as they are in the file, by reading it; needs no cgo
-//	File.Verify                ErrChanged if the file is not as it was when it was opened
-//	Write                      a new file, in place of an old one of the name or of none
+//	File.Verify                ErrChanged if the file has changed since it was opened
+//	Write                      a new file, which replaces an old file of the same name
 //
 // # Ownership
 //

@@ -66,7 +66,7 @@ type entry struct {
 	view any // the description by the package of the format, which refers to the memory of part
 }
 
-// Open opens a file, maps it, and checks its description of the tensors without reading the elements. The contents of
+// Open opens a file, maps it, and checks the descriptions of its tensors without reading the elements. The contents of
 // the file decide the format, not its name.
 //
 // Ownership: the caller closes the File. Lifetime: tensors stay valid after Close, and after the file was deleted.

@@ -54,8 +54,8 @@ func Progress(f func(written, total int64) error) WriteOption {
 // that name, and tensors of an old file with that name stay unchanged. The new file has the permissions of the old one.
 //
 // Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error:
-// the old file stays unchanged, and no temporary file is left. There is one exception: if only the last step fails,
-// which writes the folder to the disk, the new file is in place. The errors are [ErrKind] for a path that names a
+// the old file stays unchanged, and no temporary file is left. There is one exception: the last step writes the folder
+// to the disk; if only this step fails, the new file is in place. The errors are [ErrKind] for a path that names a
 // directory, device or FIFO; [ErrChanged] if the memory of a tensor can no longer be read; [ErrFormat];
 // [elements.ErrDuplicate]; the error that the function of [Progress] returns; and errors of package os and of the
 // format's package.

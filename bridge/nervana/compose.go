@@ -15,8 +15,8 @@ import (
 // be partly written.
 //
 // Ownership: unchanged. Lifetime: nothing is kept. Threads: any, while no other goroutine writes to the sources or uses
-// dst. On error: those of [dlpack.Tensor.Apply] and [dlpack.Tensor.CopyTo], and [dlpack.ErrLayout] if the shape of dst
-// differs from that of c, elements of dst overlap, a source is missing, or a source lies in dst.
+// dst. On error: those of [dlpack.Tensor.Apply] and [dlpack.Tensor.CopyTo], and [dlpack.ErrLayout] if dst and c have
+// different shapes, elements of dst overlap, a source is missing, or a source lies in dst.
 func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 	const op = "compose"
 	held, err := dst.Share() // keeps the memory if another goroutine closes dst meanwhile

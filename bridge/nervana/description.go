@@ -394,7 +394,7 @@ func (d *Description) AlignRows(align int64) error {
 // Complete returns nil if the data type and the shape are known, so that the tensor can be allocated. For a view, they
 // must be known for the description at the end of its chain of views. Everything else has a default.
 //
-// Errors: [ErrUnknown], naming what is not known yet, and those of [Description.Known].
+// Errors: [ErrUnknown], which names the unknown property, and those of [Description.Known].
 func (d *Description) Complete() error {
 	root, err := d.orUnknown().root("describe")
 	if err == nil {

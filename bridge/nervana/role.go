@@ -9,7 +9,7 @@ import (
 // Graph documentation ("Tensors"). 0 means that the role is not known.
 type Role uint8
 
-// The bits of a [Role]: what a compiler may rely on.
+// The bits of a [Role]. A compiler may rely on them.
 const (
 	IsConstant   Role = 1 << iota // the value never changes, so a compiler may inline it
 	IsPersistent                  // the value is kept from one computation to the next

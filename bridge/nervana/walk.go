@@ -11,12 +11,11 @@ import (
 )
 
 // A Walk visits the elements of several tensors of one shape together, each index once. It is the flattening of the
-// Nervana Graph documentation. It does not follow the order of the indices but the order of the elements in memory: it
-// sorts the dimensions by their strides in all tensors, reverses a dimension if its first stride other than 0, in the
-// order of the tensors, is negative, and makes two dimensions one wherever one counter can serve for both in every
-// tensor.
+// Nervana Graph documentation. It follows the order of the elements in memory instead of the order of the indices. It
+// sorts the dimensions by their strides in all tensors. It reverses a dimension if its first nonzero stride, in the
+// order of the tensors, is negative. It merges two dimensions if one counter suffices for both in every tensor.
 //
-// [Walk.Reset] prepares a Walk for its tensors. The zero Walk has none.
+// [Walk.Reset] prepares a Walk for its tensors. The zero Walk has no tensors.
 //
 //	var w nervana.Walk
 //	if err := w.Reset(dst, src); err != nil { ... }
@@ -120,13 +119,13 @@ func (w *Walk) Reset(layouts ...layout.Layout) error {
 func (w *Walk) clear() { *w = Walk{InOrder: w.InOrder} }
 
 // A wideDimension is a dimension d of more than one element. Its weight is the sum of the absolute strides of all
-// tensors along it. It may be rounded, because it decides only about the order of the walk.
+// tensors along it. It may be rounded, because it affects only the order of the walk.
 type wideDimension struct {
 	d      int
 	weight float64
 }
 
-// makeRoom sets the length of w's slices for n tensors of the given rank. Their contents are undefined.
+// makeRoom sets the lengths of w's slices for n tensors of the given rank. The contents are undefined.
 func (w *Walk) makeRoom(n, rank int) {
 	if w.strides = w.inlineStrides[:]; n > inlineTensors {
 		w.strides = make([][]int64, n)
@@ -147,7 +146,7 @@ func (w *Walk) makeRoom(n, rank int) {
 	}
 }
 
-// turn reverses dimension i if the first of its strides that is not 0, in the order of the tensors, is negative.
+// turn reverses dimension i if its first nonzero stride, in the order of the tensors, is negative.
 func (w *Walk) turn(i int) {
 	for _, strides := range w.strides {
 		if strides[i] > 0 {
@@ -163,8 +162,8 @@ func (w *Walk) turn(i int) {
 	}
 }
 
-// merge makes one dimension of two wherever one step along the slower one is as long as all of the faster one in every
-// tensor.
+// merge merges two dimensions if, in every tensor, one step along the slower dimension is as long as the whole faster
+// dimension.
 func (w *Walk) merge() {
 	for i := len(w.shape) - 2; i >= 0; i-- {
 		last := len(w.shape) - 1
@@ -184,8 +183,8 @@ func (w *Walk) merge() {
 	}
 }
 
-// continues reports whether, in every tensor, one step along dimension i is as long as all of dimension j, so that the
-// two can be counted as one.
+// continues reports whether, in every tensor, one step along dimension i is as long as the whole dimension j, so that
+// one counter suffices for both.
 func (w *Walk) continues(i, j int) bool {
 	for _, strides := range w.strides {
 		if end, fits := layout.Mul(strides[j], w.shape[j]); !fits || end != strides[i] {
@@ -235,9 +234,9 @@ func (w *Walk) Run() (count int64, steps []int64) {
 	return w.shape[len(w.shape)-1], w.steps
 }
 
-// Flat reports whether the whole walk is one run, so that one index i serves for all tensors: element i of tensor k lies
-// at offset Start()[k] + i×steps[k]. If all steps are 1, the tensors are flattenable in the sense of the Nervana Graph
-// documentation: one integer is the offset into all of them. Without elements ok is false.
+// Flat reports whether the whole walk is one run, so that one index i suffices for all tensors: element i of tensor k
+// lies at offset Start()[k] + i×steps[k]. If all steps are 1, the tensors are flattenable in the sense of the Nervana
+// Graph documentation: one integer is the offset into all of them. Without elements ok is false.
 func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 	if w.start == nil || len(w.shape) > 1 {
 		return 0, nil, false
@@ -246,9 +245,9 @@ func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 	return count, steps, true
 }
 
-// Offsets returns an iterator over the indices of all dimensions except the fastest ones, whose number is inner: with 1 it
-// visits the beginnings of the runs, with 2 the beginnings of planes, and with 0 or less the elements. It yields the offset
-// in each tensor, in a slice that is valid until the next step.
+// Offsets returns an iterator over the indices of all dimensions except the inner fastest dimensions: with 1 it visits
+// the beginnings of the runs, with 2 the beginnings of planes, and with 0 or less the elements. It yields the offset in
+// each tensor, in a slice that is valid until the next step.
 //
 // Only one iterator of a Walk may be in use at a time. A step allocates nothing.
 func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
@@ -279,9 +278,9 @@ func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	}
 }
 
-// Part narrows the walk to one of several parts of about the same size: part i, counted from 0, where of is the number of
-// parts. Several goroutines, each with a Walk of its own, can then share the work. The fastest dimension is divided only if
-// no other dimension is long enough. A part may have no elements.
+// Part narrows the walk to part i of of parts of about the same size; i counts from 0. Several goroutines, each with
+// its own Walk, can then share the work. The fastest dimension is divided only if no other dimension is long enough. A
+// part may have no elements.
 //
 // Errors: [layout.ErrIndex] unless 0 ≤ i < of.
 func (w *Walk) Part(i, of int) error {

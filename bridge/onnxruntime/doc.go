@@ -9,8 +9,8 @@
 //	defer outputs["y"].Close()
 //
 //	function  result                     memory
-//	[Value]   a value of the binding     that of the tensor, until Destroy
-//	[Tensor]  a tensor of a value        that of the value; both may be given up in any order
+//	[Value]   a value of the binding     the memory of the tensor, until Destroy
+//	[Tensor]  a tensor of a value        the memory of the value; both may be released in any order
 //	[Runner]  runs a model on tensors    inputs, given outputs and outputs of a fixed shape are not copied
 //
 // The program must initialize the binding (InitializeEnvironment) before it uses this package. If it calls

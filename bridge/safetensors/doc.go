@@ -14,7 +14,7 @@
 //	function                        result
 //	DecodeFile, File.Find           descriptions of all tensors of a file, and of one; these need no cgo
 //	View.Tensor, View.TensorFrom    the tensor of a description, for a file in Go memory or in other memory
-//	AppendHeader                    the header for tensors that are described; it needs no cgo
+//	AppendHeader                    the header for described tensors; it needs no cgo
 //	AppendTensors, WriteTensors     a file, as bytes and to an io.Writer
 //	DecodeIndex                     which file of a set has which tensor (model.safetensors.index.json); it needs no cgo
 //

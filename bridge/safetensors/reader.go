@@ -48,8 +48,8 @@ func (r *reader) wrong(wanted string) {
 	}
 }
 
-// texts reads an object whose values are texts. check, which may be nil, returns "" for a valid text, and otherwise
-// says what is wrong.
+// texts reads an object whose values are texts. check, which may be nil, returns "" for a valid text, and otherwise a
+// description of the fault.
 func (r *reader) texts(all map[string]string, check func(text string) string) {
 	if !r.begins('{', "an object of texts") {
 		return

@@ -55,9 +55,9 @@ func settingsOf[Option ~func(*T), T any](options []Option) (settings T) {
 // segments. Lifetime: a segment exists until all processes have closed it. Threads: any, one at a time for a
 // connection; a Recv may run at the same time as a Send.
 //
-// On error: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over before with
-// the other option, and with [Writable] for a read-only tensor. After these errors nothing was sent and nothing was
-// decided, unless another goroutine or process decided for one of several segments during the call. Further errors:
+// On error: the error of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over before
+// with the other option, and with [Writable] for a read-only tensor. After these errors nothing was sent and nothing
+// was decided, unless another goroutine or process decided for one of several segments during the call. Further errors:
 // [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for a broadcast of more bytes than its segment;
 // [dlpack.ErrOverflow] for tensors in more than 253 segments, or more tensors than a message of 1 MiB can describe;
 // [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for a conn that is not a stream; the
@@ -136,11 +136,11 @@ func CopyUnsealed(bytes int64) RecvOption {
 // Threads: any, one at a time for a connection; a Send may run at the same time as a Recv.
 //
 // On error: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message;
-// that of ctx; [dlpack.ErrValue], [dlpack.ErrLayout], [dlpack.ErrOverflow] and [dlpack.ErrReadOnly] for a message that
-// Send would not write, with ErrValue as soon as the first bytes are wrong; [dlpack.ErrMemory] if the process may not
-// map so much; those of the socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and
-// no descriptor is open; close conn, because part of the message may be unread. If ctx ends during the call, conn has
-// no read deadline afterwards, even if the program had set one.
+// the error of ctx; [dlpack.ErrValue], [dlpack.ErrLayout], [dlpack.ErrOverflow] and [dlpack.ErrReadOnly] for a message
+// that Send would not write, with ErrValue as soon as the first bytes are wrong; [dlpack.ErrMemory] if the process may
+// not map so much; those of the socket; EMFILE if the process has no descriptor left. After an error nothing is mapped
+// and no descriptor is open; close conn, because part of the message may be unread. If ctx ends during the call, conn
+// has no read deadline afterwards, even if the program had set one.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	ts, err := settingsOf(options).recv(ctx, conn)
 	if err != nil && err != io.EOF {

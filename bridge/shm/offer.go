@@ -110,7 +110,7 @@ func Offered() int { return int(C.dlbsegment_offer_count(C.UINT64_MAX)) }
 // ByteOffset is ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true or the
 // offer was not [Writable]. After an error because spec does not fit h.Size, the handle can be used again.
 //
-// Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: that of ctx;
+// Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: the error of ctx;
 // [ErrNotOffered]; [syscall.EPERM] if the socket belongs to another user, or the process that made the handle has
 // changed its user since; [syscall.ETOOMANYREFS] if that process may not send a descriptor, because its user has too
 // many descriptors in transit; the handle can then be used again; those of [Recv].

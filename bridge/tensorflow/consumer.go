@@ -118,8 +118,8 @@ func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tenso
 }
 
 // DecodeFrom is [Decode] for a message in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]).
-// Each tensor is either a view of the message, which is read-only if the message is, or a copy in C memory, like that of
-// [dlpack.New].
+// Each tensor is either a view of the message, which is read-only if the message is, or a copy in C memory, like the
+// memory of [dlpack.New].
 //
 // Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. Elements alias
 // it but do not, so data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout]

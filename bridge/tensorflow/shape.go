@@ -74,8 +74,8 @@ func (s *shapeProto) partial() (layout.PartialShape, error) {
 	return shape, nil
 }
 
-// read decodes a TensorShapeProto. If a message has two, the dimensions of the second follow those of the first, as
-// protocol buffers require.
+// read decodes a TensorShapeProto. If a message has two shapes, the dimensions of the second follow the dimensions of
+// the first, as protocol buffers require.
 func (s *shapeProto) read(r reader) error {
 	s.at = r.base
 	var f record

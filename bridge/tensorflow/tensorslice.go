@@ -151,7 +151,7 @@ func (s TensorSlice) Equal(o TensorSlice) bool { return slices.Equal(s.extents, 
 
 // Extend returns the slice with whole dimensions added after its own dimensions, up to the given rank.
 //
-// Errors: [layout.ErrRank] for a rank below that of the slice or above [layout.MaxPartialRank].
+// Errors: [layout.ErrRank] for a rank below the rank of the slice or above [layout.MaxPartialRank].
 func (s TensorSlice) Extend(rank int) (TensorSlice, error) {
 	if rank < len(s.extents) || rank > layout.MaxPartialRank {
 		return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: rank %d is not in %d to %d: %w", rank, len(s.extents), layout.MaxPartialRank, layout.ErrRank)

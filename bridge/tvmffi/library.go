@@ -44,8 +44,8 @@ var loaded struct {
 // Go's signal handlers are installed by the time this runs.
 func init() { C.ffi_note_handler() }
 
-// Load loads libtvm_ffi into the process. A program must call it only to name the file: the other functions load the
-// library when they need it, like Load with an empty path.
+// Load loads libtvm_ffi into the process. A program needs to call it only to name the file: the other functions load
+// the library when they need it, like Load with an empty path.
 //
 // Load takes the library from the first of these places that names one. If it cannot be loaded from there, Load returns
 // an error and does not try the other places.

@@ -12,8 +12,8 @@
 //	err = dlpack.Read(got.Tensors[0], func(x []float32) error { fmt.Println(x); return nil })
 //
 // Programs build and start without libzmq. Sockets need libzmq 4.2 or later. The first [NewContext] loads it; if there
-// is none, the error lists what was tried. [Load] says where libzmq is searched. [Encode], [Message.Frames] and
-// [Decode] need no libzmq. They work on the frames of any ZeroMQ library, for example github.com/go-zeromq/zmq4 or
+// is none, the error lists what was tried. [Load] lists the places where it is searched for. [Encode], [Message.Frames]
+// and [Decode] need no libzmq. They work on the frames of any ZeroMQ library, for example github.com/go-zeromq/zmq4 or
 // github.com/pebbe/zmq4.
 //
 // # Sending
@@ -82,9 +82,9 @@
 // # Routing
 //
 // A ROUTER receives frames before the message: the routing id of the peer, and perhaps the ids of further peers and an
-// empty frame. They are in Message.Routing, and Send sends them first. The message begins with the first frame after
-// the id that begins with "ZIO", a digit and a form. Routing ids chosen by an application must therefore not begin in
-// this way.
+// empty frame. They are in Message.Routing, and Send sends them first. After the id, the first frame that begins with
+// "ZIO", a digit and a form is the beginning of the message. Routing ids chosen by an application must therefore not
+// begin in this way.
 //
 // # Clients and servers
 //

@@ -22,7 +22,7 @@ import (
 //   - At the end of a context libzmq makes a socket for each waiting connection, and aborts if it has no socket
 //     left. Therefore the first connection makes a socket for all of them, and end binds it.
 //   - libzmq writes to a connection from a ROUTER or REP when it is bound, and aborts if the connection is ending.
-//     It ends if its socket has disconnected it before, or if a PAIR refuses it, which accepts only one connection.
+//     It ends if its socket has disconnected it before, or if a PAIR, which accepts only one connection, refuses it.
 //
 // The mutex of the context guards it.
 type inprocs struct {

@@ -28,7 +28,7 @@ const (
 // copied.
 //
 // Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive,
-// even after the socket and the context are closed. Threads: any. On error: that of ctx; [ErrClosed]; [Errno]; and
+// even after the socket and the context are closed. Threads: any. On error: the error of ctx; [ErrClosed]; [Errno]; and
 // those of [Decode] for an invalid message. Recv drops an invalid message completely, so the next Recv returns the next
 // message. A REP may first answer it with [Socket.Send]; otherwise the next Recv or [Poll] sends an empty frame, which
 // makes the client's Recv fail.
@@ -54,7 +54,7 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 // RecvFrames waits for a message and returns copies of its frames. It is for messages that are not ZIO messages, such
 // as acknowledgements. It does not return the routing id of a CLIENT, which a SERVER needs for its answer: Recv does.
 //
-// Errors: that of ctx; [ErrClosed]; [Errno].
+// Errors: the error of ctx; [ErrClosed]; [Errno].
 func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 	frames, owners, err := s.receive(ctx, receivingOf(nil))
 	for i, owner := range owners {

@@ -35,7 +35,7 @@ const sendThreshold = 32 << 10
 // Ownership: the message and its tensors stay the caller's, who may close them after Send has returned. Lifetime:
 // libzmq has a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter
 // of exports ([dlpack.ReadStats]) falls when libzmq releases a share; the package documentation names cases in which
-// libzmq does not. Threads: any. On error: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as
+// libzmq does not. Threads: any. On error: the error of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as
 // [dlpack.ErrClosed] for a closed tensor, and [dlpack.Tensor.Export]. After an error no part of the message has been
 // sent.
 func (s *Socket) Send(ctx context.Context, m *Message, options ...SendOption) error {
@@ -88,7 +88,7 @@ func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options .
 // SendFrames sends copies of frames as one message. It is for messages that are not ZIO messages, such as
 // acknowledgements. A SERVER needs the option [To].
 //
-// Errors: that of ctx; [ErrClosed]; [Errno]; an error for a message without frames.
+// Errors: the error of ctx; [ErrClosed]; [Errno]; an error for a message without frames.
 func (s *Socket) SendFrames(ctx context.Context, frames [][]byte, options ...SendOption) error {
 	return s.send(ctx, frames, sendingOf(0, options))
 }

@@ -231,7 +231,7 @@ func (s *Socket) do(ctx context.Context, what string, event C.int, try func() (d
 
 // Poll waits until one of the sockets has a message to receive, and returns it.
 //
-// Errors: that of ctx; [ErrClosed] if one of the sockets is closed; [Errno].
+// Errors: the error of ctx; [ErrClosed] if one of the sockets is closed; [Errno].
 func Poll(ctx context.Context, sockets ...*Socket) (*Socket, error) {
 	w := newWaiter(pollIn)
 	for _, s := range sockets {
