@@ -186,8 +186,8 @@ func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2
 	}
 }
 
-// letters has the dtype letters of TENS with their DLPack type codes. A letter stands for types of at least least bits;
-// a smaller type needs the attribute dlpack.
+// letters has the dtype letters of TENS with their DLPack type codes. least is the smallest number of bits of a type
+// that the letter stands for; a smaller type needs the attribute dlpack.
 var letters = [...]struct {
 	letter byte
 	code   dlpack.TypeCode

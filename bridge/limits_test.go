@@ -64,7 +64,7 @@ func TestPackagesThatNeedCgoAreThoseOfTheREADME(t *testing.T) {
 		for _, link := range regexp.MustCompile("\\[`(\\w+)`\\]\\(\\w+\\)").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
 			switch name := link[1]; name {
 			case "elements": // has no such function
-			case "libdlbridge", "python": // are no packages that Go programs import
+			case "libdlbridge", "python": // are not packages that Go programs import
 			case "onnxruntime": // is another module
 			default:
 				assert.Contains(t, needCgo(t), "bridge/"+name)

@@ -49,7 +49,7 @@ const (
 	Q2_0    DType = 42
 )
 
-// dtypes has the types by their numbers. A number without a name is no type.
+// dtypes has the types by number. A number without a name is not a type.
 var dtypes = [...]struct {
 	name  string
 	block int64           // elements of a block

@@ -127,7 +127,7 @@ type reader struct {
 	data    []byte
 	at      int
 	dry     bool // find the end of the header only: allocate nothing, and leave the checks of names and numbers to the second pass
-	limited bool // the file goes on after data
+	limited bool // the file continues after data
 	err     error
 }
 
@@ -174,8 +174,8 @@ func (r *reader) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of the items that follow. Each takes at least least bytes, and count checks that they fit into
-// the rest of the file.
+// count reads the number of the items that follow. It checks that they fit into the rest of the file. least is the
+// smallest size of an item in bytes.
 func (r *reader) count(least int, what string) int {
 	at := r.at
 	n := r.uint64(what)

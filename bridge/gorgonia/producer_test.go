@@ -307,7 +307,7 @@ func TestFromDenseKeepsTheImportsOwner(t *testing.T) {
 	row := must.Do(gorgonia.FromDense(sliced(d, tensor.S(1))))(t)
 	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[12])), row.Data())
 
-	double, err := d.Add(d) // in memory of Go's
+	double, err := d.Add(d) // in Go memory
 	require.NoError(t, err)
 	result := must.Do(gorgonia.FromDense(double))(t)
 	clone := must.Do(gorgonia.FromDense(d.Clone().(*tensor.Dense)))(t)

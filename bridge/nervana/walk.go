@@ -278,9 +278,9 @@ func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	}
 }
 
-// Part narrows the walk to part i of of parts of about the same size; i counts from 0. Several goroutines, each with
-// its own Walk, can then share the work. The fastest dimension is divided only if no other dimension is long enough. A
-// part may have no elements.
+// Part narrows the walk to one of several parts of about the same size: part i, counted from 0. of is the number of
+// parts. Several goroutines, each with its own Walk, can then share the work. The fastest dimension is divided only if
+// no other dimension is long enough. A part may have no elements.
 //
 // Errors: [layout.ErrIndex] unless 0 ≤ i < of.
 func (w *Walk) Part(i, of int) error {

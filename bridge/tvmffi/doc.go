@@ -32,5 +32,5 @@
 //	Args.Keep           a value that outlives the call     the handler, until Close
 //	a handler's result  a value for the caller             passed to the caller, and closed by this package
 //
-// DESIGN.md beside this file has the decisions behind the package.
+// DESIGN.md in this folder explains the decisions behind the package.
 package tvmffi

@@ -111,8 +111,8 @@ func RoutingID(id []byte) SocketOption {
 	return SocketOption{label: "RoutingID", name: C.ZMQ_ROUTING_ID, text: append([]byte{}, id...)}
 }
 
-// Mandatory makes [Socket.Send] of a ROUTER return an error for a message to an unknown peer, and wait for a peer whose high-water mark is
-// reached. Without it both messages are dropped, and Send returns nil.
+// Mandatory makes [Socket.Send] of a ROUTER return an error for a message to an unknown peer, and wait for a peer whose
+// high-water mark is reached. Without Mandatory both messages are dropped, and Send returns nil.
 func Mandatory() SocketOption {
 	return SocketOption{label: "Mandatory", name: C.ZMQ_ROUTER_MANDATORY, value: 1}
 }

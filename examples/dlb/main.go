@@ -41,7 +41,7 @@ type tensor struct {
 	Size       int64            `json:"nbytes"`
 	Aligned    bool             `json:"aligned"`
 	Copied     string           `json:"copied"`
-	Problem    string           `json:"problem"` // why it is no tensor
+	Problem    string           `json:"problem"` // why it has no tensor
 	Path       string           `json:"path"`
 	Values     string           `json:"values,omitempty"`
 	Statistics *statistics      `json:"statistics,omitempty"`

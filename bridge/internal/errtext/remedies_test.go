@@ -65,7 +65,7 @@ func texts(t *testing.T, packages ...string) (literals map[string]string, functi
 						functions[n.Name.Name] = true
 					}
 				case *ast.BasicLit:
-					if n.Kind == token.STRING && strings.Contains(n.Value, " ") { // one word is no text
+					if n.Kind == token.STRING && strings.Contains(n.Value, " ") { // a single word is not a text
 						literals[files.Position(n.Pos()).String()] = must.Do(strconv.Unquote(n.Value))(t)
 					}
 				}
