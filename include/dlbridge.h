@@ -16,10 +16,10 @@
  *     return 0;
  *   }
  *
- * A producer owns memory and describes it; a consumer uses it. A tensor in this header is a
- * DLManagedTensorVersioned of DLPack: the description of the memory, and a deleter, which the owner
- * of the tensor calls exactly once (dlb_tensor_release). The memory may have several tensors, such
- * as views, and is kept until the last of them is released.
+ * A producer owns memory and describes it; a consumer uses it. In this header, a tensor is a
+ * DLManagedTensorVersioned of DLPack: a description of memory, and a deleter. The owner of a tensor
+ * calls the deleter exactly once, with dlb_tensor_release. Several tensors, such as views, can lie
+ * in the same memory, which lives until the last of them is released.
  *
  * The functions by topic:
  *
@@ -127,46 +127,39 @@
  *     dlb_ledger_write             writes which are live, and where they were made
  *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
- * with an output writes it to *out, where `out` is the first argument; after an error other than
- * DLB_ERROR_ROOM, *out is NULL or zero. The error is described in `error`, which the caller owns
- * and which may be NULL. After an error the caller still owns all its arguments. The library prints
- * nothing, except the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that
- * calls dlb_ledger_write, and repeated releases in a program that is checked (see the ledger).
+ * with an output writes it to *out, where `out` is the first argument. After an error, the caller
+ * still owns all arguments, and *out is NULL or zero, except after DLB_ERROR_ROOM. The function
+ * describes the error in `error`, which the caller owns and which may be NULL.
  *
- * Comments. The comment of each function ends with four labels, which may refer to another
- * function. "Ownership" says whom arguments and results belong to: what is borrowed is used during
- * the call only; what is taken over belongs to the library or the result afterwards, and the caller
- * must not use or release it; what the caller owns must be released by the caller. "Lifetime" says
- * how long the result may be used, "Threads" on which threads, and when, the function may be
- * called, and "On error" what an error leaves, and what codes mean there. Any function may also
- * return the codes that describe its arguments, such as DLB_ERROR_NULL, and DLB_ERROR_MEMORY.
+ * Comments. The comment of each function ends with four labels, or names a function whose comment
+ * has them:
+ *
+ * - Ownership: who owns arguments and results. A function uses a borrowed argument only during the
+ *   call. An argument that is taken over belongs to the library or to the result; the caller must
+ *   not use or release it any more. The caller must release what the caller owns.
+ * - Lifetime: how long the result may be used.
+ * - Threads: on which threads, and when, the function may be called.
+ * - On error: what an error leaves behind, and what the codes mean there. Every function may also
+ *   return DLB_ERROR_MEMORY and the codes that describe its arguments, such as DLB_ERROR_NULL.
  *
  * Buffers. A function that fills a buffer of the caller takes the address `data` and the size
  * `room` of the buffer, and writes the number of bytes to *out. If the buffer is too small, it
  * returns DLB_ERROR_ROOM, sets *out to the required size, and leaves the buffer unchanged. A call
  * with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
- * Libraries. libdlbridge_tensor is plain C: it needs no Go, works in a forked child, and starts no
- * thread, with two exceptions: dlb_shm_offer starts one that answers, and what another process
- * sends in place of a segment is closed on a thread of its own, because that may take long.
- * libdlbridge adds messages, values and files, which are read and written in Go: loading it starts
- * the Go runtime and its threads. The comment at the head of each section says which library has
- * its functions. libdlbridge.so is linked to libdlbridge_tensor.so, so that a process that loads
- * both has one set of counters, and knows the tensors of both. A program is linked with
- * -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of its
- * own in each program or plugin that contains it, with its own counters; to others its tensors are
- * foreign ones. Its functions are hidden there, so that a plugin calls its own; a program and its
- * plugins that are to share one library use libdlbridge_tensor.so. A plugin that contains
- * libdlbridge_tensor.a stays loaded after dlclose, as the shared libraries do, because deleters of
- * its tensors may be called later. If its file has changed when it is opened again, the old code
- * still runs.
- *
  * Structures. A program initialises the structures that end with reserved words with
  * `= {0}` (`= {}` in C++).
  *
- * The rules at the end of this header say more about structures and versions, and about invalid
- * input, released objects, release functions, memory, stacks, Go plugins and the requirements of
- * Go.
+ * Linking. The head of each section names the library that has its functions. libdlbridge_tensor is
+ * plain C (-ldlbridge_tensor). libdlbridge adds messages, values and files; loading it starts the
+ * Go runtime and its threads (-ldlbridge -ldlbridge_tensor).
+ *
+ * Output. The library prints the ledger, if DLBRIDGE_LEDGER is in the environment or the program
+ * calls dlb_ledger_write, and repeated releases, if a tool checks the program (see the section on
+ * the ledger). It prints nothing else.
+ *
+ * The rules at the end of this header say more about libraries, structures and versions, invalid
+ * input, released objects, release functions, memory, stacks, Go plugins, and what Go requires.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
@@ -175,8 +168,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Casts of the macros below. In C++ they are no casts in the style of C, of which -Wold-style-cast
- * warns, and none to the type that a value has already, of which -Wuseless-cast does. */
+/* Casts for the macros below. C++ compilers must warn neither of C casts (-Wold-style-cast) nor of
+ * casts of a value to its own type (-Wuseless-cast). */
 #ifdef __cplusplus
 template <class T, class From>
 constexpr T dlb_cast(From x) {
@@ -199,7 +192,7 @@ extern "C" {
 #endif
 #endif
 
-/* Marks the functions whose code must be looked at: the compiler warns where a call ignores it. */
+/* Marks functions that return a code. The compiler warns if a call ignores the code. */
 #ifndef DLB_NODISCARD
 #if (defined(__cplusplus) && __cplusplus >= 201703L) || \
     (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -211,7 +204,7 @@ extern "C" {
 #endif
 #endif
 
-/* In a function that returns a code: returns that of `call`, unless it is DLB_OK.
+/* Returns the code of `call` from the enclosing function, unless the code is DLB_OK.
  *
  *   int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
  *     DLDataType dtype;
@@ -220,7 +213,7 @@ extern "C" {
  *     return dlb_tensor_alloc(out, dtype, 1, (const int64_t[]){2}, error);
  *   }
  *
- * What the function owns at that place must be released by itself. */
+ * It releases nothing that the enclosing function owns. */
 #define DLB_TRY(call)                                  \
   do {                                                 \
     const int32_t dlb_try_code_ = (call);              \
@@ -232,9 +225,9 @@ extern "C" {
  * Library: libdlbridge_tensor.
  */
 
-/* The version of the interface. The major number is also that of the library's SONAME. It is raised
- * when programs that were built before no longer work; the minor number is raised when something is
- * added. */
+/* The version of the interface. The SONAME of the library has the same major number. A release
+ * raises the major number if programs that were built before no longer work, and the minor number
+ * if it adds something. */
 #define DLB_VERSION_MAJOR 0
 #define DLB_VERSION_MINOR 1
 #define DLB_VERSION_PATCH 0
@@ -262,9 +255,9 @@ enum {
   DLB_ERROR_METADATA = 18  /* a tensor of a message is only metadata, and has no elements */
 };
 
-/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long.
- * That of a panic in Go goes on with a line "  in FUNCTION (FILE:LINE)" for each call, the
- * innermost first, as far as there is room. Nothing in it must be freed. */
+/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long. The
+ * text of a panic in Go continues with a line "  in FUNCTION (FILE:LINE)" for each call, innermost
+ * first, as far as there is room. The caller frees nothing. */
 typedef struct dlb_error {
   int32_t code;
   char message[508];
@@ -283,15 +276,15 @@ DLB_API const char *dlb_error_name(int32_t code);
  *
  * Library: libdlbridge_tensor.
  *
- * If the host can read the memory of a tensor that they return, `data` is the address of the
- * element with all indices 0, and byte_offset is 0. `data` is NULL if there are no elements. New
- * memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, is aligned as it
- * came: only a copy by dlb_tensor_copy aligns it.
+ * These functions return tensors whose byte_offset is 0 and whose `data` is the address of the
+ * element with all indices 0, if the host can read the memory. `data` is NULL if there are no
+ * elements. New memory is aligned to 256 bytes. Memory that was lent, or that lies in a message,
+ * keeps its alignment; dlb_tensor_copy makes an aligned copy.
  *
- * READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED are short for the bits DLPACK_FLAG_BITMASK_* of
- * dlpack.h in `flags`. IS_COPIED says that the function that returned a tensor has copied its
- * elements into new memory, which nobody but the caller holds. Every function of this file that
- * returns a copy sets it, and views of a copy do not have it.
+ * READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED stand for the bits DLPACK_FLAG_BITMASK_* of
+ * dlpack.h in `flags`. IS_COPIED means that the function has copied the elements into new memory,
+ * which only the caller holds. Every function of this file that returns a copy sets IS_COPIED.
+ * Views of a copy do not have it.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
@@ -310,20 +303,20 @@ DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtyp
 
 /* An allocator of the program, for dlb_tensor_alloc_with. `allocate` returns `size` bytes, which
  * are more than 0 and may have any contents, or NULL if there are none. `free` takes them back.
- * Both get `ctx`, and may be called on any thread, even at the same time. */
+ * Both get `ctx`, and may be called on any thread and by several threads at the same time. */
 typedef struct dlb_allocator {
   void *(*allocate)(void *ctx, size_t size);
   void (*free)(void *ctx, void *memory, size_t size);
   void *ctx;
 } dlb_allocator;
 
-/* Allocates a tensor of zeros as dlb_tensor_alloc does, but in memory of `allocator`, which is as
- * aligned as the allocator makes it; JAX and TVM share memory that is aligned to 256 bytes, and
- * copy or refuse other memory. A tensor without elements takes no memory.
+/* Allocates a tensor of zeros as dlb_tensor_alloc does, but in memory of `allocator`. The allocator
+ * decides the alignment: JAX and TVM share memory that is aligned to 256 bytes, and copy or refuse
+ * other memory. A tensor without elements takes no memory.
  * Ownership: the caller owns *out; the struct is copied. When the last tensor on the memory is
  * released, allocator->free is called once, on the thread that released it. Lifetime: until the
- * deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and memory that
- * was allocated was freed; DLB_ERROR_MEMORY if `allocate` has returned NULL. */
+ * deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and all allocated
+ * memory is freed; DLB_ERROR_MEMORY if `allocate` returned NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype,
                                       int32_t ndim, const int64_t *shape,
@@ -331,7 +324,7 @@ DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType
 
 /* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the
  * memory; its shape and strides are copied. Strides count elements, and NULL means row-major. The
- * device must be set, to {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_*
+ * device must be set; it is {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_*
  * bits. When the last tensor on the memory is released, release(ctx) is called once, on the thread
  * that released it. `release` may be NULL.
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
@@ -342,8 +335,8 @@ DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *
                                 uint64_t flags, void (*release)(void *ctx), void *ctx,
                                 dlb_error *error);
 
-/* Takes a tensor of another library over, and returns one of this library on the same memory, of
- * which views can be made.
+/* Takes over a tensor of another library, and returns a tensor of this library on the same memory.
+ * Views can be made of the result.
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
@@ -359,7 +352,7 @@ DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a
- * copy with the flag IS_COPIED. For a view, `tensor` must be one of this library, as for all views
+ * copy with the flag IS_COPIED. For a view, `tensor` must belong to this library, as for all views
  * (see below).
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called. Threads: any, as long as no thread writes to the tensor or releases it. On error: *out is
@@ -370,11 +363,11 @@ DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
 
 /* Copies a tensor into new row-major memory as another data type with the same number of lanes.
  * From float to float, the result is the nearest number of the new type. From float to integer, the
- * fraction is dropped, a number outside the range of the new type becomes the nearest one in it,
- * and NaN becomes 0; but from float to an integer of fewer than 8 bits, the result is the low bits
- * of the number as an int32, or 0 if an int32 cannot hold it. From integer to integer, the high
- * bits are dropped. As a bool, every number but 0 becomes true, NaN too. A complex number becomes a
- * real one by dropping the imaginary part. The copy has the flag IS_COPIED.
+ * fraction is dropped, a number outside the range of the new type becomes the nearest number in it,
+ * and NaN becomes 0. From float to an integer of fewer than 8 bits, the result is the low bits of
+ * the number as an int32, or 0 if an int32 cannot hold the number. From integer to integer, the
+ * high bits are dropped. As a bool, every number except 0 becomes true, including NaN. A complex
+ * number becomes a real one by dropping the imaginary part. The copy has the flag IS_COPIED.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are
  * not numbers or that differ in lanes. */
 DLB_NODISCARD
@@ -382,11 +375,11 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
 
-/* Copies the elements of `src` into the memory of `dst`, as `dst[...] = src` does in NumPy: both
- * may have any layout, `src` is repeated to the shape of `dst` as by dlb_tensor_broadcast_to, and
- * it is converted to the data type of `dst` as by dlb_tensor_convert. To write to a part of a
- * tensor, pass a view of it as `dst`; to write to a buffer of the program, a tensor that
- * dlb_tensor_lend makes of it, with `release` NULL.
+/* Copies the elements of `src` into the memory of `dst`, as `dst[...] = src` does in NumPy. Both
+ * may have any layout. The function repeats `src` to the shape of `dst`, as dlb_tensor_broadcast_to
+ * does, and converts it to the data type of `dst`, as dlb_tensor_convert does. To write to a part
+ * of a tensor, pass a view of the part as `dst`. To write to a buffer of the program, pass a tensor
+ * that dlb_tensor_lend makes of the buffer, with `release` NULL.
  * Ownership: both are borrowed; the description of `dst` does not change. Lifetime: the call.
  * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`.
  * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
@@ -400,20 +393,20 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
 
-/* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into, and makes
- * x * scale + shift of each number x on its way. There is one scale for all elements, one for each
- * index of the dimension `axis` of `dst`, or none: `scales` is 1, the size of the dimension, or 0.
- * The same holds for the shifts. A negative axis counts from the end. For images of shape
- * (n, height, width, 3), a mean and a standard deviation for each channel:
+/* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into does, and replaces
+ * each number x by x * scale + shift. `scales` is the number of scales: 1 for all elements, the
+ * size of the dimension `axis` of `dst` for one scale per index, or 0 for none. The same holds for
+ * the shifts. A negative axis counts from the end. For images of shape (n, height, width, 3), a
+ * mean and a standard deviation for each channel:
  *
  *     double scale[3], shift[3];
  *     for (int i = 0; i < 3; i++) scale[i] = 1 / (255 * std[i]), shift[i] = -mean[i] / std[i];
  *     code = dlb_tensor_convert_scaled(floats, images, -1, 3, scale, 3, shift, &error);
  *
  * The result has the same bits on every machine. It is computed as float32 if `src` has bools,
- * integers of at most 16 bits or floats of at most 32 bits, and otherwise as float64: x, scale and
- * shift are rounded to this type, the product is rounded, then the sum, and the sum is converted
- * as by dlb_tensor_convert. If the sum is NaN, its sign and payload are lost.
+ * integers of at most 16 bits or floats of at most 32 bits, and otherwise as float64. The function
+ * rounds x, scale and shift to this type, then the product, then the sum, and converts the sum as
+ * dlb_tensor_convert does. If the sum is NaN, its sign and payload are lost.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into; `src` and `dst` must not be the
  * same elements, unless there is one; DLB_ERROR_ARGUMENT for an axis that `dst` lacks,
  * DLB_ERROR_LAYOUT for another number of scales or shifts, DLB_ERROR_DTYPE for complex numbers. */
@@ -423,21 +416,21 @@ DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
                                           int64_t scales, const double *scale, int64_t shifts,
                                           const double *shift, dlb_error *error);
 
-/* Sets every element of a tensor to the one at `value`, which has the data type `dtype` and is
- * converted to that of `dst` as by dlb_tensor_convert: with `double half = 0.5`, pass
- * `(DLDataType){kDLFloat, 64, 1}` and `&half`. An element of fewer than 8 bits is the low bits of a
+/* Sets every element of a tensor to the element at `value`, which has the data type `dtype` and is
+ * converted to the data type of `dst` as dlb_tensor_convert does. With `double half = 0.5`, pass
+ * `(DLDataType){kDLFloat, 64, 1}` and `&half`. A value of fewer than 8 bits is in the low bits of a
  * byte. `value` need not be aligned, and may lie in the memory of `dst`.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype,
                                 const void *value, dlb_error *error);
 
-/* For dlb_tensor_equal: NaN is equal to NaN. */
+/* For dlb_tensor_equal: NaN equals NaN. */
 #define DLB_EQUAL_NAN UINT64_C(1)
 
 /* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements, and to
- * 0 if not. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, or NaN with
- * DLB_EQUAL_NAN in `flags`; the two parts of a complex number are compared one by one.
+ * 0 if not. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, except NaN with
+ * DLB_EQUAL_NAN in `flags`. The two parts of a complex number are compared one by one.
  * Ownership: both are borrowed. Lifetime: the call. Threads: any, as long as no thread writes to
  * them. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers; DLB_ERROR_DEVICE for
  * memory that the host cannot read. */
@@ -454,7 +447,7 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count
- * as packed, or as one byte each with the flag IS_SUBBYTE_TYPE_PADDED.
+ * as packed, but as one byte each if the tensor has the flag IS_SUBBYTE_TYPE_PADDED.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
@@ -475,17 +468,17 @@ DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVers
 /* Sets *out to the address of the element with the given indexes in the first `count` dimensions,
  * and 0 in the others. Negative indexes count from the end. The function checks neither whether the
  * tensor is READ_ONLY nor whether the address is aligned.
- * Ownership: `tensor` is borrowed, and keeps the memory. Lifetime: as long as `tensor` is not
- * released. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and
- * for a tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
+ * Ownership: `tensor` is borrowed, and keeps the memory. Lifetime: until `tensor` is released.
+ * Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and for a
+ * tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
  * DLB_ERROR_DEVICE for memory that the host cannot read. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor,
                                    int32_t count, const int64_t *index, dlb_error *error);
 
 /* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept
- * no other. Tensors that this form cannot represent are refused: read-only ones
- * (DLB_ERROR_READONLY), and those whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
+ * no other form. It cannot represent read-only tensors (DLB_ERROR_READONLY) or tensors whose
+ * elements are padded to whole bytes (DLB_ERROR_DTYPE).
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
@@ -502,22 +495,22 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 
 /* Calls the deleter of the tensor, if it has one. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads:
- * any. On error: a tensor of this library that was released or taken over before is not changed,
- * and the call is counted in double_deletes, and reported on stderr in a program that is checked
- * (see the ledger); a copy of the struct of such a tensor is ignored. */
+ * any. On error: a tensor of this library that was released or taken over before does not change.
+ * The call is counted in double_deletes, and reported on stderr if a tool checks the program (see
+ * the ledger). A copy of the struct of such a tensor is ignored. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- views of tensors --------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
  *
- * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive, also
- * after the tensor that it was made of is released, and must be released too. It is READ_ONLY if
- * that tensor is. Negative indexes and axes count from the end, as in NumPy. Elements of fewer than
- * 8 bits that are packed can only be viewed row-major without gaps, from the beginning of a byte
- * on. An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT, a shape that its elements
- * cannot have DLB_ERROR_LAYOUT. The tensor must be one of this library: dlb_tensor_import takes one
- * of another library over.
+ * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive after
+ * the original tensor is released, and must be released too. A view of a READ_ONLY tensor is
+ * READ_ONLY. Negative indexes and axes count from the end, as in NumPy. A view of packed elements
+ * of fewer than 8 bits must be row-major without gaps, and begin at the beginning of a byte. An
+ * index or axis that the tensor lacks is DLB_ERROR_ARGUMENT; a shape that its elements cannot have
+ * is DLB_ERROR_LAYOUT. The tensor must belong to this library; dlb_tensor_import takes over a
+ * tensor of another library.
  */
 
 /* A subscript of dlb_tensor_slice: an index, a range, an ellipsis or a new axis. Programs use the
@@ -550,14 +543,13 @@ typedef struct dlb_index {
 #define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., the dimensions that the others leave */
 #define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
 
-/* Makes another tensor on the same memory, for another owner. It is the view of all elements.
+/* Makes a view of all elements, for another owner of the memory.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_share(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Takes a part of each dimension, by the rules of Python. Dimensions without an index are taken
- * whole.
+/* Takes a part of each dimension, by the rules of Python. A dimension without an index stays whole.
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called; `tensor` may be released before. Threads: any, as long as no thread releases `tensor`
  * during the call. On error: *out is NULL. */
@@ -574,16 +566,16 @@ DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, int32_t count,
                                  const int64_t *index, dlb_error *error);
 
-/* Puts the dimensions into another order: dimension k becomes what dimension order[k] was. `count`
- * is the number of dimensions, or 0 with `order` NULL, which reverses them.
+/* Puts the dimensions into another order: dimension k of the view is dimension order[k] of the
+ * tensor. `count` is the number of dimensions; 0 with `order` NULL reverses them.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out,
                                      const DLManagedTensorVersioned *tensor, int32_t count,
                                      const int32_t *order, dlb_error *error);
 
-/* Gives the tensor another shape, in which the row-major order of the elements is the same. One
- * size may be -1: it follows from the others. If only a copy can have the shape, the error is
+/* Gives the tensor another shape. The row-major order of the elements stays the same. One size may
+ * be -1; the function computes it from the others. If only a copy can have the shape, the error is
  * DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that can be reshaped.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
@@ -591,7 +583,7 @@ DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, int32_t ndim,
                                    const int64_t *shape, dlb_error *error);
 
-/* Repeats elements until the view has the shape. Dimensions are matched from the last one on; those
+/* Repeats elements up to the given shape. Dimensions are matched from the last to the first; those
  * of size 1 are repeated, and missing ones are added. The view is READ_ONLY if two indexes lead to
  * one element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
@@ -625,12 +617,11 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
  *
  * Library: libdlbridge_tensor.
  *
- * Data types and devices have the names that they have in Go and Python. Texts end with a NUL,
- * which *out counts.
+ * Data types and devices have the same names as in Go and Python. Texts end with a NUL, which *out
+ * counts.
  */
 
-/* Returns the bits of an element with all its lanes: 4 for int4, whose elements have no size in
- * bytes unless they are padded, and 96 for float32x3.
+/* Returns the number of bits of an element with all its lanes: 4 for int4, 96 for float32x3.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; the type is not checked. */
 DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 
@@ -647,23 +638,23 @@ DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
  *   float64: "f8" "d" "double" "float"  bool: "b1" "?"
  *   complex64: "c8" "F" "csingle"       complex128: "c16" "D" "cdouble" "complex"
  *
- * A byte order may stand before a type string or letter, as in "<f4"; that of another machine is
- * refused.
+ * A byte order may precede a type string or letter, as in "<f4". A byte order other than the
+ * machine's is refused.
  * Ownership: `text` is borrowed. Lifetime: the call. Threads: any. On error: *out is zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);
 
-/* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has
- * none.
+/* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has no
+ * name.
  * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after
  * DLB_ERROR_ROOM *out is the required number of bytes, otherwise 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype,
                                  dlb_error *error);
 
-/* Reads a device: "cpu", "cuda:1", or a number for a type without a name, "99:0". The names are
- * those of dlpack.h in lower case ("cuda_host"), and "tpu", "tpu_host" and "ascend" for the types
- * 19 to 21, which are newer than dlpack.h. Without a colon device_id is 0.
+/* Reads a device: "cpu", "cuda:1", or "99:0" with the number of a type that has no name. The names
+ * are those of dlpack.h in lower case ("cuda_host"). The types 19 to 21, which are newer than
+ * dlpack.h, are "tpu", "tpu_host" and "ascend". Without a colon, device_id is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_parse. */
 DLB_NODISCARD
 DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error);
@@ -674,16 +665,15 @@ DLB_NODISCARD
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
 
-/* Writes the type, the shape and the elements of a tensor in one line, for use within messages:
- * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, and each
- * row in a line of its own. The strides follow the shape if the tensor is not row-major, and ",
- * read-only" follows the device if it is read-only. A float is the shortest decimal that reads back
- * as the same float64, or, for all narrower types, as the same float32; below 1e-4 and from 1e6 on
- * it has an exponent. Of a tensor with more than 1000 elements, the first and last three of each
- * dimension are written, and at most 1000 in all. One without elements ends with "[]", whatever its
- * shape. The elements are left out if the host cannot read the memory, or if they are not single
- * numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not depend on the
- * locale.
+/* Writes the type, the shape and the elements of a tensor in one line: "float32[2 3] on cpu [[1 2
+ * 3] [4 5 6]]". Go prints the same words and numbers with %v, but each row in its own line. The
+ * strides follow the shape if the tensor is not row-major, and ", read-only" follows the device if
+ * the tensor is read-only. A float is written as the shortest decimal that reads back as the same
+ * float64, or as the same float32 for all narrower types. Below 1e-4 and from 1e6 on it has an
+ * exponent. If a tensor has more than 1000 elements, the text has the first and last three of each
+ * dimension, and at most 1000 in all. A tensor without elements ends with "[]", whatever its shape.
+ * The elements are left out if the host cannot read the memory, or if they are not single numbers.
+ * A bool whose byte is not 0 or 1 is written as "?". The text does not depend on the locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
  * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
 DLB_NODISCARD
@@ -695,23 +685,22 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * Library: libdlbridge_tensor. Linux 5.1 or later. On other systems dlb_shm_is_shared sets *out to
  * 0, and the other functions return DLB_ERROR_SYSTEM.
  *
- * These functions make tensors in segments, which are memory that several processes map, and hand
- * them to another process without a copy, whatever their size: through a connected Unix socket, or
- * with a handle that travels by any means on the same machine, within one network namespace. A
- * segment is a file without a name (memfd_create): the system frees it when no process has it any
- * more, even if processes are killed. Each segment takes one descriptor in every process that has
- * it. A tensor in a segment is a tensor like any other, and its views lie in the segment. The
- * packages bridge/shm of Go and dlbridge.shm of Python send and receive the same messages, and
+ * A segment is memory that several processes map. These functions make tensors in segments, and
+ * hand them to another process without a copy, whatever their size. They travel through a connected
+ * Unix socket, or with a handle that is sent by any means on the same machine, within one network
+ * namespace. A segment is a file without a name (memfd_create). The system frees it when no process
+ * has it any more, even if processes are killed. Each segment takes one descriptor in every process
+ * that has it. A tensor in a segment is a tensor like any other, and its views lie in the segment.
+ * The packages bridge/shm of Go and dlbridge.shm of Python send and receive the same messages, and
  * their handles have the same fields. In these functions, a thread can be cancelled
- * (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping
- * behind.
+ * (pthread_cancel) only while it waits for a socket. It leaves no descriptor and no mapping behind.
  *
  * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
- * processes may write to it. From then on, in all processes, to hand over any tensor of it in the
- * other way is DLB_ERROR_READONLY, before anything is sent. So messages and offers that are under
- * way always arrive as they were made. dlb_shm_copy makes a tensor in a segment of its own, for
- * which nothing is decided. A dlb_shm_send that has failed at the socket, or whose time was over,
- * has decided as well; a dlb_shm_offer that has failed has not.
+ * processes may write to it. After that, in all processes, handing over any tensor of the segment
+ * in the other way fails with DLB_ERROR_READONLY, before anything is sent. So messages and offers
+ * on their way always arrive as they were made. dlb_shm_copy makes a tensor in a new segment, for
+ * which nothing is decided. A dlb_shm_send that fails at the socket, or times out, also decides; a
+ * dlb_shm_offer that fails does not.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
@@ -720,8 +709,8 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
 /* Allocates a row-major tensor of zeros in a new segment.
  * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also
  * for a segment that is larger than the memory of the machine (as its vm.overcommit_memory says);
- * DLB_ERROR_SYSTEM if the process has too many descriptors, or may not make so large a file
- * (RLIMIT_FSIZE). */
+ * DLB_ERROR_SYSTEM if the process has too many descriptors, or if the file is larger than
+ * RLIMIT_FSIZE. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                               const int64_t *shape, dlb_error *error);
@@ -732,75 +721,75 @@ DLB_NODISCARD
 DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                              dlb_error *error);
 
-/* Sets *out to 1 if all elements of a tensor lie in a segment, whichever library of the process has
- * made it, and to 0 otherwise. It is 0 for a tensor without elements, for a broadcast with more
- * bytes than its segment, and for memory that dlb_shm_attach has mapped, whose object can become
- * smaller. Segments of this library are recognised at once. For other memory the kernel is asked:
- * that takes a system call, and a descriptor that the process keeps (before Linux 6.11 some
- * microseconds, and no descriptor). For a segment of another library the descriptors of the process
- * are searched as well, which takes about 2 microseconds for each that is open. Without /proc or a
- * free descriptor the kernel cannot be asked, and only segments of this library are recognised.
+/* Sets *out to 1 if all elements of a tensor lie in a segment of any library of the process, and to
+ * 0 otherwise. It is 0 for a tensor without elements, for a broadcast with more bytes than its
+ * segment, and for memory that dlb_shm_attach has mapped, because its object can become smaller.
+ * Segments of this library are recognised immediately. For other memory the function asks the
+ * kernel. That takes a system call, and a descriptor that the process keeps (before Linux 6.11 some
+ * microseconds, and no descriptor). For a segment of another library the function also searches the
+ * descriptors of the process, which takes about 2 microseconds for each open descriptor. Without
+ * /proc or a free descriptor, only segments of this library are recognised.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
-/* Returns a read-only tensor on the same memory, which is mapped once more without write
- * permission: code that writes to this mapping all the same ends the process (SIGSEGV). The memory
- * must lie in a segment or in a file that was mapped with MAP_SHARED, and the tensor must be one of
- * this library (dlb_tensor_import).
+/* Returns a read-only tensor on the same memory, which the function maps once more without write
+ * permission. Code that writes to this mapping ends the process (SIGSEGV). The memory must lie in a
+ * segment or in a file that was mapped with MAP_SHARED, and the tensor must belong to this library
+ * (dlb_tensor_import).
  * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of
- * *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for private memory, of
- * which dlb_shm_copy makes a copy in a segment. */
+ * *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for private memory:
+ * dlb_shm_copy copies it into a segment. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is
- * a connected Unix socket of the type SOCK_STREAM, in blocking mode or not. If the other side does
- * not read, the call waits at most `timeout_ms` milliseconds in all, whatever timeouts the socket
- * has; INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these
- * segments writable any more, and the receiver cannot write; older writable mappings, such as those
- * of the sender, stay writable. The first hand-over of a segment decides (see above).
+/* Sends tensors in segments through `fd` to a process that calls dlb_shm_recv. `fd` is a connected
+ * Unix socket of the type SOCK_STREAM, in blocking mode or not. If the other side does not read,
+ * the call waits at most `timeout_ms` milliseconds in all, whatever timeouts the socket has;
+ * INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments
+ * writable any more, and the receiver cannot write. Older writable mappings, such as the sender's,
+ * stay writable. The first hand-over of a segment decides (see above).
  * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime:
  * the call. Threads: any, one at a time for each direction of a socket. On error:
  * DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another family or type,
  * and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its
  * segment; DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before,
- * and with DLB_SHM_WRITABLE for one that is read-only; nothing was sent then, and nothing was
- * decided, unless another thread or process has decided for one of several segments during the
- * call; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB
- * can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and
+ * and for a read-only tensor with DLB_SHM_WRITABLE; then nothing was sent, and nothing was decided,
+ * unless another thread or process decided for one of several segments during the call;
+ * DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB can
+ * describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also after a timeout. After these two and
  * DLB_ERROR_MEMORY, close the socket: a part of the message may have been sent. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count,
                              int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to
- * their number. `fd` and `timeout_ms` are those of dlb_shm_send: the whole message must have come
- * when the time is over. Until then, or until the message has come, a peer can make this process
- * hold 253 descriptors with one byte. The sizes and permissions in the message are checked against
- * those that the kernel reports. Files that another process can make smaller are not mapped but
- * copied, up to `copy_unsealed` bytes in all; a message that needs more is refused. Entries without
- * a tensor become NULL.
+ * their number. `fd` and `timeout_ms` are as for dlb_shm_send: the whole message must arrive before
+ * the timeout. Until the timeout or the end of the message, a peer can make this process hold 253
+ * descriptors with one byte. The function compares the sizes and permissions in the message with
+ * those that the kernel reports. It copies files that another process can make smaller, up to
+ * `copy_unsealed` bytes in all, and maps all others. A message that needs larger copies is refused.
+ * Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is
  * released. Lifetime: until their deleters are called. Threads: as dlb_shm_send. On error: all
  * entries are NULL, no mapping and no descriptor remains, and *out is 0; after DLB_ERROR_ROOM *out
- * is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the connection, also
- * in the middle of a message; DLB_ERROR_SYSTEM, also when the time is over; DLB_ERROR_FORMAT as
- * soon as the first bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or
- * _READONLY for a message that is not as dlb_shm_send writes it, and the first of them also as for
- * dlb_shm_send; DLB_ERROR_MEMORY also if the segments of other processes would take more than a
- * quarter of the address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM,
- * close the socket. */
+ * is the number of tensors, which are lost. DLB_ERROR_CLOSED at the end of the connection, also in
+ * the middle of a message; DLB_ERROR_SYSTEM, also after a timeout; DLB_ERROR_FORMAT as soon as the
+ * first bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a
+ * message that dlb_shm_send does not write; DLB_ERROR_ARGUMENT also as for dlb_shm_send;
+ * DLB_ERROR_MEMORY also if the segments of other processes would take more than a quarter of the
+ * address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM, close the
+ * socket. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room,
                              int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
                              dlb_error *error);
 
-/* What another process needs to fetch a segment. A program sends it as it is, or field by field: in
- * Go and Python a handle is the JSON object {"socket": ..., "token": ..., "offset": ..., "size":
- * ..., "readonly": true}. */
+/* A handle of a segment, with which another process fetches it. A program sends it as a struct, or
+ * field by field. In Go and Python a handle is the JSON object {"socket": ..., "token": ...,
+ * "offset": ..., "size": ..., "readonly": true}. */
 typedef struct dlb_shm_handle {
   char socket[48];   /* a string: the name of an abstract Unix socket, without the leading NUL */
   char token[40];    /* a string of 32 hexadecimal digits, which works once */
@@ -809,36 +798,37 @@ typedef struct dlb_shm_handle {
   uint64_t readonly; /* 1: the segment can be mapped only for reading; 0: also for writing */
 } dlb_shm_handle;
 
-/* Sets *out to a handle, with which a process of the same user, this one or another, can fetch the
- * segment of a tensor once (dlb_shm_fetch, or Go or Python), until `timeout_ms` milliseconds are
- * over. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no process can map the segment
- * writable any more, as after dlb_shm_send. The data type, the shape and the strides of the tensor
- * travel by other means, like the handle. A thread, with all signals blocked, answers those who
- * fetch as long as something is offered. A forked child has none of its parent's offers.
+/* Sets *out to a handle of the segment of a tensor. Within `timeout_ms` milliseconds, one process
+ * of the same user, this one or another, can fetch the segment once, with dlb_shm_fetch, Go or
+ * Python. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no process can map the
+ * segment writable any more, as after dlb_shm_send. The program sends the data type, the shape and
+ * the strides of the tensor itself, like the handle. A thread, with all signals blocked, answers
+ * fetches as long as something is offered. A forked child has none of its parent's offers.
  * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment.
- * Lifetime: until the segment was fetched, the time is over, or the process ends. Threads: any. On
+ * Lifetime: until the segment is fetched, the time is over, or the process ends. Threads: any. On
  * error: *out is zero; the codes of dlb_shm_send other than DLB_ERROR_CLOSED; DLB_ERROR_LAYOUT also
  * for a tensor without elements; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor,
                               int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
-/* Returns a tensor in the segment of a handle, which dlb_shm_offer has made, or Go or Python, in
- * another process or this one. `view` describes it as in dlb_tensor_lend, but its data and
+/* Returns a tensor in the segment of a handle, which dlb_shm_offer, Go or Python has made in this
+ * process or another. `view` describes the tensor as in dlb_tensor_lend, but its data and
  * byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which a handle with
- * `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked
- * twice: before the segment is fetched against the size in the handle, which can be used again
- * after an error of this check, and then against the size that the kernel reports. `copy_unsealed`
- * is the number of bytes that may be copied, as for dlb_shm_recv.
+ * `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The function checks the
+ * description first against the size in the handle; after an error of this check the handle can be
+ * used again. Then it fetches the segment, and checks the description against the size that the
+ * kernel reports. `copy_unsealed` is the number of bytes that may be copied, as for dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of
  * *out is called. Threads: any. On error: *out is NULL, no mapping and no descriptor remains;
  * DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended or is
  * in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
  * DLB_ERROR_SYSTEM for the socket of another user, also if the process has changed its user since
- * it made the socket, without an answer within `timeout_ms` milliseconds, and if the process may
- * send no descriptor because too many of its user are under way (RLIMIT_NOFILE), after which the
- * handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
- * description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
+ * it made the socket; if no answer comes within `timeout_ms` milliseconds; and if the process may
+ * send no descriptor because too many descriptors of its user are being sent (RLIMIT_NOFILE), after
+ * which the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for
+ * a description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for
+ * dlb_shm_recv. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle,
                               const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
@@ -849,14 +839,14 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
 #define DLB_SHM_TRUST_PEER UINT64_C(1)
 
 /* Returns a tensor in a shared memory object of POSIX, which another program has made under this
- * name with shm_open, as multiprocessing.shared_memory of Python does. Its elements are copied,
- * because such an object can become smaller at any time; with DLB_SHM_TRUST_PEER in `options` they
- * are not, and the tensor is writable unless `flags` say otherwise. `directory` is the only one in
- * which the name is looked up: "/dev/shm" for objects of shm_open; links are not followed. `view`
- * describes the tensor as in dlb_tensor_lend, but its data is ignored, and its byte_offset is the
- * number of bytes from the beginning of the object to the element with all indices 0. `flags` are
- * the same as for dlb_shm_fetch. The library never removes the object: that is left to the program
- * that has made it, which may remove the name as soon as this call has returned.
+ * name with shm_open, as multiprocessing.shared_memory of Python does. The function copies the
+ * elements, because such an object can become smaller at any time. With DLB_SHM_TRUST_PEER in
+ * `options` it copies nothing, and the tensor is writable unless `flags` say otherwise. The
+ * function looks the name up in `directory` only, which is "/dev/shm" for objects of shm_open, and
+ * follows no links. `view` describes the tensor as in dlb_tensor_lend, but its data is ignored, and
+ * its byte_offset is the number of bytes from the beginning of the object to the element with all
+ * indices 0. `flags` are the same as for dlb_shm_fetch. The library never removes the object. The
+ * program that made it may remove the name as soon as this call has returned.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter
  * of *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is
  * empty or contains a slash, and for something other than a regular file; DLB_ERROR_SYSTEM if it
@@ -875,11 +865,11 @@ DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *direc
  * others are plain C and work there too.
  */
 
-/* Bytes, and a function that gives them back: release(ctx), which the owner of the frame calls
- * once. If the library has taken the frame over, the library calls it, on any thread, when it no
- * longer needs the bytes. If the library has returned the frame, the caller calls it, or passes the
- * frame on. With `release` NULL nothing is called, and the bytes must stay valid until everything
- * that was made of the frame is released. */
+/* Bytes, and the function release(ctx) that gives them back. The owner of the frame calls it once.
+ * After the library has taken a frame over, it calls release on any thread, when it no longer needs
+ * the bytes. After the library has returned a frame, the caller calls release, or passes the frame
+ * on. If `release` is NULL, the bytes must stay valid until everything made of the frame is
+ * released. */
 typedef struct dlb_frame {
   const void *data;
   size_t size;
@@ -896,7 +886,7 @@ typedef struct dlb_frame {
  * describes. */
 typedef struct dlb_message dlb_message;
 
-/* The fixed-size fields of a message, from its prefix header and coordinate header. */
+/* The fields of fixed size in a message: its prefix header and coordinate header. */
 typedef struct dlb_header {
   int32_t level; /* 0 to 8 */
   char form[4];  /* padded with spaces */
@@ -915,58 +905,57 @@ typedef struct dlb_bytes {
 #define DLB_DECODE_MESSAGE_ONLY UINT64_C(1) /* do not decode the label: no tensors */
 #define DLB_DECODE_JOIN UINT64_C(2)         /* copy tensors that lie in several parts */
 
-/* An option of every function that decodes: the most memory, in bytes, that a call may take beside
- * the frames. A call that would take more fails with DLB_ERROR_FORMAT before it allocates the
- * memory. 0 stands for the default of the format, and a limit of more than 2^47 - 1 for that
- * number, which no process has. The argument is evaluated more than once. A message counts as 128
- * bytes for each frame, 48 times the size of the prefix if its label is decoded, and what its
- * tensors in several parts take (dlb_message_decode). The functions that decode values say how
- * these count. */
+/* An option of every function that decodes: the most memory, in bytes, that a call may take in
+ * addition to the frames. A call that needs more fails with DLB_ERROR_FORMAT before it allocates
+ * the memory. 0 stands for the default of the format. A limit above 2^47 - 1 stands for that
+ * number, which is more than any process has. The macro evaluates its argument more than once. A
+ * message counts 128 bytes for each frame, 48 times the size of the prefix if its label is decoded,
+ * and the memory of its tensors in several parts (dlb_message_decode). The functions that decode
+ * values say how values count. */
 #define DLB_LIMIT(bytes) \
   ((DLB_CAST(uint64_t, bytes) >> 47 != 0 ? (UINT64_C(1) << 47) - 1 : DLB_CAST(uint64_t, bytes)) \
    << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the
- * parts and tensors alias the frames. A tensor that lies in several parts
- * (dlb_message_fields.spread) becomes one tensor for each of its pieces, in the order of the parts,
- * so that the message has more tensors than the label. With DLB_DECODE_JOIN it becomes one
- * row-major tensor in new writable memory, aligned to 256 bytes, with
- * DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a message may take 64 MiB plus four times the size
- * of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN the same holds for the pieces,
- * each of which counts as 1600 bytes and 64 for each dimension. With DLB_LIMIT, only that limit
- * holds.
- * Ownership: on success the message, and the tensors made from it, own the frames; each frame is
- * released once, when none of them needs it. The caller owns *out and frees it with
- * dlb_message_free. Lifetime: until it is freed; tensors made from it stay valid. Threads: any. On
- * error: *out is NULL and no frame is released. */
+ * parts and tensors alias the frames. A tensor in several parts (dlb_message_fields.spread) becomes
+ * one tensor for each piece, in the order of the parts; the message then has more tensors than the
+ * label. With DLB_DECODE_JOIN it becomes one row-major tensor in new writable memory, aligned to
+ * 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a message may take 64 MiB plus four
+ * times the size of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN, the same limit
+ * holds for the pieces: each counts 1600 bytes, and 64 more for each dimension. With DLB_LIMIT,
+ * only that limit holds.
+ * Ownership: on success the message, and the tensors made from it, own the frames, and release each
+ * frame once, when they no longer need it. The caller owns *out and frees it with dlb_message_free.
+ * Lifetime: until it is freed; tensors made from it stay valid. Threads: any. On error: *out is
+ * NULL and no frame is released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
-/* Decodes a message in the packed form, which is one frame. Another message behind it is
- * DLB_ERROR_FORMAT: dlb_message_decode_next reads several.
+/* Decodes a message in the packed form, which is one frame. A second message in the frame is
+ * DLB_ERROR_FORMAT; dlb_message_decode_next reads several.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed,
                                           uint64_t options, dlb_error *error);
 
-/* Decodes the message at `offset` of a frame that has messages in the packed form, one after
- * another, and sets *next to the offset for the next call. At the end of the frame *out is NULL and
- * *next the size of the frame. The packed form does not say where a message ends: a frame in it
- * that begins as a prefix header does, with ZIO and a digit from 0 to 8, is the prefix header of
- * the next message, unless it is one of the first two of its message. The limit applies to each
- * call separately.
- * Ownership: on success the message, and the tensors made from it, own the frame, which is released
- * once, when none of them needs it; at the end of the frame it is released at once. The caller owns
- * *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is 0, and the frame
- * is not released. */
+/* Decodes the message at `offset` of a frame that holds consecutive messages in the packed form,
+ * and sets *next to the offset for the next call. At the end of the frame, *out is NULL and *next
+ * is the size of the frame. The packed form does not say where a message ends. A packed part that
+ * begins like a prefix header, with ZIO and a digit from 0 to 8, is the prefix header of the next
+ * message, unless it is one of the first two parts of its message. The limit applies to each call
+ * separately.
+ * Ownership: on success the message, and the tensors made from it, own the frame, and release it
+ * once, when they no longer need it. A call at the end of the frame releases it immediately. The
+ * caller owns *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is 0,
+ * and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed,
                                         size_t offset, uint64_t options, dlb_error *error);
 
-/* A tensor to be encoded, with its metadata and its name, which becomes the text "name" in the
- * metadata. No two tensors of a message may have the same name, if one is given here. If the
- * metadata have a name too, it must be the same. */
+/* A tensor to encode, with its metadata and its name. The name becomes the text "name" in the
+ * metadata; if the metadata already have a name, it must be the same. A name that is given here
+ * must be unique in the message. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
   dlb_bytes metadata;   /* a JSON object of scalars; size 0 for none */
@@ -974,7 +963,7 @@ typedef struct dlb_message_tensor {
   uint64_t reserved[3]; /* 0 */
 } dlb_message_tensor;
 
-/* The fields of a message to be encoded. */
+/* The fields of a message to encode. */
 typedef struct dlb_message_fields {
   dlb_header header;    /* a form of four zeros stands for "TENS" */
   dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
@@ -985,21 +974,22 @@ typedef struct dlb_message_fields {
   uint64_t reserved[2];     /* 0 */
 } dlb_message_fields;
 
-/* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is
- * not copied: its memory becomes the payload part, or several with fields->spread. Any other tensor
- * is copied into a compact part; dlb_message_copied reports which were. fields->spread cuts a
- * tensor along its slowest dimension; a part has at least one index of this dimension, even if that
- * takes more bytes. Only dlbridge knows the attribute `parts` of a tensor in several parts; other
- * readers find its first part too small, if they compare sizes. `fields` may be NULL.
+/* Encodes tensors as a message. The memory of a tensor without gaps that is row-major, permuted or
+ * reversed becomes the payload part, or several parts with fields->spread; it is not copied. Any
+ * other tensor is copied into a compact part; dlb_message_copied reports whether a tensor was.
+ * fields->spread cuts a tensor along its slowest dimension. A part has at least one index of this
+ * dimension, even if that takes more bytes. Only dlbridge knows the attribute `parts` of a tensor
+ * in several parts. Other readers that compare sizes find its first part too small. `fields` may be
+ * NULL.
  *
- * fields->relay sends a decoded message on, with other tensors or the same: with its metadata,
- * names and further attributes, byte for byte where nothing was changed. It allows what others
- * write in labels and this function otherwise refuses: metadata of tensors with objects and arrays,
- * and tensors that are only metadata. The tensors are as many as those of the label. Each is NULL
- * if dlb_message_tensor_at cannot return it, and then stays as it is, with its part; a tensor in
- * several parts is one tensor (DLB_DECODE_JOIN). Payload parts that no tensor is in stay. A header
- * with a form of four zeros stands for that of the message; other fields, and the metadata of a
- * tensor, replace those of the message. The relayed message is borrowed, and may be freed.
+ * fields->relay sends a decoded message on, with the same tensors or others. Its metadata, names
+ * and further attributes stay, byte for byte where nothing was changed. A relayed label may contain
+ * what this function otherwise refuses: objects and arrays in the metadata of tensors, and tensors
+ * that are only metadata. Pass as many tensors as the label has; a tensor in several parts is one
+ * tensor (DLB_DECODE_JOIN). Pass NULL for a tensor that dlb_message_tensor_at cannot return; it
+ * stays unchanged, with its part. Payload parts without a tensor stay. A header whose form is four
+ * zeros stands for the header of the message. Other fields, and the metadata of a tensor, replace
+ * those of the message. The relayed message is borrowed, and may be freed.
  *
  *   // Encodes a tensor as a message in one frame. The tensor is taken over, also on error.
  *   int32_t encode(dlb_frame *out, DLManagedTensorVersioned *x, dlb_error *error) {
@@ -1042,10 +1032,10 @@ DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, 
 DLB_NODISCARD
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* Sets *out to TENS.metadata as JSON text. For a decoded message `data` is NULL if there is none,
- * or if the label was not decoded. For a message of dlb_message_encode the text is the one that was
- * passed, that of fields->relay, or {}. For a message of dlb_message_encode_parts `data` is NULL,
- * because its label is not read.
+/* Sets *out to TENS.metadata as JSON text. For a decoded message, `data` is NULL if the message has
+ * none, or if its label was not decoded. For a message of dlb_message_encode, the text is the one
+ * that the program passed, that of fields->relay, or {}. For a message of dlb_message_encode_parts,
+ * `data` is NULL, because its label is not read.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
 DLB_NODISCARD
@@ -1066,13 +1056,13 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message,
                                  size_t index, dlb_error *error);
 
-/* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. A
- * tensor of a packing other than "dense", such as a compressed one, cannot be read: for this tensor
- * the function fails with DLB_ERROR_FORMAT, and the bytes of dlb_message_label name the packing.
- * For a tensor that is only metadata, as the Wire-Cell Toolkit sends it with dtype "?" and word 0,
- * it fails with DLB_ERROR_METADATA, and dlb_message_tensor_metadata returns the metadata.
- * Parts of a message in the packed form lie at any address, and so do the elements: C can read them
- * as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
+/* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. The
+ * function fails with DLB_ERROR_FORMAT for a tensor whose packing is not "dense", such as a
+ * compressed tensor; the label (dlb_message_label) names the packing. It fails with
+ * DLB_ERROR_METADATA for a tensor that is only metadata, which the Wire-Cell Toolkit sends with
+ * dtype "?" and word 0; dlb_message_tensor_metadata returns the metadata. The parts of a message in
+ * the packed form, and so their elements, lie at any address. C can read elements as float or
+ * int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
  * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
@@ -1082,8 +1072,7 @@ DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_
 /* Sets *out to the index of the tensor with the name `name`, for dlb_message_tensor_at. The pieces
  * of a tensor in several parts all have its name; with DLB_DECODE_JOIN they are one tensor.
  * Ownership: *out is a copy, and `name` is borrowed. Lifetime: none. Threads: any. On error: *out
- * is 0. DLB_ERROR_ARGUMENT for a name that no tensor has, DLB_ERROR_FORMAT for one that several
- * have. */
+ * is 0. DLB_ERROR_ARGUMENT if no tensor has the name, DLB_ERROR_FORMAT if several have it. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_find(size_t *out, const dlb_message *message, const char *name,
                                  dlb_error *error);
@@ -1103,12 +1092,12 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message,
                                             size_t index, dlb_error *error);
 
-/* Returns the index of the payload part that tensor `index` is in, or of the first of several. It
- * is 0 for a tensor that cannot be read, and for one that is only metadata.
+/* Returns the index of the payload part that tensor `index` is in, or of the first of several
+ * parts. It is 0 for a tensor that cannot be read, or is only metadata.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 
-/* Reports whether dlb_message_encode copied tensor `index`, or DLB_DECODE_JOIN did.
+/* Reports whether dlb_message_encode or DLB_DECODE_JOIN copied tensor `index`.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
 
@@ -1124,7 +1113,7 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
-/* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be that of
+/* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be the result of
  * dlb_message_frame_count.
  * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its
  * own release function. Lifetime, Threads: as dlb_message_frame. On error: all of them are
@@ -1141,10 +1130,10 @@ DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_messa
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
 /* Encodes a message in the packed form: all frames in one block of new memory. A part that begins
- * as a prefix header does (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader
- * would take it for the next message; separate frames can carry it. The form has no padding, so
- * that the tensors of a message which is decoded from it are aligned by chance only: frames of
- * their own keep the alignment of the memory, and dlb_tensor_copy makes aligned copies.
+ * like a prefix header (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader would
+ * mistake it for the next message; separate frames can carry it. The packed form has no padding, so
+ * tensors that are decoded from it are aligned only by chance. Separate frames keep the alignment
+ * of the memory, and dlb_tensor_copy makes aligned copies.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message,
@@ -1160,15 +1149,14 @@ DLB_API void dlb_message_free(dlb_message *message);
  * Library: libdlbridge.
  *
  * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded
- * tensor aliases the frame if its elements lie there aligned and in the form that they have in
- * memory, and is READ_ONLY then unless the frame has DLB_FRAME_WRITABLE. Otherwise it is a copy,
- * which may be written to. dlb_tensor_copy makes a writable copy of any tensor.
+ * tensor aliases the frame if its elements in the frame are aligned and have the same form as in
+ * memory; it is then READ_ONLY unless the frame has DLB_FRAME_WRITABLE. Otherwise it is a writable
+ * copy. dlb_tensor_copy makes a writable copy of any tensor.
  *
  * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
  */
 
-/* A tensor of a type that DLPack lacks. A program that encodes elements fills in the structure
- * itself. */
+/* A tensor of a type that DLPack lacks. To encode elements, the program fills in the structure. */
 typedef struct dlb_elements {
   dlb_bytes type;           /* the name in the format: "string", "image", "qint8" */
   int32_t ndim;
@@ -1203,36 +1191,36 @@ typedef struct dlb_value {
 #define DLB_DECTHINGS_PY004 UINT64_C(1) /* Python client up to 0.0.4, Rust crate up to 0.1.3 */
 #define DLB_DECTHINGS_RS015 UINT64_C(2) /* Rust crate from 0.1.4 */
 
-/* Decodes a frame that holds one tensor of Decthings, and nothing else. The options are a dialect,
- * and DLB_LIMIT, which counts the copy of a tensor whose elements are not aligned, 16 bytes for
- * each element of dlb_elements or 32 with formats, and 8 for each dimension. Without DLB_LIMIT, a
- * call takes at most 32 times the size of the frame.
- * Ownership: on success the value owns the frame, which is released once, when the value no longer
- * needs it; the caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free,
- * is called. Threads: any. On error: *out is zeroed and the frame is not released. */
+/* Decodes a frame that holds one tensor of Decthings and nothing else. The options are a dialect
+ * and DLB_LIMIT. The limit counts the copy of a tensor whose elements are not aligned, 16 bytes for
+ * each element of dlb_elements (32 with formats), and 8 bytes for each dimension. Without
+ * DLB_LIMIT, a call takes at most 32 times the size of the frame.
+ * Ownership: on success the value owns the frame, and releases it once, when it no longer needs it;
+ * the caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called.
+ * Threads: any. On error: *out is zeroed and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
 
-/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values, and
- * sets *next to the offset for the next call, which is the size of the frame after the last tensor.
- * A call may decode fewer than `count`, but decodes at least one unless the frame ends at `offset`.
- * The values after the last one are zeroed. A tensor that is malformed, or that exceeds what is
- * left of the limit of the call, ends the batch, and the next call begins with it. If it is the
- * first, the call fails.
- * Ownership: on success the values own the frame, which is released once, when none of them needs
- * it; the caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values
- * and *next are zeroed and the frame is not released. */
+/* Decodes at most `count` consecutive tensors in a frame, from `offset` on, and sets *next to the
+ * offset for the next call. After the last tensor, *next is the size of the frame. A call may
+ * decode fewer than `count` tensors, but decodes at least one unless the frame ends at `offset`.
+ * The remaining values are zeroed. A tensor that is malformed, or that exceeds the rest of the
+ * call's limit, ends the batch, and the next call begins with it. If it is the first tensor, the
+ * call fails.
+ * Ownership: on success the values own the frame, and release it once, when they no longer need it;
+ * the caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values and
+ * *next are zeroed and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next,
                                            const dlb_frame *frame, size_t offset, uint64_t options,
                                            dlb_error *error);
 
 /* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to
- * the number of bytes. `data` NULL and `room` 0 return only that number. The elements of a tensor
- * are at the end of the encoding; a program that places the encoding so that they are aligned can
- * decode them without a copy. The memory of a tensor may overlap the buffer; that of elements must
- * not.
+ * the number of bytes. With `data` NULL and `room` 0 it only sets *out. The elements of a tensor
+ * are at the end of the encoding. If the program places the encoding so that they are aligned, they
+ * can be decoded without a copy. The memory of a tensor may overlap the buffer; the memory of
+ * elements must not.
  * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no
  * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,
  * and the buffer is unchanged; after any other error *out is 0, and the contents of the buffer are
@@ -1249,23 +1237,23 @@ DLB_NODISCARD
 DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
 
 /* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it accepts what TensorFlow's C++
- * accepts: it ignores values after the last element and the content of a tensor without elements,
- * truncates integers that are out of range to their low bits, and uses the given dimensions of a
- * shape whose rank is marked as unknown. */
+ * accepts. It ignores values after the last element, and the content of a tensor without elements.
+ * It truncates integers out of range to their low bits. It uses the given dimensions of a shape
+ * whose rank is marked as unknown. */
 #define DLB_TENSORFLOW_LENIENT UINT64_C(1)
 #define DLB_TENSORFLOW_INTEGERS UINT64_C(2) /* decode quantised numbers as tensors of integers */
 
-/* Decodes a frame that holds a TensorProto. DLB_LIMIT applies to a tensor that omits values because
- * they repeat the last one; by default it is 64 MiB. It counts the elements of a tensor with their
- * size, those of dlb_elements with 24 bytes each, and quantised numbers with 24 bytes and their
- * own; the bytes of strings, resources and variants are in the frame and do not count. A tensor
- * that omits no values takes at most 32 times the size of the frame, and has no limit.
+/* Decodes a frame that holds a TensorProto. DLB_LIMIT, by default 64 MiB, applies to a tensor that
+ * omits values because they repeat the last one. The limit counts the size of a tensor's elements,
+ * 24 bytes for each element of dlb_elements, and 24 bytes plus its size for each quantised number.
+ * The bytes of strings, resources and variants are in the frame and do not count. A tensor that
+ * omits no values takes at most 32 times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
 
-/* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in
+/* Options of dlb_tensorflow_encode. By default, elements of a fixed size are encoded in
  * tensor_content, and all others in the field of their type. FIELDS and CONTENT exclude each
  * other. */
 #define DLB_TENSORFLOW_FIELDS UINT64_C(1)  /* use the field of the type, as AsProtoField does */
@@ -1274,9 +1262,9 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 
 /* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`.
  * `out`, `data` and `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if
- * several elements share a byte, a tensor is copied for the duration of the call, even if only the
- * size is requested. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no
- * reader of protocol buffers accepts it.
+ * several elements share a byte, the call makes a temporary copy of a tensor, even if it only sets
+ * the size. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no reader of
+ * protocol buffers accepts it.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
@@ -1295,19 +1283,19 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  *   }
  *   dlb_file_close(file);
  *
- * The file is mapped into memory and not read: its tensors lie in the mapping, which stays until
- * the file is closed and the last tensor is released, also if the file is renamed, replaced or
- * deleted. The contents of a file decide its format, whatever its name is. The package bridge/files
- * of Go does the work and says what it accepts.
+ * The file is mapped into memory, not read. Its tensors lie in the mapping, which stays until the
+ * file is closed and the last tensor is released, even if the file is renamed, replaced or deleted.
+ * The contents of a file decide its format, not its name. The package bridge/files of Go says what
+ * is accepted.
  *
- * Other programs can change a file that is mapped. What they write into it appears in the tensors.
- * If they make it shorter, the pages behind its new end are gone, and the process ends when they
- * are read (SIGBUS). So a file should be replaced, as dlb_file_write does, and not written to. What
- * this library itself reads of such pages is an error, and so is what dlb_file_copy reads.
+ * Other programs can change a mapped file. What they write appears in the tensors. If they make the
+ * file shorter, reading a page behind the new end ends the process (SIGBUS). So replace a file, as
+ * dlb_file_write does, instead of writing to it. When this library itself reads such a page, also
+ * in dlb_file_copy, the function returns an error.
  *
  * The functions that open, read and write files need Go: in a forked child they return
- * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and work there too, and so
- * does dlb_file_close, which leaves the descriptor of the file open there. dlb_file_metadata works
+ * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and work there too.
+ * dlb_file_close works there, but leaves the descriptor of the file open. dlb_file_metadata works
  * there if it was called before the fork.
  */
 
@@ -1318,16 +1306,17 @@ typedef struct dlb_file dlb_file;
 #define DLB_FILE_SET UINT64_C(1)      /* the path is an index: *.safetensors.index.json */
 #define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
 
-/* How a file is opened. `as` gives the elements of an npy file, or of those members of an npz file
- * whose elements have that size and no other type, a data type that NumPy has no name for, such as
- * {kDLBfloat, 16, 1}. */
+/* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}. It
+ * becomes the data type of an npy file, or of those members of an npz file whose elements have its
+ * size and no other type. */
 typedef struct dlb_file_options {
   uint64_t flags;       /* DLB_FILE_* */
   DLDataType as;        /* all zeros for none */
   uint64_t reserved[4]; /* 0 */
 } dlb_file_options;
 
-/* The description of a tensor of a file. An array without a name, as in an npy file, is "arr_0". */
+/* The description of a tensor of a file. An array without a name, as in an npy file, has the name
+ * "arr_0". */
 typedef struct dlb_file_entry {
   dlb_bytes name;
   dlb_bytes type;   /* the name of the type in the format: "F32", "<f4", "Q4_K" */
@@ -1344,16 +1333,16 @@ typedef struct dlb_file_entry {
   uint64_t reserved[4]; /* 0 */
 } dlb_file_entry;
 
-/* Opens a file, maps it, and checks all that it says about its tensors, without reading these. With
- * DLB_FILE_SET it opens all files of an index of safetensors, with the tensors that the index
+/* Opens and maps a file, and checks the descriptions of its tensors without reading the tensors.
+ * With DLB_FILE_SET it opens all files of an index of safetensors, with the tensors that the index
  * lists. Only regular files are opened. `options` may be NULL.
  * Ownership: `path` and `options` are borrowed; the caller owns *out and closes it with
  * dlb_file_close. Lifetime: until it is closed; tensors made from it stay valid. Threads: any. On
- * error: *out is NULL and nothing stays open; DLB_ERROR_FORMAT for a malformed file, with the byte
- * where it is wrong; DLB_ERROR_DTYPE for an npy file of a type that has no tensors, and for a
- * tensor of an unknown type; DLB_ERROR_ARGUMENT for a file that is not a regular one, is empty or
+ * error: *out is NULL and nothing stays open; DLB_ERROR_FORMAT for a malformed file, with the
+ * position of the wrong byte; DLB_ERROR_DTYPE for an npy file of a type that has no tensors, and
+ * for a tensor of an unknown type; DLB_ERROR_ARGUMENT for a file that is not regular, is empty or
  * has none of the formats, and for options that its format lacks; DLB_ERROR_SYSTEM if the system
- * refuses to open it, or it becomes shorter meanwhile. */
+ * refuses to open it, or if it becomes shorter during the call. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_open(dlb_file **out, const char *path, const dlb_file_options *options,
                               dlb_error *error);
@@ -1387,51 +1376,51 @@ DLB_NODISCARD
 DLB_API int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *name,
                               dlb_error *error);
 
-/* Returns tensor `index` in the memory of the file, without reading it. It is READ_ONLY without
- * DLB_FILE_WRITABLE: writing to it all the same ends the process. It lies at any address unless
- * `aligned` of its description is set. If `copied` of its description is not empty, the result is a
- * copy, as of dlb_file_copy. Quantised blocks of GGUF are uint8: the last dimension is the bytes
- * of a block, and the one before it the blocks of a row.
+/* Returns tensor `index` in the memory of the file, without reading it. Without DLB_FILE_WRITABLE
+ * the tensor is READ_ONLY, and writing to it ends the process. Its address is aligned only if
+ * `aligned` of its description is 1. If `copied` of its description is not empty, the result is a
+ * copy, as dlb_file_copy makes it. Quantised blocks of GGUF are uint8: the last dimension counts
+ * the bytes of a block, and the dimension before it the blocks of a row.
  * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called,
- * also after dlb_file_close and after the file was deleted. Threads: any. On error: *out is NULL;
+ * also after dlb_file_close and after the file is deleted. Threads: any. On error: *out is NULL;
  * the `status` of the description if it is not DLB_OK; DLB_ERROR_FORMAT for elements that cannot be
  * inflated; DLB_ERROR_SYSTEM if a copy is made and the file has become shorter. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_tensor_at(DLManagedTensorVersioned **out, const dlb_file *file,
                                    size_t index, dlb_error *error);
 
-/* Returns a copy of tensor `index` in new memory, which may be written to and is aligned to 256
- * bytes, with the flag IS_COPIED. It reads the file and not the mapping, so that a file that has
- * become shorter is an error.
+/* Returns a copy of tensor `index` in new, writable memory, aligned to 256 bytes, with the flag
+ * IS_COPIED. It reads the file instead of the mapping, and so returns an error if the file has
+ * become shorter.
  * Ownership: the caller owns *out. Lifetime: until its deleter is called. Threads: any. On error:
  * as dlb_file_tensor_at; DLB_ERROR_SYSTEM also if the file cannot be read. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_copy(DLManagedTensorVersioned **out, const dlb_file *file, size_t index,
                               dlb_error *error);
 
-/* Sets *out to the metadata of a file as one JSON object, in UTF-8: that of the index with
- * DLB_FILE_SET, {} if there is none. Numbers of GGUF keep their values: that of a float32 is the
- * shortest number that gives it when it is read as a float (0.1f is 0.1). Those that are infinite
- * or no number are written as Infinity, -Infinity and NaN, which not every reader of JSON knows. A
- * byte of a text that is no UTF-8 is written as \udc80 to \udcff.
+/* Sets *out to the metadata of a file as one JSON object, in UTF-8. With DLB_FILE_SET it is the
+ * metadata of the index. Without metadata it is {}. Numbers of GGUF keep their values. A float32 is
+ * written as the shortest number that reads back as the same float (0.1f is 0.1). Infinite numbers
+ * and NaN are written as Infinity, -Infinity and NaN, which not every reader of JSON knows. A byte
+ * of a text that is not UTF-8 is written as \udc80 to \udcff.
  * Ownership: the file owns the bytes. Lifetime: until dlb_file_close. Threads: any. On error: *out
  * is empty. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_metadata(dlb_bytes *out, const dlb_file *file, dlb_error *error);
 
-/* Checks that a file has the size and, without DLB_FILE_WRITABLE, the time of the last change that
- * it had when it was opened. Another file that has taken its name since is no change.
+/* Checks that a file still has the size with which it was opened and, without DLB_FILE_WRITABLE,
+ * the same time of the last change. It does not matter whether another file has taken its name.
  * Ownership: `file` is borrowed. Lifetime: none. Threads: any. On error: DLB_ERROR_SYSTEM if the
- * file has changed, or the system does not say. */
+ * file has changed, or if the system cannot tell. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_verify(const dlb_file *file, dlb_error *error);
 
-/* Waits until all that was written to the tensors of a file with DLB_FILE_WRITABLE is on the disk.
+/* Waits until all changes to the tensors of a file with DLB_FILE_WRITABLE are on the disk.
  * Ownership: `file` is borrowed. Lifetime: none. Threads: any. On error: DLB_ERROR_SYSTEM. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_sync(const dlb_file *file, dlb_error *error);
 
-/* A tensor to be written, and its name. */
+/* A tensor to write, and its name. */
 typedef struct dlb_file_tensor {
   DLManagedTensorVersioned *tensor;
   const char *name;     /* UTF-8; NULL stands for "" */
@@ -1451,14 +1440,15 @@ typedef struct dlb_file_fields {
 } dlb_file_fields;
 
 /* Writes a file with tensors in any layout. It writes to a temporary file in the same folder, waits
- * until that is on the disk, and gives it the name. So there is never an incomplete file of this
- * name, and tensors of a file that had the name before stay as they are. `fields` may be NULL.
+ * until that file is on the disk, and then gives it the name. So a file of this name is never
+ * incomplete, and the tensors of a file that had the name before do not change. `fields` may be
+ * NULL.
  * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
  * writes to the tensors; progress is called on the thread of the call. On error: a file that had
- * the name before stays as it is; DLB_ERROR_ARGUMENT for an unknown format, for fields that the
- * format lacks, for a name that it cannot have or that two tensors have, and for a path of
- * something other than a regular file; DLB_ERROR_DTYPE, _DEVICE or _LAYOUT for a tensor that it
- * cannot have; DLB_ERROR_FUNCTION if progress has stopped it; DLB_ERROR_SYSTEM. */
+ * the name before does not change; DLB_ERROR_ARGUMENT for an unknown format, for fields that the
+ * format lacks, for a name that the format cannot have or that two tensors have, and for a path of
+ * something other than a regular file; DLB_ERROR_DTYPE, _DEVICE or _LAYOUT for a tensor that the
+ * format cannot have; DLB_ERROR_FUNCTION if progress stops the call; DLB_ERROR_SYSTEM. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors, size_t count,
                                const dlb_file_fields *fields, dlb_error *error);
@@ -1468,8 +1458,8 @@ DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors,
  * Library: libdlbridge_tensor.
  */
 
-/* The numbers of live objects in this process. A forked child counts only those that C has made.
- * Later versions add counters. */
+/* The numbers of live objects in this process. A forked child counts only objects made by C. Later
+ * versions add counters. */
 typedef struct dlb_counters {
   int64_t exports;         /* tensors and frames that the library has returned, not yet released;
                               those that a message or another tensor has taken over count as long
@@ -1492,57 +1482,58 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Library: libdlbridge_tensor.
  *
- * For each tensor, frame, message, elements object and file that a function of this header returns,
- * the ledger records where the program has made it. It is off unless the environment variable
+ * The ledger records where the program made each tensor, frame, message, elements object and file
+ * that a function of this header returned. It is off unless the environment variable
  * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. With the variable
- * set, the library prints the objects that are still live to stderr when the process ends by exit
- * or a return from main, after all functions of atexit; if there are none, it prints nothing. For
- * each object it prints the kind, the address, the size in bytes, and the calls that made it:
+ * set, the library prints the live objects to stderr when the process ends by exit or a return from
+ * main, after all functions of atexit. It prints nothing if there are none. For each object it
+ * prints the kind, the address, the size in bytes, and the calls that made it:
  *
  *   dlbridge: process 4711 has 1 live object
  *   dlbridge: tensor at 0x55d0c8e3a2c0, 24 bytes, made by
  *       dlb_tensor_alloc (/usr/local/lib/libdlbridge_tensor.so.0+0x91f3)
  *       ./program+0x11c4
  *
- * A function has its name if the program was linked with -rdynamic; otherwise `addr2line -f -e
- * ./program 0x11c4` prints its name and line. With libdlbridge_tensor.a, some calls inside the
- * library come first, without names. An object of the ledger may belong to another one: a
- * message keeps the tensors that it has taken over. A forked child inherits the records with the
- * objects. What a Go program makes by package dlpack is in the ledger of that package
- * (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.
+ * Functions of the program have names if it was linked with -rdynamic; otherwise
+ * `addr2line -f -e ./program 0x11c4` prints the name and line. With libdlbridge_tensor.a, some
+ * calls inside the library come first, without names. An object of the ledger may belong to another
+ * object: a message keeps the tensors that it has taken over. A forked child inherits the records
+ * with the objects. Objects that a Go program makes with package dlpack are in the ledger of that
+ * package (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.
  *
- * While the ledger is on, each object takes microseconds more. These functions are plain C, and
- * work in a forked child.
+ * While the ledger is on, making an object takes some microseconds more. These functions are plain
+ * C, and work in a forked child.
  *
- * Valgrind (on x86-64 Linux) and AddressSanitizer find lost tensors and frames and wild writes
- * too, and name the call that is to blame. In a program under one of them, each tensor and frame
- * gets new memory for its description, the memory of dlb_tensor_alloc ends at its last element, and
- * the bytes before it are forbidden. The library is the usual one; the program is built with -g and
+ * Valgrind (on x86-64 Linux) and AddressSanitizer also find lost tensors and frames and wild
+ * writes, and name the call that is to blame. Under one of them, each tensor and frame gets new
+ * memory for its description, the memory of dlb_tensor_alloc ends at its last element, and the
+ * bytes before it are forbidden. The library is the usual one; build the program with -g and
  * -fno-omit-frame-pointer. DLBRIDGE_CHECK=1 in the environment does the same for other tools, and
- * DLBRIDGE_CHECK=0 prevents it. A tensor or frame that is released after it was released or taken
- * over is ignored there too, but the library writes a line about it to stderr, and the calls that
- * lead there: "dlbridge: the tensor or frame at 0x55d0c8e3a2c0 is released, but was released
- * before". The program goes on. Not found are:
+ * DLBRIDGE_CHECK=0 prevents it. Releasing a tensor or frame that was released or taken over before
+ * has no effect there either, but the library writes a line about it, and the calls that led to it,
+ * to stderr: "dlbridge: the tensor or frame at 0x55d0c8e3a2c0 is released, but was released
+ * before". The program goes on. The tools do not find:
  *
- * - A repeated release of a tensor whose description another tensor has now, at least 65536 tensors
- *   later (64 tensors without such a tool, where only double_deletes counts repeated releases).
- * - Writes that skip what is forbidden: 200 bytes before the memory, and behind it the red zone of
- *   the tool, which has 16 bytes in valgrind.
- * - Writes outside of a part of a frame, and of other memory that the library has not allocated.
- * - Reading the struct of a tensor after its release, which the library itself does to refuse it.
+ * - A repeated release of a tensor after its description was reused for another tensor, at least
+ *   65536 tensors later. Without such a tool, that is 64 tensors, and only double_deletes counts
+ *   repeated releases.
+ * - Writes that skip the forbidden bytes: 200 bytes before the memory, and behind it the red zone
+ *   of the tool, which is 16 bytes in valgrind.
+ * - Writes outside a part of a frame, or outside other memory that the library has not allocated.
+ * - Reads of the struct of a tensor after its release: the library itself reads it to refuse it.
  * - Lost messages, elements and files: the ledger has them.
- * - Which call has lost a tensor, if its description lies where that of a tensor lay that was
- *   released at least 65536 tensors ago.
+ * - The call that lost a tensor, if its description reuses the memory of a tensor that was released
+ *   at least 65536 tensors before.
  *
- * `make install` installs suppressions with which valgrind does not report the Go runtime:
- * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
- * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Memory
- * that the library keeps to use again is "still reachable" to valgrind, and no leak; its warnings
+ * `make install` installs suppressions with which valgrind does not report the Go runtime: valgrind
+ * --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a
+ * process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Valgrind
+ * calls memory that the library keeps for reuse "still reachable"; it is not a leak. Its warnings
  * about debug information and client stacks come from Go and mean nothing.
  */
 
 /* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops
- * its records. Objects that are made while it is off are not recorded later.
+ * its records. Objects made while it is off are never recorded.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
 DLB_API int32_t dlb_ledger_set(int32_t on);
 
@@ -1559,88 +1550,100 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
 
 /* ---- further rules ----------------------------------------------------------------------------
  *
+ * Libraries. libdlbridge_tensor needs no Go and works in a forked child. It starts threads for two
+ * purposes only: one thread answers for dlb_shm_offer, and others close what another process sends
+ * in place of a segment, because closing that may take long.
+ *
+ * libdlbridge.so is linked to libdlbridge_tensor.so. So a process that loads both has one set of
+ * counters, and each library recognises the tensors of the other.
+ *
+ * A program or plugin that contains libdlbridge_tensor.a has its own library, with its own
+ * counters. To other libraries its tensors are foreign. The functions of libdlbridge_tensor.a are
+ * hidden, so that each plugin calls its own. A program and plugins that share one library must use
+ * libdlbridge_tensor.so. A plugin that contains libdlbridge_tensor.a stays loaded after dlclose, as
+ * the shared libraries do, because the deleters of its tensors may be called later. If its file has
+ * changed when it is opened again, the old code still runs.
+ *
  * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and
  * descriptions. Memory that a pointer refers to must be readable and as long as its size or count
- * says; an address without memory behind it may end the process. The description of a tensor must
- * not change while the tensor is in use. If memory that grows with the input cannot be allocated,
- * the function returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address
- * space of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them,
- * it ends the process.
+ * says. An address without memory may end the process. The description of a tensor must not change
+ * while the tensor is in use. If memory that grows with the input cannot be allocated, the function
+ * returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in steps of
+ * 64 MiB, and smaller blocks for its records. If it cannot get them, it ends the process.
  *
  * Released objects. The library recognises the messages, elements, files, tensors and frames that
- * it has made. If an object was released, or a function has taken it over, then passing it to a
- * function returns DLB_ERROR_ARGUMENT, and releasing it again has no effect. An object that was
- * taken over stays valid until its new owner releases it. A frame is recognised by its release and
- * ctx, and so is a copy of the struct. A copy of the struct of a tensor may be read, but must not
- * be taken over. The place of a released object is reused after at least 64 other objects of the
- * same kind; an old address then refers to the new object. A tensor's place may also be reused for
- * a tensor of the other form (legacy or versioned); the old address must not be used then.
+ * it has made. After such an object was released or taken over, a function that gets it returns
+ * DLB_ERROR_ARGUMENT, and releasing it again has no effect. An object that was taken over stays
+ * valid until its new owner releases it. The library recognises a frame, or a copy of its struct,
+ * by release and ctx. A copy of the struct of a tensor may be read, but must not be taken over. The
+ * place of a released object is reused after at least 64 other objects of the same kind; an old
+ * address then refers to the new object. A tensor's place may also be reused for a tensor of the
+ * other form (legacy or versioned); then the old address must not be used.
  *
- * Objects of others are not recognised: tensors with another deleter, and frames with a release
- * function of the caller. Such an object must not be passed after it was released or taken over,
- * and not twice to one call. Only dlb_message_encode detects a tensor that is passed twice.
+ * The library does not recognise objects of others: tensors with another deleter, and frames with a
+ * release function of the caller. Never pass such an object after it was released or taken over, or
+ * twice to one call. Only dlb_message_encode detects a tensor that is passed twice.
  *
- * Structures. A program that was compiled with one version of this header works with every later
- * library of the same major version. It also works with an earlier library of that major version if
- * it uses nothing newer. Each structure that programs allocate follows one of three rules:
+ * Structures. A program works with every library of the same major version that is at least as new
+ * as the header with which it was compiled. It also works with an older one if it uses nothing
+ * newer. Each structure that programs allocate follows one of three rules:
  *
  * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements, dlb_value, dlb_file_options,
  *   dlb_file_entry, dlb_file_tensor and dlb_file_fields end with reserved words. A new field
  *   replaces the first reserved word, and its value 0 keeps the behaviour of this version. The size
  *   of the structure, and so the stride of arrays, never changes. A program must set the reserved
  *   words to 0 by initialising the structure with `= {0}` (`= {}` in C++) or with designated
- *   initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the structure was not
- *   initialised, or the program uses a field that this library does not know. The library sets the
- *   reserved words of its outputs to 0.
- * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled
- *   with.
+ *   initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the program has not
+ *   initialised the structure, or uses a field that this library does not know. The library sets
+ *   the reserved words of its outputs to 0.
+ * - dlb_counters grows at its end. The program passes its size to dlb_counters_read.
  * - dlb_error, dlb_bytes, dlb_header, dlb_index, dlb_allocator and dlb_shm_handle never change. A
  *   dlb_error needs no initialiser, because every call writes it without reading it. dlb_bytes is
  *   an address and a size. dlb_header has the fixed fields of a ZIO message. dlb_index is an index
  *   of Python. A dlb_shm_handle travels between programs that were compiled with different
  *   versions.
  *
- * The structures of DLPack change with the version that they contain. Options are bits, and unknown
+ * The structures of DLPack change with the version that they contain. Options are bits; unknown
  * bits are refused.
  *
  * Release functions. A release function of the program may release other tensors, frames and
- * messages, whose release functions may release further ones. Such chains may have any length: at
- * most eight releases are nested on the stack, and a release that would be nested deeper runs after
- * the release that started it has returned. All of them have run when the outermost call returns. A
- * release function must return: it must not end its thread or jump out.
+ * messages, whose release functions may release more. Such chains may have any length. At most
+ * eight releases are nested on the stack; a deeper release runs after the release that started it
+ * has returned. All have run when the outermost call returns. A release function must return: it
+ * must not end its thread or jump out.
  *
- * Memory. A call that decodes takes at most 48 times the size of its input, for which each frame
- * counts as 40 bytes more than it has, plus 64 MiB. Only a TensorProto that omits values, and a
- * message in which tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets
- * another limit. The README of the package bridge has the rule of all decoders.
+ * Memory. A call that decodes takes at most 64 MiB plus 48 times the size of its input; each frame
+ * counts 40 bytes more than its size. Only a TensorProto that omits values, or a message whose
+ * tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets another limit.
+ * The README of the package bridge has the rule for all decoders.
  *
- * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB:
- * they use up to 16 KiB of it. No frame is larger than 4 KiB, so that a stack that is too small
- * ends at its guard page, and no other memory is written to.
+ * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB;
+ * they use up to 16 KiB. No stack frame is larger than 4 KiB. So an overflow hits the guard page of
+ * the stack, and never writes to other memory.
  *
  * Go plugins. A Go library whose exported functions call Serve of package capi can be opened with
  * dlopen, or linked; examples/plugin shows it. The program declares such a function itself:
  *
  *   DLManagedTensorVersioned *f(DLManagedTensorVersioned *x, dlb_error *e);
  *
- * Unlike the functions of this header, it takes its tensors over also on error. *e gets the code
- * and the text, which begins with the name of the function, except in a forked child, or DLB_OK; e
- * may be NULL. The result is NULL after an error, and if the function has no result. The tensors of
- * the plugin are foreign to the libraries of this header until dlb_tensor_import takes them over.
- * After dlclose, the plugin stays loaded and its tensors valid.
- * libdlbridge contains a Go runtime, and so does each plugin; Go supports one in a process. So a
- * host is linked to libdlbridge_tensor alone, and finds what else it needs of this header, such as
- * dlb_message_decode, in the plugin itself by dlsym: a plugin with package capi exports all of it.
- * In a forked child the function must not be called. If it is, it releases its tensors and sets
- * DLB_ERROR_FORKED; but if the threads of Go were busy at the fork, the call may wait forever.
+ * Unlike the functions of this header, it takes its tensors over even on error. *e gets DLB_OK, or
+ * the code and the text of the error; except in a forked child, the text begins with the name of
+ * the function. e may be NULL. The result is NULL after an error, and if the function has no
+ * result. The tensors of the plugin are foreign to the libraries of this header until
+ * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded and its tensors valid.
+ * libdlbridge contains a Go runtime, and so does each plugin; Go supports one in a process. So link
+ * the host to libdlbridge_tensor alone. A plugin with package capi exports all functions of this
+ * header; the host finds the others, such as dlb_message_decode, in the plugin by dlsym. The host
+ * must not call the function in a forked child. If it does, the function releases its tensors and
+ * sets DLB_ERROR_FORKED; but if threads of Go were busy at the fork, the call may wait forever.
  *
  * Requirements of Go, in libdlbridge and in plugins. Signal handlers that the program installs must
  * have SA_ONSTACK, and alternate signal stacks must have at least 8 KiB. Go installs handlers for
- * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. All but that for SIGURG pass what does not come from
- * Go on to the handler that was there before. A handler for one of the first three that the program
- * installs later must call the one that it replaces. A thread that calls these functions must have
- * a stack of at least 64 KiB. Loading the library needs 1 GiB of address space, eight threads and
- * eight file descriptors; without them Go ends the process.
+ * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. Except for SIGURG, these pass signals that do not
+ * come from Go on to the previous handler. If the program later installs a handler for one of the
+ * first three signals, it must call the handler that it replaces. A thread that calls these
+ * functions must have a stack of at least 64 KiB. Loading the library needs 1 GiB of address space,
+ * eight threads and eight file descriptors; without them Go ends the process.
  */
 
 #endif
