@@ -26,29 +26,33 @@
 //     auto answer = dlbridge::message::encode(std::move(row)).frames(); // ready to be sent
 //   }
 //
-// Owners. A tensor, frame, message, elements object or file owns what its raw pointer or struct refers to, and releases it in its
-// destructor. Owners can be moved and not copied; tensor::copy copies the elements, and x.slice() is a second owner of the
-// same memory. As with std::unique_ptr, get() lends the raw pointer, release() gives it away and adopt() takes one over. A
-// default or moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while another uses it. The
-// memory of a tensor may be released on any thread.
+// Owners. A tensor, frame, message, elements object or file owns its raw pointer or struct, and
+// releases it in its destructor. Owners can be moved, but not copied: tensor::copy copies the
+// elements, and x.slice() is a second owner of the same memory. As with std::unique_ptr, get()
+// lends the raw pointer, release() gives it away, and adopt() takes a raw pointer over. A default
+// or moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while
+// another thread uses it. The memory of a tensor may be released on any thread.
 //
-// Errors. A function that fails throws std::bad_alloc if memory runs out, and dlbridge::error with the code and text of the
-// library for everything else. Its arguments are then unchanged and still owned by the caller, unless its comment says
-// otherwise. Even a function whose comment names no exception can throw std::bad_alloc. Destructors and noexcept functions do
-// not throw.
+// Errors. A function that fails throws std::bad_alloc if memory runs out, and otherwise
+// dlbridge::error with the code and text of the library. The arguments are then unchanged, and the
+// caller still owns them, unless the comment of the function says otherwise. Even a function whose
+// comment names no exception can throw std::bad_alloc. Destructors and noexcept functions do not
+// throw.
 //
-// Without exceptions (-fno-exceptions, or DLBRIDGE_NO_EXCEPTIONS defined before this header), a function that would throw writes
-// the text of the error to stderr and calls std::abort. A program that wants to go on after an error calls the function of
-// dlbridge.h: dlb_dtype_parse(&type, text, &e). Files with and without exceptions can be linked into one program.
+// Without exceptions (-fno-exceptions, or DLBRIDGE_NO_EXCEPTIONS defined before this header), a
+// function that would throw writes the text of the error to stderr and calls std::abort. To go on
+// after an error, call the function of dlbridge.h instead: dlb_dtype_parse(&type, text, &e). Files
+// with and without exceptions can be linked into one program.
 //
-// Lists and views. Shapes, strides and indexes are lists in braces or any container of integers. `sizes`, which shape() returns,
-// has its own numbers; in C++20 `std::span<const std::int64_t> s = shape` is a view of them. values() returns a view, which must not
-// be used longer than its tensor. Neither view can be made of a temporary: that does not compile, nor do data() and the like of
-// a temporary tensor. std::begin, std::end and std::data
-// do take a temporary such as `x.shape()`; what they return must not be used after the statement.
+// Lists and views. Shapes, strides and indexes are lists in braces or any container of integers.
+// shape() returns `sizes`, which owns its numbers; in C++20
+// `std::span<const std::int64_t> s = shape` is a view of them. values() returns a view, which must
+// not be used longer than its tensor. A view of a temporary does not compile; nor do data() and
+// similar functions on a temporary tensor. std::begin, std::end and std::data accept a temporary
+// such as `x.shape()`, but their results must not be used after the statement.
 //
-// Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
-// use tensors only can be linked with libdlbridge_tensor.
+// The rules of dlbridge.h for threads, forked children and functions that need Go apply. There is
+// no global state. A program that uses only tensors can be linked with libdlbridge_tensor.
 #ifndef DLBRIDGE_HPP_
 #define DLBRIDGE_HPP_
 
@@ -102,7 +106,7 @@
 #include <cstdlib>
 #endif
 
-// After this, clang warns if a result outlives what it refers to.
+// Makes clang warn if a result outlives the object that it refers to.
 #if defined(__clang__) && __has_cpp_attribute(clang::lifetimebound)
 #define DLBRIDGE_LIFETIMEBOUND [[clang::lifetimebound]]
 #else
@@ -114,7 +118,8 @@ namespace dlbridge {
 inline namespace no_exceptions {  // other names for the linker than in files with exceptions
 #endif
 
-// An error of the library: one of the codes DLB_ERROR_* and the library's text. Errors of memory are std::bad_alloc.
+// An error of the library: a code DLB_ERROR_* and its text. DLB_ERROR_MEMORY is std::bad_alloc
+// instead.
 class error : public std::runtime_error {
  public:
   // The text is copied. Throws std::bad_alloc.
@@ -127,17 +132,19 @@ class error : public std::runtime_error {
   std::int32_t code_;
 };
 
-// What the classes below are derived from. There is no function here: one would be found for every argument of these classes.
+// Base classes of the classes below. This namespace must have no functions: argument-dependent
+// lookup would find them for every argument of these classes.
 namespace bases {
 
-// The owner of an object of C, which `end` gives back: what tensor, message and elements have in common.
+// The owner of an object of C, which `end` gives back; the base class of tensor, message and
+// elements.
 template <class Owner, class Raw, void (*end)(Raw *)>
 class owner {
  public:
   // Takes over an object. NULL makes an empty owner.
   static Owner adopt(Raw *raw) noexcept { return Owner(raw); }
 
-  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
+  // Lends the raw pointer, which stays this owner's; NULL if the owner is empty.
   Raw *get() const noexcept DLBRIDGE_LIFETIMEBOUND { return raw_; }
 
   // Gives the object to the caller, who must give it back; this owner is then empty.
@@ -194,7 +201,7 @@ std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Pa
   return out;
 }
 
-// Returns a name for C. Throws error for a name with a NUL, with which a string of C ends.
+// Returns a name for C. Throws error for a name with a NUL, which would end the C string.
 inline const char *c_string(const std::string &name, std::int32_t code, const char *function) {
   if (name.find('\0') != std::string::npos) detail::fail(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
   return name.c_str();
@@ -213,7 +220,7 @@ using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 template <class T>
 inline constexpr bool never = false;
 
-// Does not compile: an address is asked of a temporary tensor.
+// Does not compile: the program asks a temporary tensor for an address.
 template <class T>
 constexpr void temporary_tensor() {
   static_assert(never<T>, "dlbridge: the tensor is a temporary, which may be the last owner of the memory: give it a name first.");
@@ -228,7 +235,7 @@ inline constexpr bool is_view = false;  // set below for the types that own noth
 template <class T>
 inline constexpr bool is_list = false;  // set below for list_of
 
-// Whether the elements may outlive an object of this type: it is a view of the program's own, for example.
+// Whether the elements may outlive an object of this type, such as a view class of the program.
 template <class T>
 inline constexpr bool may_be_view = std::is_class_v<T> && std::is_trivially_copyable_v<T>;
 template <class T, std::size_t Size>
@@ -248,9 +255,10 @@ inline constexpr bool is_void_call = false;
 template <class... Call>
 inline constexpr bool is_void_call<std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
 
-// Whether T is meant as a function that frees memory: a function, a std::function, a lambda, or an object that is called with nothing or
-// with the pointer and returns nothing. Other objects with calls, such as matrices, can be owners. A lambda is known by having one
-// operator() and no assignment.
+// Whether T is probably a function that frees memory: a function, a std::function, a lambda, or an
+// object that can be called without arguments or with the pointer and returns nothing. Other
+// callable objects, such as matrices, can be owners. A lambda is recognised by its single
+// operator() without an assignment operator.
 template <class T, class Pointer, class = void>
 inline constexpr bool is_deleter = std::is_function_v<std::remove_pointer_t<T>> ||
                                    is_void_call<void, T &> || is_void_call<void, T &, Pointer>;
@@ -259,11 +267,13 @@ inline constexpr bool is_deleter<T, Pointer, std::enable_if_t<!std::is_move_assi
 template <class Call, class Pointer>
 inline constexpr bool is_deleter<std::function<Call>, Pointer, void> = true;
 
-// Whether an object of this type is destroyed without an effect, and so keeps nothing: a number, a std::reference_wrapper, a list.
+// Whether the destructor of this type has no effect, so that the object keeps nothing alive: a
+// number, a std::reference_wrapper, a list.
 template <class T>
 inline constexpr bool is_inert = (std::is_trivially_destructible_v<T> && !std::is_null_pointer_v<T>) || is_list<T>;
 
-// A number of a shape, of axes or of an index: an integer that is neither a bool nor a character.
+// Whether T can be a number in a shape, axes or an index: an integer type other than bool and the
+// character types.
 template <class T>
 inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
                                   !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> &&
@@ -272,7 +282,8 @@ inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bo
 #endif
                                   !std::is_same_v<T, char32_t>;
 
-// Does not compile if lend() cannot take an argument of this type; the compiler's message then says what to pass instead.
+// Does not compile if lend() cannot accept an argument of this type. The compiler's message says
+// what to pass instead.
 template <class Argument>
 constexpr bool lendable() {
   using Container = plain<Argument>;
@@ -334,8 +345,8 @@ auto lend_container(Container &container, Lend lend) {
 
 }  // namespace detail
 
-// A view of elements of the type T in consecutive memory: a std::span for C++17, to which it converts in C++20. It must not be
-// used longer than the memory lives.
+// A view of elements of the type T in consecutive memory, like std::span, for C++17. In C++20 it
+// converts to std::span. It must not be used longer than the memory lives.
 template <class T>
 class array_view {
  public:
@@ -367,13 +378,15 @@ class array_view {
   std::size_t size_ = 0;
 };
 
-// A list that owns its elements: numbers, subscripts or texts. As a parameter it accepts a list in braces, and every container
-// whose elements are of the type T or, for numbers, of another integer type. It allocates memory only for more than 8 elements.
+// A list that owns its elements: numbers, subscripts or texts. A parameter of this type accepts a
+// list in braces, and every container with elements of the type T or, for numbers, of another
+// integer type. The list allocates memory only for more than 8 elements.
 template <class T>
 class list_of {
  public:
   using value_type = T;
-  // Not a pointer: with pointers, std::span would have a constructor that takes a list, and also one that is a temporary.
+  // Not a pointer: with pointers, a constructor of std::span would accept a list, even a temporary
+  // list.
   using const_iterator = std::reverse_iterator<std::reverse_iterator<const T *>>;
 
   list_of() noexcept = default;
@@ -412,7 +425,7 @@ class list_of {
   operator std::span<const T>() const & noexcept DLBRIDGE_LIFETIMEBOUND { return {data(), size_}; }
 #endif
 
-  // Addresses in a temporary list, which do not compile.
+  // Addresses in a temporary list do not compile.
   const T *data() const && noexcept { return refuse(); }
   const_iterator begin() const && noexcept { return iterator_at(refuse()); }
   const_iterator end() const && noexcept { return iterator_at(refuse()); }
@@ -467,7 +480,7 @@ class list_of {
   std::vector<T> many_;  // all elements, if they are more
 };
 
-// Writes the elements as tensors write theirs: "[2 3]".
+// Writes the elements in the same form as those of a tensor: "[2 3]".
 template <class T>
 std::ostream &operator<<(std::ostream &out, const list_of<T> &list) {
   out << '[';
@@ -509,8 +522,8 @@ using span = array_view<T>;
 
 // ---- data types and devices ----
 
-// A data type and a device of DLPack, with what C++ adds: they are compared by == and !=, written by <<, and named by to_string. They
-// convert to and from the structs of C.
+// A data type and a device of DLPack for C++, with ==, !=, << and to_string. They convert to and
+// from the structs of C.
 struct data_type : DLDataType {
   constexpr data_type(DLDataType type) noexcept : DLDataType(type) {}
   friend constexpr bool operator==(const data_type &a, const data_type &b) noexcept {
@@ -527,9 +540,10 @@ struct device : DLDevice {
   friend constexpr bool operator!=(const device &a, const device &b) noexcept { return !(a == b); }
 };
 
-// dtype_of<T>::value is the DLPack data type of the C++ type T: bool, an integer type of up to 64 bits other than char, wchar_t
-// and char8_t to char32_t, std::byte, float, double, std::complex of these two, std::float16_t or std::bfloat16_t. A program may
-// specialise dtype_of for a type of its own.
+// dtype_of<T>::value is the DLPack data type of the C++ type T: bool, an integer type of up to 64
+// bits other than char, wchar_t and char8_t to char32_t, std::byte, float, double, std::complex of
+// these two, std::float16_t or std::bfloat16_t. A program may specialise dtype_of for its own
+// types.
 template <class T, class = void>
 struct dtype_of {
   static_assert(detail::never<T>, "DLPack has no type for T. Characters are text: use std::int8_t, std::uint8_t or std::byte. "
@@ -581,7 +595,7 @@ struct dtype_of<std::bfloat16_t> {
 template <class T>
 inline constexpr data_type dtype = dtype_of<std::remove_cv_t<T>>::value;
 
-// Returns the bits of an element with all its lanes: 4 for int4.
+// Returns the number of bits of an element with all its lanes: 4 for int4.
 inline std::int32_t bits_of(DLDataType type) noexcept { return dlb_dtype_bits(type); }
 
 // Returns the name of a data type: "float32". Throws std::bad_alloc.
@@ -594,12 +608,12 @@ inline std::string to_string(DLDevice d) { return detail::text(dlb_device_format
 inline std::ostream &operator<<(std::ostream &out, const data_type &type) { return out << to_string(type); }
 inline std::ostream &operator<<(std::ostream &out, const device &d) { return out << to_string(d); }
 
-// Reads the name of a data type, as dlb_dtype_parse. Throws error (DLB_ERROR_DTYPE).
+// Reads the name of a data type, as dlb_dtype_parse does. Throws error (DLB_ERROR_DTYPE).
 inline data_type parse_dtype(const std::string &name) {
   return detail::call(dlb_dtype_parse, detail::c_string(name, DLB_ERROR_DTYPE, "dlb_dtype_parse"));
 }
 
-// Reads the name of a device, as dlb_device_parse. Throws error (DLB_ERROR_DEVICE).
+// Reads the name of a device, as dlb_device_parse does. Throws error (DLB_ERROR_DEVICE).
 inline device parse_device(const std::string &name) {
   return detail::call(dlb_device_parse, detail::c_string(name, DLB_ERROR_DEVICE, "dlb_device_parse"));
 }
@@ -618,7 +632,7 @@ static_assert(sizeof(subscript) == sizeof(dlb_index), "an array of subscripts is
 inline constexpr subscript all = dlb_index DLB_ALL;            // :
 inline constexpr subscript ellipsis = dlb_index DLB_ELLIPSIS;  // ..., as many whole dimensions as the others leave
 inline constexpr subscript new_axis = dlb_index DLB_NEW_AXIS;  // None, a new dimension of size 1
-// Return start:stop:step, start:, :stop and ::step, with the rules of Python.
+// Return start:stop:step, start:, :stop and ::step, by the rules of Python.
 constexpr subscript range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) noexcept {
   return dlb_index DLB_RANGE_STEP(start, stop, step);
 }
@@ -626,13 +640,14 @@ constexpr subscript from(std::int64_t start) noexcept { return dlb_index DLB_FRO
 constexpr subscript until(std::int64_t stop) noexcept { return dlb_index DLB_UNTIL(stop); }
 constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STEP(step); }
 
-// The owner of a DLManagedTensorVersioned, of this library or another one, whose deleter it calls once. Who takes the tensor by
-// release() must call its deleter.
+// The owner of a DLManagedTensorVersioned of this library or another, which calls its deleter once.
+// After release(), the caller must call the deleter.
 class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
  public:
   tensor() noexcept = default;
 
-  // Takes over a legacy tensor; `flags` adds the flags that this form lacks. Throws error; the caller then still owns `raw`.
+  // Takes over a legacy tensor; `flags` adds flags that this form lacks. Throws error; the caller
+  // then still owns `raw`.
   static tensor from_legacy(DLManagedTensor *raw, std::uint64_t flags = 0) {
     return adopt(detail::call(dlb_tensor_from_legacy, raw, flags));
   }
@@ -648,7 +663,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // Releases the tensor, and takes over another one unless `raw` is NULL.
   void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
 
-  // Turns a tensor of another library into one of this library on the same memory, of which views can be made. Throws error.
+  // Turns a tensor of another library into a tensor of this library on the same memory, so that
+  // views can be made. Throws error.
   tensor imported() && {
     tensor out(detail::call(dlb_tensor_import, raw_));
     raw_ = nullptr;
@@ -664,7 +680,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return zeros(dlbridge::dtype<T>, shape);
   }
 
-  // As zeros, in memory of `allocator`, as dlb_tensor_alloc_with. Throws error.
+  // Returns a tensor of zeros in memory of `allocator`: see dlb_tensor_alloc_with. Throws error.
   static tensor zeros(DLDataType type, const sizes &shape, const dlb_allocator &allocator) {
     return adopt(detail::call(dlb_tensor_alloc_with, type, detail::rank_of(shape), shape.data(), &allocator));
   }
@@ -678,8 +694,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return empty(dlbridge::dtype<T>, shape);
   }
 
-  // Returns a tensor on the elements of a container such as std::vector, which is moved into the tensor and destroyed when
-  // nothing refers to its memory any more, on any thread. Throws error.
+  // Returns a tensor on the elements of a container such as std::vector. The container is moved
+  // into the tensor. It is destroyed when nothing refers to its memory any more, on any thread.
+  // Throws error.
   template <class Container>
   static tensor lend(Container &&container) {
     static_assert(detail::lendable<Container>());
@@ -699,11 +716,14 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     });
   }
 
-  // Returns a tensor on the memory at `data`, which `owner`, such as a smart pointer or a matrix, keeps alive, or nullptr for memory
-  // that is never freed. The owner is moved or copied into the tensor, and destroyed when nothing refers to the memory any more,
-  // on any thread. `lend(p.get(), {4}, std::move(p))` is right: the owner is moved after all arguments are known. An owner that keeps
-  // nothing, such as a number, a pointer, a view or a copy of a container, does not compile. Empty strides mean row-major. A pointer to
-  // const makes a READ_ONLY tensor. Throws error (DLB_ERROR_ARGUMENT if the elements lie in the owner itself); the owner is then unchanged.
+  // Returns a tensor on the memory at `data`. `owner`, such as a smart pointer or a matrix, keeps
+  // the memory alive; it is nullptr for memory that is never freed. The owner is moved or copied
+  // into the tensor, and destroyed when nothing refers to the memory any more, on any thread.
+  // `lend(p.get(), {4}, std::move(p))` is correct: the owner is moved after all arguments are
+  // evaluated. An owner that keeps nothing alive, such as a number, a pointer, a view or a copy of
+  // a container, does not compile. Empty strides mean row-major. A pointer to const makes a
+  // READ_ONLY tensor. Throws error (DLB_ERROR_ARGUMENT if the elements lie in the owner itself);
+  // the owner is then unchanged.
   template <class T, class Owner>
   static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
     using Kept = std::optional<std::decay_t<Owner>>;
@@ -718,8 +738,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return out;
   }
 
-  // Describe the tensor. Strides count elements, and are empty for row-major tensors of libraries that leave them out. A negative
-  // axis counts from the last. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
+  // Describe the tensor. Strides count elements. They are empty for a row-major tensor of a library
+  // that omits them. A negative axis counts from the last. Throw error (DLB_ERROR_NULL if this
+  // owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const & DLBRIDGE_LIFETIMEBOUND {
     if (raw_ == nullptr)
       detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
@@ -738,7 +759,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   std::uint64_t flags() const { return dl_tensor(), raw_->flags; }
   bool read_only() const { return (flags() & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
 
-  // Return the number of elements, and the number of bytes that they take without gaps. Throw error.
+  // Return the number of elements, and their size in bytes without gaps. Throw error.
   std::int64_t size() const { return detail::call(dlb_tensor_count, get()); }
   std::int64_t nbytes() const { return detail::call(dlb_tensor_nbytes, get()); }
 
@@ -751,9 +772,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // Reports whether the elements are row-major without gaps. Throws error.
   bool is_contiguous() const { return detail::call(dlb_tensor_is_contiguous, get()) != 0; }
 
-  // Returns the address of element (0, ..., 0), whatever the strides: the other elements follow it only if is_contiguous(), and
-  // at() finds them in any layout. The tensor keeps the memory, or another one that has it. Throws error unless the elements are of
-  // the type T, in memory that the host can read, aligned, and writable or T const.
+  // Returns the address of element (0, ..., 0). The other elements follow it only if
+  // is_contiguous(); at() finds them in any layout. The address is valid as long as this tensor, or
+  // another on the same memory. Throws error unless the elements have the type T, are aligned, lie
+  // in memory that the host can read, and are writable or T is const.
   template <class T>
   T *data() const & {
     const DLTensor &t = dl_tensor();
@@ -776,8 +798,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return detail::temporary_tensor<T>(), nullptr;
   }
 
-  // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. It is valid as long as this
-  // owner, or another one of the memory. Throws error as data() does, and DLB_ERROR_LAYOUT if there are gaps.
+  // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. The
+  // view is valid as long as this owner of the memory, or another. Throws error as data() does, and
+  // DLB_ERROR_LAYOUT if there are gaps.
   template <class T>
   dlbridge::span<T> values() const & DLBRIDGE_LIFETIMEBOUND {
     T *first = data<T>();
@@ -789,9 +812,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return detail::temporary_tensor<T>(), dlbridge::span<T>();
   }
 
-  // Returns one element: `x.at<float>({1, 2}) = 3`. It is valid as long as this owner, or another one of the memory; of a temporary
-  // tensor it is a copy. Throws error as data() does, and DLB_ERROR_ARGUMENT for an index that is negative, out of range or of another
-  // number of dimensions.
+  // Returns one element: `x.at<float>({1, 2}) = 3`. The reference is valid as long as this owner of
+  // the memory, or another; for a temporary tensor the result is a copy. Throws error as data()
+  // does, and DLB_ERROR_ARGUMENT if the index is negative, is out of range or has another number of
+  // dimensions.
   template <class T>
   T &at(const sizes &index) const & {
     T *element = data<T>();
@@ -815,8 +839,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return at<const T>(index);
   }
 
-  // Returns the address of the element with these first indexes, as dlb_tensor_address, for elements of any type. It is valid as
-  // long as this owner, or another one of the memory. Throws error.
+  // Returns the address of the element with these first indexes, as dlb_tensor_address does, for
+  // elements of any type. The address is valid as long as this owner of the memory, or another.
+  // Throws error.
   void *address(const sizes &index = {}) const & {
     return detail::call(dlb_tensor_address, get(), detail::rank_of(index), index.data());
   }
@@ -826,9 +851,11 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
 #ifdef __cpp_lib_mdspan
-  // Returns the elements with their indexes. It is valid as long as this owner, or another one of the memory. Throws error as
-  // data() does, and DLB_ERROR_LAYOUT if the tensor has other than Rank dimensions, if it is not contiguous and Layout is
-  // std::layout_right, if the transposed tensor is not and Layout is std::layout_left, or if strides are negative or elements repeated, which std::layout_stride excludes.
+  // Returns a std::mdspan of the elements, valid as long as this owner of the memory, or another.
+  // Throws error as data() does, and DLB_ERROR_LAYOUT if the number of dimensions is not Rank, if
+  // Layout is std::layout_right and the tensor is not contiguous, if Layout is std::layout_left and
+  // the transposed tensor is not contiguous, or if strides are negative or elements repeated, which
+  // std::layout_stride excludes.
   template <class T, std::size_t Rank, class Layout = std::layout_stride>
   std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const & {
     static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right> ||
@@ -865,8 +892,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 #endif
 
-  // Views: further owners of the same memory, which stays as long as one of them. This tensor must be one of this library;
-  // see imported(). Each throws error (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
+  // Views: further owners of the same memory, which lives as long as its last owner. This tensor
+  // must belong to this library; see imported(). Each function throws error (DLB_ERROR_ARGUMENT or
+  // DLB_ERROR_LAYOUT).
   tensor share() const { return adopt(detail::call(dlb_tensor_share, get())); }  // all elements
   tensor slice(const list_of<subscript> &index = {}) const {
     return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index), static_cast<const dlb_index *>(index.data())));
@@ -879,7 +907,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   tensor expand(const axes &added) const { return list(dlb_tensor_expand, added); }
   tensor squeeze(const axes &removed = {}) const { return list(dlb_tensor_squeeze, removed); }
 
-  // Returns a row-major tensor: a view, as above, if this tensor is row-major already, and a copy otherwise. Throws error.
+  // Returns a row-major tensor: a view, as above, if this tensor is row-major, and otherwise a
+  // copy. Throws error.
   tensor contiguous() const { return adopt(detail::call(dlb_tensor_contiguous, get())); }
 
   // Returns a row-major copy. Throws error.
@@ -892,22 +921,24 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return convert(dlbridge::dtype<T>);
   }
 
-  // Copies the elements into the memory of `dst`, repeats them to its shape and converts them, as dlb_tensor_copy_into. A part of
-  // a tensor is a view: x.copy_into(y.slice({0})). Throws error.
+  // Copies the elements into the memory of `dst`, repeats them to its shape and converts them, as
+  // dlb_tensor_copy_into does. To write to a part of a tensor, pass a view:
+  // x.copy_into(y.slice({0})). Throws error.
   void copy_into(const tensor &dst) const {
     dlb_error e;
     detail::check(dlb_tensor_copy_into(dst.get(), get(), &e), e);
   }
 
-  // Copies the elements into the memory of `dst`, converts them, and makes x * scale + shift of each, as dlb_tensor_convert_scaled.
-  // There is one scale for all, one for each index of an axis of `dst`, or none ({}), and the same of shifts. Throws error.
+  // Copies the elements into the memory of `dst`, converts them, and replaces each number x by x *
+  // scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one for each
+  // index of an axis of `dst`, or none ({}), and likewise for the shifts. Throws error.
   void convert_scaled(const tensor &dst, const list_of<double> &scale, const list_of<double> &shift = {}, std::int32_t axis = -1) const {
     dlb_error e;
     detail::check(dlb_tensor_convert_scaled(dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
                                             static_cast<std::int64_t>(shift.size()), shift.data(), &e), e);
   }
 
-  // Sets every element to a value, which is converted to their data type. Throws error.
+  // Sets every element to a value, converted to the data type of the tensor. Throws error.
   template <class T>
   void fill(const T &value) const {
     dlb_error e;
@@ -918,7 +949,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   friend owner;
   explicit tensor(DLManagedTensorVersioned *raw) noexcept : owner(raw) {}
 
-  // Returns the number of elements of a shape, or -1 if, before the first size of 0, a size is negative or the product overflows.
+  // Returns the number of elements of a shape. Returns -1 if a size is negative or the product
+  // overflows before the first size of 0.
   static std::int64_t count_of(const sizes &shape) noexcept {
     std::int64_t count = 1;
     for (std::int64_t n : shape) {
@@ -969,7 +1001,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
 #ifdef __cpp_lib_mdspan
-  // Checks the precondition of std::layout_stride: ordered by stride, each dimension begins after the one before it has ended.
+  // Checks the precondition of std::layout_stride: with the dimensions ordered by stride, each
+  // stride is at least the stride times the size of the dimension before.
   template <std::size_t Rank>
   static void require_unique(const sizes &extents, const std::array<std::int64_t, Rank> &steps) {
     std::array<std::size_t, Rank> order{};
@@ -988,7 +1021,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 #endif
 };
 
-// Returns the type, shape and elements of a tensor, as dlb_tensor_format. Throws error.
+// Returns the type, shape and elements of a tensor as text, as dlb_tensor_format does. Throws
+// error.
 inline std::string to_string(const tensor &t) {
   return detail::text(dlb_tensor_format, t.get());
 }
@@ -996,7 +1030,8 @@ inline std::string to_string(const tensor &t) {
 // Writes the text of to_string.
 inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out << to_string(t); }
 
-// Reports whether two tensors have the same data type, shape and elements, as dlb_tensor_equal. Throws error.
+// Reports whether two tensors have the same data type, shape and elements, as dlb_tensor_equal
+// does. Throws error.
 inline bool equal(const tensor &a, const tensor &b, std::uint64_t flags = 0) {
   return detail::call(dlb_tensor_equal, a.get(), b.get(), flags) != 0;
 }
@@ -1004,7 +1039,7 @@ inline bool equal(const tensor &a, const tensor &b, std::uint64_t flags = 0) {
 // ---- functions of Go plugins ----
 
 namespace detail {
-// What a function of a plugin gets: a tensor, which it takes over, or a number as it is.
+// An argument for a function of a plugin: a tensor, which the function takes over, or a number.
 template <class Argument>
 auto given(Argument &&argument) noexcept {
   if constexpr (std::is_same_v<plain<Argument>, tensor>) {
@@ -1017,10 +1052,11 @@ auto given(Argument &&argument) noexcept {
 }
 }  // namespace detail
 
-// Calls a function of a Go plugin, such as `DLManagedTensorVersioned *sums(DLManagedTensorVersioned *x, dlb_error *e)`, without its last
-// argument: `tensor y = call(sums, std::move(x))`. See examples/plugin. The function takes the tensors over, also on error. The result is
-// imported, so that views of it can be made; that of a function without a result is empty: `(void)call(f, std::move(x))`. Throws the
-// error of the function.
+// Calls a function of a Go plugin, such as
+// `DLManagedTensorVersioned *sums(DLManagedTensorVersioned *x, dlb_error *e)`, without its last
+// argument: `tensor y = call(sums, std::move(x))`. See examples/plugin. The function takes the
+// tensors over, even on error. The result is imported, so that views can be made of it. It is empty
+// if the function has no result: `(void)call(f, std::move(x))`. Throws the error of the function.
 template <class... Parameters, class... Arguments>
 tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&...arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments) + 1,
@@ -1035,7 +1071,7 @@ tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&..
 // ---- shared memory ----
 
 namespace detail {
-// Describes a row-major tensor of the host that begins at this offset in bytes.
+// Returns the description of a row-major tensor of the host that begins at this offset in bytes.
 inline DLTensor row_major(DLDataType type, const sizes &shape, std::uint64_t offset = 0) {
   return {nullptr, {kDLCPU, 0}, rank_of(shape), type, const_cast<std::int64_t *>(shape.data()), nullptr, offset};
 }
@@ -1044,7 +1080,7 @@ inline DLTensor row_major(DLDataType type, const sizes &shape, std::uint64_t off
 // Tensors in segments, which other processes map too; Linux 5.1 or later. See "shared memory" in dlbridge.h.
 namespace shm {
 
-// Returns a new row-major tensor of zeros in a segment of its own. Throws error.
+// Returns a row-major tensor of zeros in a new segment. Throws error.
 inline tensor zeros(DLDataType type, const sizes &shape) {
   return tensor::adopt(detail::call(dlb_shm_alloc, type, detail::rank_of(shape), shape.data()));
 }
@@ -1058,23 +1094,24 @@ inline tensor copy(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_copy, t.get()));
 }
 
-// Reports whether all elements lie in a segment, as dlb_shm_is_shared. Throws error.
+// Reports whether all elements lie in a segment, as dlb_shm_is_shared does. Throws error.
 inline bool is_shared(const tensor &t) {
   return detail::call(dlb_shm_is_shared, t.get()) != 0;
 }
 
-// Returns a read-only tensor on the same memory, mapped once more without write permission: code that writes to this mapping all
-// the same ends the process. Throws error (DLB_ERROR_ARGUMENT for private memory; copy() makes a copy in a segment).
+// Returns a read-only tensor on the same memory, mapped once more without write permission. Code
+// that writes to this mapping ends the process. Throws error (DLB_ERROR_ARGUMENT for private
+// memory; copy() copies it into a segment).
 inline tensor read_only(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_readonly, t.get()));
 }
 
-// As a timeout of send() and recv(): they wait without a limit.
+// A timeout for send() and recv() that means no limit.
 constexpr std::chrono::milliseconds forever{INT64_MAX};
 
-// Sends tensors in segments, which stay the caller's, through a connected Unix socket of the type SOCK_STREAM. `flags` is 0 or
-// DLB_SHM_WRITABLE. Throws error (DLB_ERROR_SYSTEM when the time is over); after DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc,
-// close the socket.
+// Sends tensors in segments through a connected Unix socket of the type SOCK_STREAM. The tensors
+// stay the caller's. `flags` is 0 or DLB_SHM_WRITABLE. Throws error (DLB_ERROR_SYSTEM after a
+// timeout). After DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc, close the socket.
 inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw;
   raw.reserve(tensors.size());
@@ -1086,10 +1123,11 @@ inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::
   send(fd, array_view<const tensor>(&t, 1), flags, timeout);
 }
 
-// Receives the tensors of one send(), at most `room`. Files that another process can make smaller are not mapped but copied, up
-// to `copy_unsealed` bytes in all; a message that needs more is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
-// DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM when the time is over); after an error other than
-// DLB_ERROR_ROOM, close the socket.
+// Receives the tensors of one send(), at most `room`. Files that another process can make smaller
+// are copied, up to `copy_unsealed` bytes in all, and all others are mapped. A message that needs
+// larger copies is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
+// DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM after a timeout).
+// After an error other than DLB_ERROR_ROOM, close the socket.
 inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copy_unsealed = 0, std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw(room);
   std::vector<tensor> out;
@@ -1100,18 +1138,21 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
   return out;
 }
 
-// What another process needs to fetch a segment. It travels by any means on the same machine, as it is or field by field.
+// A handle of a segment, with which another process fetches it. It is sent by any means on the same
+// machine, as a struct or field by field.
 using handle = dlb_shm_handle;
 
-// Offers the segment of a tensor, which stays the caller's, to one other process of the same user, which calls fetch(), until the
-// time is over. `flags` is 0 or DLB_SHM_WRITABLE. A thread answers as long as something is offered. Throws error.
+// Offers the segment of a tensor until the timeout. One process of the same user can call fetch()
+// once. The tensor stays the caller's. `flags` is 0 or DLB_SHM_WRITABLE. A thread answers as long
+// as something is offered. Throws error.
 inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
   return detail::call(dlb_shm_offer, t.get(), std::int64_t{timeout.count()}, flags);
 }
 
-// Returns a row-major tensor in the segment of a handle, in the process that has made it or another one. `flags` is 0 or
-// DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is that of recv(). Throws error: DLB_ERROR_CLOSED if the handle was used before, its time
-// is over, or its process has ended or is in another network namespace; DLB_ERROR_SYSTEM as dlb_shm_fetch.
+// Returns a row-major tensor in the segment of a handle, in the process that made it or another.
+// `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is as for recv(). Throws error:
+// DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended or is
+// in another network namespace; DLB_ERROR_SYSTEM as for dlb_shm_fetch.
 inline tensor fetch(const handle &h, DLDataType type, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                     std::uint64_t flags = 0, std::uint64_t copy_unsealed = 0) {
   const DLTensor view = detail::row_major(type, shape);
@@ -1123,9 +1164,10 @@ tensor fetch(const handle &h, const sizes &shape, std::chrono::milliseconds time
   return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copy_unsealed);
 }
 
-// Copies the elements of a row-major tensor that begins `offset` bytes after the beginning of a shared memory object of POSIX, which
-// another program has made under this name. With DLB_SHM_TRUST_PEER in `options` the tensor lies in the object itself: see
-// dlb_shm_attach. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
+// Returns a row-major tensor that begins `offset` bytes after the beginning of a shared memory
+// object of POSIX, which another program has made under this name. The tensor is a copy. With
+// DLB_SHM_TRUST_PEER in `options` it lies in the object itself: see dlb_shm_attach. `flags` is 0 or
+// DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
 inline tensor attach(const std::string &name, DLDataType type, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
                      std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
   const char *const in = detail::c_string(directory, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
@@ -1143,7 +1185,7 @@ tensor attach(const std::string &name, const sizes &shape, std::uint64_t offset 
 
 // ---- frames and messages ----
 
-// The owner of a dlb_frame: bytes, and the function that gives them back.
+// The owner of a dlb_frame: bytes, and a function that gives them back.
 class [[nodiscard]] frame {
  public:
   frame() noexcept = default;
@@ -1159,8 +1201,9 @@ class [[nodiscard]] frame {
   // Takes over a frame, whose release is called once.
   static frame adopt(const dlb_frame &raw) noexcept { return frame(raw); }
 
-  // Returns a frame on the bytes of a container such as std::vector<std::byte> or std::string, which is moved into the frame and
-  // destroyed when nothing refers to its bytes any more, on any thread. Its tensors are writable. Throws std::bad_alloc.
+  // Returns a frame on the bytes of a container such as std::vector<std::byte> or std::string. The
+  // container is moved into the frame. It is destroyed when nothing refers to its bytes any more,
+  // on any thread. Tensors on the frame are writable. Throws std::bad_alloc.
   template <class Container>
   static frame lend(Container &&container) {
     static_assert(detail::lendable<Container>());
@@ -1177,7 +1220,7 @@ class [[nodiscard]] frame {
     });
   }
 
-  // Lends the raw frame, which this owner keeps.
+  // Lends the raw frame, which stays this owner's.
   const dlb_frame &get() const noexcept DLBRIDGE_LIFETIMEBOUND { return raw_; }
 
   // Gives the frame to the caller, who must call its release; this owner is then empty.
@@ -1235,20 +1278,21 @@ class json_member {
   std::string text_;
 };
 
-// Returns a JSON object: json({{"name", "x"}, {"run", 7}}) is {"name":"x","run":7}. Texts must be UTF-8, which the function that
-// encodes them checks.
+// Returns a JSON object: json({{"name", "x"}, {"run", 7}}) is {"name":"x","run":7}. Texts must be
+// UTF-8; the function that encodes the object checks it.
 inline std::string json(std::initializer_list<json_member> members) {
   std::string out;
   for (const json_member &m : members) out += (out.empty() ? "{" : ",") + m.text();
   return out.empty() ? "{}" : out + '}';
 }
 
-// The fields of a message to be encoded. The texts are JSON objects, as json() makes them. An empty label adds no attributes, and empty
-// metadata are {}. tensor_metadata[i] belongs to tensor i, and holds texts, numbers and bools; the list may be shorter than that of
-// the tensors, and an empty text stands for no metadata. names[i] is the name of tensor i, by which message::operator[] finds it, or an
-// empty text; this list may be shorter too. A tensor with more than `spread` bytes is cut into several parts, unless it is 0. `relay` sends
-// a decoded message on, with other tensors or the same, as dlb_message_fields says; an empty tensor stands for one that the message cannot
-// return. encode() borrows the message.
+// The fields of a message to encode. The texts are JSON objects, as json() makes them. An empty
+// label adds no attributes, and empty metadata are {}. tensor_metadata[i] belongs to tensor i, and
+// holds texts, numbers and bools; an empty text stands for no metadata. names[i] is the name of
+// tensor i for message::operator[], or an empty text. Both lists may be shorter than the list of
+// tensors. A tensor of more than `spread` bytes is cut into several parts, unless `spread` is 0.
+// `relay` sends a decoded message on, with the same tensors or others: see dlb_message_encode. An
+// empty tensor stands for a tensor that the message cannot return. encode() borrows the message.
 struct message_fields {
   dlb_header header{};
   std::string label{};
@@ -1259,13 +1303,14 @@ struct message_fields {
   const class message *relay = nullptr;
 };
 
-// The owner of a message. Tensors and frames made from it stay valid after it.
+// The owner of a message. Tensors and frames made from it stay valid after the owner has ended.
 class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_message_free> {
  public:
   message() noexcept = default;
 
-  // Decodes frames, or one packed frame, which the message takes over; `options` as for dlb_message_decode, such as DLB_LIMIT.
-  // Payloads are not copied. Throw error; the frames are then unchanged.
+  // Decode frames, or one packed frame, which the message takes over. `options` are those of
+  // dlb_message_decode, such as DLB_LIMIT. Payloads are not copied. Throw error; the frames are
+  // then unchanged.
   static message decode(std::vector<frame> &&frames, std::uint64_t options = 0) {
     const std::vector<dlb_frame> raw = lent(frames);
     message out(detail::call(dlb_message_decode, raw.data(), raw.size(), options));
@@ -1279,7 +1324,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // A tensor in a list in braces, which is moved once nothing can fail any more.
+  // A tensor in a list in braces. It is moved only after nothing can fail any more.
   class moved_tensor {
    public:
     moved_tensor(tensor &&t) noexcept : tensor_(&t) {}
@@ -1293,8 +1338,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     tensor *tensor_ = nullptr;
   };
 
-  // Encodes tensors, which the message takes over: `encode({std::move(x), std::move(y)}, fields)`. Those without gaps are not copied.
-  // Throws error; the tensors are then unchanged.
+  // Encodes tensors, which the message takes over: `encode({std::move(x), std::move(y)}, fields)`.
+  // Tensors without gaps are not copied. Throws error; the tensors are then unchanged.
   static message encode(std::initializer_list<moved_tensor> tensors, const message_fields &fields = {}) {
     std::vector<tensor *> each;
     each.reserve(tensors.size());
@@ -1321,7 +1366,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return encode_each(each, 1 + sizeof...(others), {});
   }
 
-  // Encodes a label of any bytes and payload parts, which the message takes over. Throws error; the parts are then unchanged.
+  // Encodes a label, which may be any bytes, and payload parts, which the message takes over.
+  // Throws error; the parts are then unchanged.
   static message encode_parts(const dlb_header &header, std::string_view label, std::vector<frame> &&parts) {
     const std::vector<dlb_frame> raw = lent(parts);
     message out(detail::call(dlb_message_encode_parts, &header, detail::bytes(label), raw.data(), raw.size()));
@@ -1339,38 +1385,41 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return optional(detail::call(dlb_message_tensor_metadata, raw_, index));
   }
 
-  // Returns the name of tensor `index`, which is in its metadata, or std::nullopt. It is valid as long as the message. Throws error as the
-  // functions above.
+  // Returns the name of tensor `index` in its metadata, or std::nullopt. It is valid as long as the
+  // message. Throws error as the functions above do.
   std::optional<std::string_view> name(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
     return optional(detail::call(dlb_message_tensor_name, raw_, index));
   }
 
-  // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for a
-  // name that no tensor has, DLB_ERROR_FORMAT for one that several have, as the pieces of a tensor do without DLB_DECODE_JOIN).
+  // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_NULL if this owner
+  // is empty, DLB_ERROR_ARGUMENT if no tensor has the name, DLB_ERROR_FORMAT if several have it,
+  // such as the pieces of a tensor without DLB_DECODE_JOIN).
   std::size_t find(std::string_view name) const {
     const std::string text(name);
     return detail::call(dlb_message_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::message::find"));
   }
 
-  // Return the numbers of tensors, payload parts and frames; 0 if this owner is empty.
+  // Return the number of tensors, payload parts and frames; 0 if this owner is empty.
   std::size_t size() const noexcept { return dlb_message_tensor_count(raw_); }
   std::size_t part_count() const noexcept { return dlb_message_part_count(raw_); }
   std::size_t frame_count() const noexcept { return dlb_message_frame_count(raw_); }
 
-  // Returns tensor `index`, which shares the memory of its part unless DLB_DECODE_JOIN has copied it. Throws error
-  // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor whose
-  // packing is not "dense", DLB_ERROR_METADATA for one that is only metadata).
+  // Returns tensor `index`, which shares the memory of its part unless DLB_DECODE_JOIN has copied
+  // it. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of
+  // range, DLB_ERROR_FORMAT for a tensor whose packing is not "dense", DLB_ERROR_METADATA for a
+  // tensor that is only metadata).
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
 
-  // Returns the tensor with the given name: `m["x"]`. Throws error as find() and for an index.
+  // Returns the tensor with the given name: `m["x"]`. Throws error as find() does, and as for an
+  // index.
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
   // empty, DLB_ERROR_ARGUMENT for an index out of range).
   tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, raw_, index)); }
 
-  // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN has copied this tensor; 0 and
-  // false for an index out of range.
+  // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN
+  // copied this tensor; 0 and false for an index out of range.
   std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
@@ -1385,8 +1434,9 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // Returns all frames in one block of new memory, without gaps: tensors that are decoded from it may not be aligned to their
-  // elements, so that data() and at() refuse them and copy() aligns them. Frames that are stored apart stay aligned. Throws error.
+  // Returns all frames in one block of new memory, without gaps. Tensors decoded from it may be
+  // unaligned: data() and at() refuse them, and copy() makes an aligned copy. Separate frames stay
+  // aligned. Throws error.
   frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, raw_)); }
 
   // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.
@@ -1463,7 +1513,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
 namespace bases {
 
-// A frame that several calls read one after another, and that what they return keeps alive.
+// A frame that several calls read in turn. The results of the calls keep the frame alive.
 class shared_frame {
  public:
   // Returns the offset in bytes at which the next message or tensor begins in the frame.
@@ -1474,7 +1524,7 @@ class shared_frame {
 
   bool at_end() const noexcept { return offset_ == frame_->size(); }
 
-  // Calls a function of C that reads from the offset on, with its arguments after the outputs. Throws its error.
+  // Calls a function of C that reads from the offset on; `read` adds its outputs. Throws its error.
   template <class Read>
   void advance(Read read) {
     dlb_frame raw = frame_->get();
@@ -1496,8 +1546,9 @@ class shared_frame {
 
 }  // namespace bases
 
-// Reads the messages of a frame, which it takes over, each in the packed form, as in
-// `for (auto m = in.next(); m; m = in.next())`; `options` as for dlb_message_decode_next. Payloads are not copied.
+// Takes over a frame of messages in the packed form, and reads them:
+// `for (auto m = in.next(); m; m = in.next())`. `options` are those of dlb_message_decode_next.
+// Payloads are not copied.
 class message_reader : public bases::shared_frame {
  public:
   explicit message_reader(frame &&packed, std::uint64_t options = 0) : shared_frame(std::move(packed), options) {}
@@ -1513,14 +1564,15 @@ class message_reader : public bases::shared_frame {
 
 // ---- values: the tensors of formats with one tensor or elements in a message ----
 
-// The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.
+// The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings or images.
 class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_elements_free> {
  public:
   elements() noexcept = default;
 
-  // Return the type, the shape and the number of the elements, and the bytes and the format of element `index` in row-major
-  // order. The format of images, audio and video is a text such as "png", that of all others is empty. The views are valid as
-  // long as this owner. Throw error (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for an index out of range).
+  // Return the type, the shape and the number of the elements, and the bytes and the format of
+  // element `index` in row-major order. The format of images, audio and video is a text such as
+  // "png"; all others have an empty format. The views are valid as long as this owner. Throw error
+  // (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for an index out of range).
   std::string_view type() const DLBRIDGE_LIFETIMEBOUND { return detail::view(checked(nullptr).type); }
   sizes shape() const { return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)}; }
   std::size_t size() const { return checked(nullptr).count; }
@@ -1544,7 +1596,7 @@ class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_e
   }
 };
 
-// Elements to be encoded, which the program makes. All texts are borrowed: they must outlive the call that encodes them.
+// Elements that the program encodes. All texts are borrowed: they must outlive the call.
 struct elements_view {
   std::string_view type;  // "string", "image", "qint8"
   sizes shape;
@@ -1570,7 +1622,7 @@ inline value adopt(const dlb_value &raw) {
   return out;
 }
 
-// A dlb_value that refers to the tensor or elements that the program wants to encode, and does not own them.
+// A dlb_value that borrows the tensor or elements to encode.
 class borrowed_value {
  public:
   borrowed_value(const tensor &t) noexcept { raw_.tensor = t.get(); }
@@ -1628,13 +1680,13 @@ namespace decthings {
 
 enum class dialect : std::uint64_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHINGS_PY004, rs015 = DLB_DECTHINGS_RS015 };
 
-// Decodes a frame that holds one tensor; the value takes the frame over. A limit other than 0 is that of DLB_LIMIT, in bytes.
-// Throws error; the frame is then unchanged.
+// Decodes a frame that holds one tensor; the value takes the frame over. A `limit` other than 0 is
+// the argument of DLB_LIMIT, in bytes. Throws error; the frame is then unchanged.
 inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
   return detail::decode(dlb_decthings_decode, std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit));
 }
 
-// Reads the consecutive tensors of a frame, which it takes over, a batch at a time, as in
+// Takes over a frame of consecutive tensors, and reads them in batches:
 // `for (auto batch = in.next(); !batch.empty(); batch = in.next())`.
 class reader : public bases::shared_frame {
  public:
@@ -1675,7 +1727,8 @@ inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowe
   return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::uint64_t>(d));
 }
 
-// Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Throws error.
+// Checks that rules (a JSON object, DecthingsTensorRules) allow the type and shape of a value.
+// Throws error.
 inline void check(std::string_view rules, const detail::borrowed_value &v) {
   dlb_error e;
   detail::check(dlb_decthings_check(detail::bytes(rules), v.get(), &e), e);
@@ -1705,18 +1758,18 @@ inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowe
 
 }  // namespace tensorflow
 
-// How a file is opened: as dlb_file_options says.
+// How a file is opened: see dlb_file_options.
 struct file_options {
   std::uint64_t flags = 0;  // DLB_FILE_SET, DLB_FILE_WRITABLE
   DLDataType as{};
 };
 
-// The description of a tensor of a file, which is valid as long as the owner of the file.
+// The description of a tensor of a file. It is valid as long as the owner of the file.
 class file_entry {
  public:
   explicit file_entry(const dlb_file_entry &raw) noexcept : raw_(raw) {}
 
-  // Return what dlb_file_entry says. The texts are valid as long as the owner of the file.
+  // Return the fields of dlb_file_entry. The texts are valid as long as the owner of the file.
   std::string_view name() const noexcept { return detail::view(raw_.name); }
   std::string_view type() const noexcept { return detail::view(raw_.type); }
   std::string_view copied() const noexcept { return detail::view(raw_.copied); }
@@ -1733,7 +1786,8 @@ class file_entry {
   dlb_file_entry raw_;
 };
 
-// The owner of an open file with tensors. Tensors made from it stay valid after it.
+// The owner of an open file with tensors. Tensors made from it stay valid after the owner has
+// ended.
 //
 //   dlbridge::file f("model.safetensors");
 //   for (const dlbridge::file_entry &e : f) std::cout << e.name() << ' ' << e.dtype() << '\n';
@@ -1742,8 +1796,8 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
  public:
   file() noexcept = default;
 
-  // Opens a file: see dlb_file_open. Throws error (DLB_ERROR_FORMAT for a malformed file, DLB_ERROR_SYSTEM if it cannot be opened, and
-  // the others that dlb_file_open names).
+  // Opens a file: see dlb_file_open. Throws error (DLB_ERROR_FORMAT for a malformed file,
+  // DLB_ERROR_SYSTEM if it cannot be opened, and the other codes of dlb_file_open).
   explicit file(const std::string &path, const file_options &options = {}) {
     dlb_file_options plain{};
     plain.flags = options.flags;
@@ -1769,17 +1823,18 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
     return detail::call(dlb_file_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::file::find"));
   }
 
-  // Return a tensor in the memory of the file: see dlb_file_tensor_at. Throw error as find() and entry(), and the status of its
-  // description.
+  // Return a tensor in the memory of the file: see dlb_file_tensor_at. Throw error as find() and
+  // entry() do, and with the status of the description.
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_file_tensor_at, raw_, index)); }
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
-  // Return a copy, for which the file is read: see dlb_file_copy. Throw error as for a tensor, and DLB_ERROR_SYSTEM for a file that was
-  // cut.
+  // Return a copy, read from the file: see dlb_file_copy. Throw error as the functions above do,
+  // and DLB_ERROR_SYSTEM for a file that was truncated.
   tensor copy(std::size_t index) const { return tensor::adopt(detail::call(dlb_file_copy, raw_, index)); }
   tensor copy(std::string_view name) const { return copy(find(name)); }
 
-  // Checks that the file has not changed since it was opened, and writes what was changed to the disk. Throw error (DLB_ERROR_SYSTEM).
+  // Check that the file has not changed since it was opened; write changes to the disk. Throw error
+  // (DLB_ERROR_SYSTEM).
   void verify() const {
     dlb_error e;
     detail::check(dlb_file_verify(raw_, &e), e);
@@ -1821,8 +1876,8 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
   explicit file(dlb_file *raw) noexcept : owner(raw) {}
 };
 
-// How a file is written, as dlb_file_fields says. An empty format stands for the ending of the path, and metadata are a JSON object of
-// texts, as json() makes it. Writing stops if progress returns false.
+// How a file is written: see dlb_file_fields. An empty format stands for the ending of the path.
+// Metadata are a JSON object of texts, as json() makes it. Writing stops if progress returns false.
 struct file_fields {
   std::string format{};
   std::uint64_t align = 0;
@@ -1831,7 +1886,7 @@ struct file_fields {
   void *ctx = nullptr;
 };
 
-// A tensor to be written, which is borrowed, and its name.
+// A tensor to write, which is borrowed, and its name.
 class named_tensor {
  public:
   named_tensor(std::string name, const tensor &t) : name_(std::move(name)), tensor_(t.get()) {}
@@ -1875,7 +1930,8 @@ inline dlb_counters counters() noexcept {
 // Switches the ledger of live objects on or off, and returns whether it was on.
 inline bool set_ledger(bool on) noexcept { return dlb_ledger_set(on) != 0; }
 
-// Writes the live objects, and where each was made, to a file descriptor, and returns their number. Throws error.
+// Writes the live objects, and where each was made, to a file descriptor. Returns their number.
+// Throws error.
 inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, std::int32_t{fd}); }
 
 #ifdef DLBRIDGE_NO_EXCEPTIONS
@@ -1884,7 +1940,7 @@ inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, 
 }  // namespace dlbridge
 
 #ifdef __cpp_lib_span
-// The elements outlive the view: so std::span takes one that is a temporary.
+// The elements outlive the view, so std::span accepts a temporary view.
 template <class T>
 inline constexpr bool std::ranges::enable_borrowed_range<dlbridge::array_view<T>> = true;
 #endif

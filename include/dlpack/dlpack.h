@@ -1,8 +1,9 @@
 /* The DLPack 1.3 ABI, re-declared here by the dlbridge project; this is not the upstream file.
  *
- * Names, values, layout and the include guard are those of the standard. So this file is empty where upstream's dlpack.h was
- * included first, and it may be replaced by upstream's at any time. `make abi` compares the two. The standard explains the
- * fields: https://dmlc.github.io/dlpack/latest/c_api.html
+ * Names, values, layout and the include guard are those of the standard. So this file is empty if
+ * upstream's dlpack.h was included first, and upstream's file can replace it at any time.
+ * `make abi` compares the two. The standard explains the fields:
+ * https://dmlc.github.io/dlpack/latest/c_api.html
  */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
@@ -37,13 +38,15 @@
 extern "C" {
 #endif
 
-/* Same major: same layout. A larger minor only adds enumerators and flags. */
+/* Versions with the same major number have the same layout. A larger minor number only adds
+ * enumerators and flags. */
 typedef struct {
   uint32_t major;
   uint32_t minor;
 } DLPackVersion;
 
-/* Where memory lies. In C++ the type is declared with 32 bits, which C compilers choose by themselves. */
+/* Where memory lies. In C++ the declaration states the 32 bits that C compilers choose by
+ * themselves. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else
@@ -94,15 +97,17 @@ typedef enum {
   kDLFloat4_e2m1fn = 17U,
 } DLDataTypeCode;
 
-/* One element: `lanes` numbers of `bits` bits each, in native byte order. Elements that do not fill whole bytes are packed from
- * the lowest bit up, unless DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED is set. */
+/* The type of an element: `lanes` numbers of `bits` bits each, in native byte order. Elements that
+ * do not fill whole bytes are packed from the lowest bit up, unless
+ * DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED is set. */
 typedef struct {
   uint8_t code;
   uint8_t bits;
   uint16_t lanes;
 } DLDataType;
 
-/* A view: it describes memory and owns none. Element (0, ..., 0) starts at data + byte_offset. */
+/* A view: it describes memory that it does not own. Element (0, ..., 0) starts at data +
+ * byte_offset. */
 typedef struct {
   void* data;
   DLDevice device;
@@ -113,14 +118,16 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-/* The managed tensor from before 1.0: no version, no flags. `deleter`, which may be NULL, also frees the struct. */
+/* The managed tensor from before DLPack 1.0, without version and flags. `deleter` may be NULL; it
+ * also frees the struct. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
   void (*deleter)(struct DLManagedTensor* self);
 } DLManagedTensor;
 
-/* The managed tensor since 1.0. The fields up to `flags` keep their place in every major version. */
+/* The managed tensor since DLPack 1.0. The fields up to `flags` keep their place in every major
+ * version. */
 typedef struct DLManagedTensorVersioned {
   DLPackVersion version;
   void* manager_ctx;
@@ -129,29 +136,30 @@ typedef struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
-/* The C exchange API: a table per Python type, found as the capsule `dlpack_exchange_api` in the type's attribute
- * `__dlpack_c_exchange_api__`. Each function returns 0, or -1 with a Python exception set (the allocator calls SetError
- * instead). None of them synchronises a stream. */
+/* The C exchange API: each Python type has a table, in the capsule `dlpack_exchange_api` of its
+ * attribute `__dlpack_c_exchange_api__`. Each function returns 0, or -1 with a Python exception set
+ * (the allocator calls SetError instead). No function synchronises a stream. */
 
-/* Makes a tensor in new memory, with the dtype, ndim, shape and device of `prototype`, whose other fields are ignored. The
- * caller owns *out. */
+/* Makes a tensor in new memory with the dtype, ndim, shape and device of `prototype`; its other
+ * fields are ignored. The caller owns *out. */
 typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                                             void (*SetError)(void* error_ctx, const char* kind, const char* message));
 
 /* Exports the memory of a Python object, with its flags. The caller owns *out. */
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object, DLManagedTensorVersioned** out);
 
-/* Sets *out to a view of the memory of a Python object, valid until control returns to the object's owner. A view has no flags,
- * so it cannot state that the memory is read-only or the elements are padded; the managed tensor of the function above can. */
+/* Sets *out to a view of the memory of a Python object. The view is valid until control returns to
+ * the object's owner. A view has no flags, so it cannot state that the memory is read-only or that
+ * the elements are padded; the managed tensor of the function above can. */
 typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
 
-/* Sets *out_current_stream to the stream that the producer works on now; NULL on the CPU. */
+/* Sets *out_current_stream to the producer's current stream; NULL on the CPU. */
 typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void** out_current_stream);
 
 /* Makes a Python object, which takes over `tensor`. */
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor, void** out_py_object);
 
-/* The part of the table that every major version shares; prev_api leads to an older table or is NULL. */
+/* The part of the table that all major versions share. prev_api is an older table, or NULL. */
 typedef struct DLPackExchangeAPIHeader {
   DLPackVersion version;
   struct DLPackExchangeAPIHeader* prev_api;
