@@ -29,7 +29,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// codedError is an error with a code of its own.
+// codedError is an error that has a code.
 type codedError struct {
 	error
 	code C.int32_t
@@ -44,8 +44,8 @@ var errMemory = errors.New("dlbridge: out of memory")
 // tests set it: see fault_injection.go.
 var injectFault func(at int)
 
-// guard runs a call from C, sets e, which may be nil, and returns the code of the error. An error without a code of its own gets the
-// given code. The text of an error begins with the name of the C function, which name returns.
+// guard runs a call from C, sets e, which may be nil, and returns the code of the error. An error without a code gets
+// the given code. The text of an error begins with the name of the C function, which name returns.
 func guard(name func() string, e *C.dlb_error, code C.int32_t, call func() error) C.int32_t {
 	fault, err := try(call)
 	if err != nil {
@@ -60,8 +60,8 @@ func guard(name func() string, e *C.dlb_error, code C.int32_t, call func() error
 	return C.DLB_OK
 }
 
-// try runs a call from C. It makes errors of panics, which must not unwind into C, and of faults in the caller's memory, such as a
-// mapped file that was truncated, and returns the code of these errors.
+// try runs a call from C. It turns panics, which must not unwind into C, and faults in the caller's memory, such as a
+// mapped file that was truncated, into errors, and returns their code.
 func try(call func() error) (fault C.int32_t, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	returned := false
@@ -79,7 +79,8 @@ func try(call func() error) (fault C.int32_t, err error) {
 	return C.DLB_OK, err
 }
 
-// caught returns the code and the error of a panic. A fault in this library is one in memory that C has passed, and no panic.
+// caught returns the code and the error of a panic. A fault in this library is a fault in memory that C has passed, not
+// a panic.
 func caught(value any) (C.int32_t, error) {
 	p := panics.Recovered(value, entryTry, entryServe)
 	at, isFault := value.(interface{ Addr() uintptr })
@@ -93,7 +94,7 @@ func caught(value any) (C.int32_t, error) {
 	return C.DLB_ERROR_ARGUMENT, panicked(p, text)
 }
 
-// of returns a function that returns the name of a C function, which has passed it as op.
+// of returns a function that returns op, the name of a C function.
 func of(op *C.dlbcapi_name) func() string {
 	return func() string { return C.GoString((*C.char)(unsafe.Pointer(op))) }
 }
@@ -141,9 +142,10 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	return otherwise
 }
 
-// report sets a dlb_error, which may be nil, to a code and a text, and returns the code; name is not called if it is nil. The text
-// begins with the name of the C function, if there is one, instead of "dlbridge", and its ways out name functions of C. A NUL in the
-// text, with which a string of C ends, becomes "\x00". A text that is too long is cut between characters.
+// report sets a dlb_error to a code and a text, and returns the code. It does not call name if the dlb_error is nil.
+// The text begins with the name of the C function, if there is one, instead of "dlbridge", and its ways out name
+// functions of C. A NUL in the text would end the C string; it becomes "\x00". A text that is too long is cut between
+// characters.
 func report(name func() string, e *C.dlb_error, code C.int32_t, text string) C.int32_t {
 	if e == nil {
 		return code
@@ -175,9 +177,9 @@ func view(data unsafe.Pointer, size C.size_t) []byte {
 // maxGoList is the largest length of a list in Go memory.
 const maxGoList = 1 << 10
 
-// newList returns a list for n views of C memory. A long list is in C memory itself, because a failed allocation of Go
-// memory would end the process. free must be called once, and the list must not be used afterwards. After an error free is
-// nil.
+// newList returns a list for n views of C memory. A long list is itself in C memory, because a failed allocation of Go
+// memory would end the process. free must be called once, and the list must not be used afterwards. After an error free
+// is nil.
 func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	if n <= maxGoList {
 		return make([]T, n), func() {}, nil
@@ -189,9 +191,8 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
 }
 
-// viewList returns a list with the result of the argument view for each structure of C: a view of the memory to which the
-// structure points. free must be called once, and the list must not be used afterwards (see newList). After an error free
-// is nil.
+// viewList returns a list with view(s) for each structure s of C: a view of the memory to which s points. free must be
+// called once, and the list must not be used afterwards (see newList). After an error free is nil.
 func viewList[S any, T []byte | string](in []S, view func(S) T) (list []T, free func(), err error) {
 	if list, free, err = newList[T](len(in)); err != nil {
 		return nil, nil, err
@@ -202,8 +203,8 @@ func viewList[S any, T []byte | string](in []S, view func(S) T) (list []T, free 
 	return list, free, nil
 }
 
-// Upper bounds of the Go memory that a call uses, in bytes: for each byte of a label or of rules, and for each tensor and
-// each dimension that it encodes.
+// Upper bounds of the Go memory that a call uses, in bytes: for each byte of a label or of rules, and for each tensor
+// and each dimension to encode.
 const (
 	perByte      = 48
 	perTensor    = 1 << 10
@@ -211,7 +212,7 @@ const (
 )
 
 // limitOf returns the limit, in bytes of memory, that DLB_LIMIT has put into the options of a decoder, or the second
-// argument if there is none.
+// argument if there is no limit.
 func limitOf(options C.uint64_t, otherwise int64) int64 {
 	if limit := options / limitUnit; limit > 0 {
 		return int64(limit)

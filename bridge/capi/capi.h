@@ -11,14 +11,15 @@ enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Both set `error`, which may be NULL, and return the code that they set: DLB_OK, or `code`. */
+/* Both set `error`, which may be NULL, and return its code: DLB_OK, or `code`. */
 CORE_API int32_t dlbcapi_ok(dlb_error *error);
 __attribute__((format(printf, 3, 4))) CORE_API int32_t dlbcapi_fail(dlb_error *error, int32_t code,
                                                              const char *format, ...);
 
 /* ---- holds: shares of memory that a caller handed over ---------------------------------------- */
 
-/* Returns the first share of memory that release(ctx) gives back. NULL means that there is no memory for it. */
+/* Returns the first share of memory that release(ctx) gives back, or NULL if memory for the share
+ * cannot be allocated. */
 CORE_API dlbcore_share *dlbcapi_hold(void (*release)(void *ctx), void *ctx);
 /* Takes a tensor or frame over, and sets *out to the first share of its memory. An object of this library is refused if
  * it was released or taken over before. `what` and `index` name it in the error, as in dlbcapi_check_live. */
@@ -28,11 +29,11 @@ CORE_API int32_t dlbcapi_hold_legacy(dlbcore_share **out, const char *op, const 
                               dlb_error *error);
 CORE_API int32_t dlbcapi_hold_frame(dlbcore_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
                              dlb_error *error);
-/* Undoes dlbcapi_hold and the functions above while there is only one share: release is not called, and the caller owns
- * the object again. NULL is allowed. */
+/* Undoes dlbcapi_hold and the functions above while there is only one share. It does not call
+ * release; the caller owns the object again. NULL is allowed. */
 CORE_API void dlbcapi_unhold(dlbcore_share *hold);
-/* Exports a tensor with the description `view` on the memory of `share`, and sets *out to it. The caller gives the share up. If
- * there is no memory for the export, undo(share) is called. */
+/* Exports a tensor with the description `view` on the memory of `share`, and sets *out to it. The
+ * caller gives up the share. If the export cannot be allocated, undo(share) is called. */
 CORE_API int32_t dlbcapi_hand_over(DLManagedTensorVersioned **out, const char *op, dlbcore_share *share, const DLTensor *view,
                             uint64_t flags, void (*undo)(dlbcore_share *share), dlb_error *error);
 /* Returns the number of holds that have not been released. */
@@ -42,15 +43,16 @@ CORE_API int64_t dlbcapi_held(void);
 
 typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_FILE, CAPI_KINDS } dlbcapi_kind;
 
-/* Returns a zeroed dlb_message, dlbcapi_elements or dlb_file. It counts as ended until dlbcapi_object_publish, so that a program that
- * passes its address by mistake cannot use or end it. NULL means that there is no memory. */
+/* Returns a zeroed dlb_message, dlbcapi_elements or dlb_file, or NULL if there is no memory. It
+ * counts as ended until dlbcapi_object_publish, so a program that passes its address by mistake
+ * cannot use or end it. */
 CORE_API void *dlbcapi_object_new(void);
 CORE_API void dlbcapi_object_publish(void *object, dlbcapi_kind kind);
-/* Returns the kind of the object at an address, or CAPI_FOREIGN if none is there. The address may be any; the memory is read
- * only if an object is there. */
+/* Returns the kind of the object at any address, or CAPI_FOREIGN if there is none. It reads the
+ * memory only if an object is there. */
 CORE_API dlbcapi_kind dlbcapi_object_kind(const void *object);
-/* Marks an object as ended, and reports whether this call has done it. The caller then releases all that the object
- * owns, and gives it back with dlbcapi_object_free. */
+/* Marks an object as ended, and reports whether this call has marked it. If so, the caller releases
+ * everything that the object owns, and gives it back with dlbcapi_object_free. */
 CORE_API int dlbcapi_object_end(void *object, dlbcapi_kind kind);
 CORE_API void dlbcapi_object_free(void *object);
 /* Returns the number of objects of a kind that have not ended. */
@@ -67,8 +69,8 @@ typedef struct dlbcapi_ledger_kind {
 CORE_API int dlbcapi_ledger_on(void);
 /* Records the place of an object that is about to become live, with the stack of this call. The kind must be static. */
 CORE_API void dlbcapi_ledger_enter(const void *object, const dlbcapi_ledger_kind *kind, uint64_t bytes);
-/* Turns the ledger record of a managed tensor into the record of a frame of `bytes` bytes. The export of the tensor made the
- * record. */
+/* Turns the ledger record of a managed tensor, which its export has made, into the record of a
+ * frame of `bytes` bytes. */
 CORE_API void dlbcapi_ledger_enter_frame(const void *managed, uint64_t bytes);
 /* Makes the ledger record of a managed tensor that Go has exported. */
 CORE_API void dlbcapi_ledger_enter_tensor(const void *managed, uint64_t bytes);
@@ -92,7 +94,8 @@ CORE_API int32_t dlbcapi_check_readable(const char *op, const DLTensor *tensor, 
 /* Sets the `size` bytes of *out to zero. Refuses an `out` that is NULL. */
 #define CAPI_CLEAR(op, out, error) dlbcapi_clear(op, out, sizeof *(out), error)
 CORE_API int32_t dlbcapi_clear(const char *op, void *out, size_t size, dlb_error *error);
-/* Return an error: an argument that is NULL, memory that cannot be allocated. `what` names the argument. */
+/* Return an error, for an argument that is NULL and for memory that cannot be allocated. `what`
+ * names the argument. */
 CORE_API int32_t dlbcapi_null(const char *op, const char *what, dlb_error *error);
 CORE_API int32_t dlbcapi_memory(const char *op, dlb_error *error);
 /* Refuses a function that needs Go in a forked child. */
@@ -103,30 +106,31 @@ CORE_API int32_t dlbcapi_check_reserved(const char *op, const char *what, const 
 #define CAPI_CHECK_RESERVED(op, what, structure, error) \
   dlbcapi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
-/* Refuses flags or options with bits that are not in `known`. `what` names the argument. */
+/* Refuses flags or options with bits outside `known`. `what` names the argument. */
 CORE_API int32_t dlbcapi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error);
-/* Checks an address and a size. With size 0, `data` may have any value: an empty slice of Rust begins at 1 or 8, for
- * example. Such a value must not become a Go pointer, because Go's checks of pointers would end the process; callers
- * replace it by NULL or never read it. */
+/* Checks an address and a size. With size 0, `data` may have any value: an empty slice of Rust
+ * begins at 1 or 8, for example. Such a value must not become a Go pointer, because Go's pointer
+ * checks would end the process. Callers replace it by NULL or never read it. */
 CORE_API int32_t dlbcapi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);
 CORE_API int32_t dlbcapi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                                dlb_error *error);
-/* Checks that the caller still owns `object`, which is the argument `what`, or its element `index` unless that is NO_INDEX.
- * It does if the control block `block` is live, or if `block` is NULL, as for objects of other libraries. */
+/* Checks that the caller still owns `object`. It is the argument `what`, or its element `index`
+ * unless `index` is NO_INDEX. The caller owns it if the control block `block` is live, or if
+ * `block` is NULL, as for objects of other libraries. */
 #define NO_INDEX SIZE_MAX
 CORE_API int32_t dlbcapi_check_live(const char *op, const char *what, size_t index, const void *object,
                              const dlbcore_block *block, dlb_error *error);
-/* Returns the error for such an argument that must not be passed, and why. */
+/* Returns the error for such an argument that must not be passed, with the reason. */
 CORE_API int32_t dlbcapi_refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
                          dlb_error *error);
 #define COPY_OF_STRUCT "is a copy of the struct: pass the tensor itself"
-/* Refuses the address of a tensor that is NULL, very low, or not aligned. */
+/* Refuses a tensor whose address is NULL, very low or unaligned. */
 CORE_API int32_t dlbcapi_check_address(const char *op, const char *what, const void *tensor, dlb_error *error);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-/* A Go library in the process, which adds what it counts itself to the counters of C. */
+/* A Go library in the process, which adds its own counts to the counters of C. */
 typedef struct dlbcapi_counting {
   void (*add)(dlb_counters *now);
   struct dlbcapi_counting *next;
@@ -153,7 +157,8 @@ typedef struct dlbcapi_tensor {
   int32_t copied, only_metadata;
 } dlbcapi_tensor;
 
-/* Go fills a message in. Afterwards only C reads, shares and frees it, except that capiEncodePacked reads the frames. */
+/* Go fills in a message. Afterwards only C reads, shares and frees it, except that capiEncodePacked
+ * reads the frames. */
 struct dlb_message {
   dlb_header header;
   dlb_bytes label; /* inside frame 0 */
@@ -166,8 +171,8 @@ struct dlb_message {
   char *text;    /* room for metadata and names */
 };
 
-/* The release function of all frames that the library returns. Frames, and copies of the struct, are recognised by it;
- * their ctx is the control block of an export. */
+/* The release function of all frames that the library returns. It identifies frames and copies of
+ * their struct; their ctx is the control block of an export. */
 CORE_API void dlbcapi_release_frame(void *ctx);
 static inline dlbcore_block *dlbcapi_block_of_frame(const dlb_frame *frame) {
   return frame->release == dlbcapi_release_frame ? frame->ctx : NULL;
@@ -175,7 +180,7 @@ static inline dlbcore_block *dlbcapi_block_of_frame(const dlb_frame *frame) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Decoded elements: the structure that the caller sees and may change, followed by private fields. */
+/* Decoded elements: a structure that the caller sees and may change, followed by private fields. */
 typedef struct dlbcapi_elements {
   dlb_elements seen;
   dlbcore_share *hold; /* share of the frame */
@@ -186,7 +191,7 @@ typedef struct dlbcapi_elements {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The functions of the Go library that has opened a file. `handle` refers to the file there. */
+/* The functions of the Go library that has opened a file. `handle` is its handle of the file. */
 typedef struct dlbcapi_file_calls {
   int32_t (*tensor)(const char *op, uintptr_t handle, size_t index, int32_t copy, DLManagedTensorVersioned **out, dlb_error *error);
   int32_t (*metadata)(const char *op, uintptr_t handle, dlb_bytes **out, dlb_error *error); /* *out in one allocation */
@@ -194,7 +199,7 @@ typedef struct dlbcapi_file_calls {
   void (*close)(uintptr_t handle);
 } dlbcapi_file_calls;
 
-/* A file. Go fills it in; afterwards only the metadata change, once. */
+/* A file. Go fills it in. Afterwards only the metadata change, once. */
 struct dlb_file {
   uintptr_t handle;
   const dlbcapi_file_calls *calls;

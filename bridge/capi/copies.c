@@ -1,7 +1,6 @@
 //go:build !dlbridge_shared
 
-/* Copies of tensors, in new memory and into memory that is there, further tensors on the same memory, and comparison. All of it is
- * plain C. */
+/* Copies of tensors, into new or existing memory; views that share memory; comparison. All of it is plain C. */
 #include "capi.h"
 #include "copy.h"
 
@@ -25,7 +24,7 @@ int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVer
   return code == DLB_OK ? copy(__func__, out, tensor, error) : code;
 }
 
-/* Sets *out to a further tensor on the memory of one of this library, with these strides; NULL means row-major. */
+/* Sets *out to another tensor on the memory of a tensor of this library, with these strides; NULL means row-major. */
 static int32_t share(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int64_t *strides,
                      dlb_error *error) {
   int32_t code = dlbcapi_check_own(op, "tensor", tensor, error);

@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* The counters of live objects: what C counts, and what Go libraries add. */
+/* The counters of live objects: C counts its own, and Go libraries add theirs. */
 #include "capi.h"
 
 static dlbcapi_counting *counting;
@@ -11,7 +11,7 @@ void dlbcapi_counters_add(dlbcapi_counting *library) {
   }
 }
 
-/* A forked child cannot ask Go, and counts only the objects that C has made. */
+/* A forked child cannot ask Go, and counts only objects made by C. */
 void dlb_counters_read(dlb_counters *out, size_t size) {
   if (out == NULL) return;
   dlb_counters now = {

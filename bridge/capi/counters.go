@@ -9,8 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// capiAddCounters adds the counters of this Go library to *out. The C core has already written its own exports and double
-// deletes there. Go's counters include them, so they are subtracted, to be counted once.
+// capiAddCounters adds the counters of this Go library to *out. The C core has already written its exports and double
+// deletes there. Go's counters include these, so they are subtracted, and count only once.
 //
 //export capiAddCounters
 func capiAddCounters(out *C.dlb_counters) {

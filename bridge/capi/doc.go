@@ -12,33 +12,33 @@
 //		})
 //	}
 //
-// A program with this function, built with -buildmode=c-shared, is a library for C, which declares
-// `DLManagedTensorVersioned *double(DLManagedTensorVersioned *x, dlb_error *e)`, and for Python, where dlbridge.wrap makes a function of it.
-// [Serve] imports the arguments, exports the result, and reports errors and panics in e.
+// Built with -buildmode=c-shared, a program with this function is a library. C declares the function as
+// `DLManagedTensorVersioned *double(DLManagedTensorVersioned *x, dlb_error *e)`; in Python, dlbridge.wrap makes a
+// function of it. [Serve] imports the arguments, exports the result, and reports errors and panics in e.
 //
-// Importing the package links the C interface into a program. Package libdlbridge imports it to build the shared library
-// libdlbridge. Any other main package that is built with -buildmode=c-shared or c-archive may import it too, so that its
-// process needs only one Go runtime. [OnPanic] tells the program of panics.
+// Importing the package links the C interface into a program. Package libdlbridge imports it to build the shared
+// library libdlbridge. Any other main package that is built with -buildmode=c-shared or c-archive may import it too, so
+// that its process needs only one Go runtime. [OnPanic] reports panics to the program.
 //
 // # Design notes
 //
 // The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
-// memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a
-// forked child. Therefore they work on any thread, at any time, and in a forked child. Those with the line
-// "go:build !dlbridge_shared" make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and
-// encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go
-// have a row for each format.
+// memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a forked child.
+// Therefore they work on any thread, at any time, and in a forked child. Those with the line "go:build
+// !dlbridge_shared" make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and
+// encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and
+// formats.go each have a row per format.
 //
 // Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
-// writes a description into C memory. C takes frames and tensors over after Go has returned, so that an error at any
-// point leaves the caller the owner of everything. C keeps no Go pointer.
+// writes a description into C memory. C takes frames and tensors over after Go has returned, so the caller still owns
+// everything after an error at any point. C keeps no Go pointer.
 //
 // The library recognises objects that were released or taken over. Messages and elements are in slabs that are never
 // freed (registry.c). Tensors and frames are exports, whose control blocks are never freed either. A control block that
-// is taken over is marked. Its deleter then has no effect, because only the former owner can have called it; the new
-// owner ends the block itself (dlbcore_block_end).
+// is taken over is marked. Its deleter then has no effect, because only the former owner can call it; the new owner
+// ends the block itself (dlbcore_block_end).
 //
 // Reading an address without memory is a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
-// the process when Go memory runs out. Therefore elements that are assembled, and long lists, are in C memory (see
-// newList and payload.Scratch), and dlpack.RequireMemory checks all other memory that grows with the input in advance.
+// the process when Go memory runs out. Therefore assembled elements and long lists are in C memory (see newList and
+// payload.Scratch), and dlpack.RequireMemory checks in advance all other memory that grows with the input.
 package capi

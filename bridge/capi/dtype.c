@@ -1,6 +1,7 @@
 //go:build !dlbridge_shared
 
-/* The names of data types and devices, which are those of Go: TestTextInCIsThatOfGo compares the two. All of it is plain C. */
+/* The names of data types and devices. They are the same as in Go: TestTextInCIsThatOfGo compares them. All of it is
+ * plain C. */
 #include "text.h"
 
 #include <stdarg.h>
@@ -57,7 +58,7 @@ int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype,
   return code == DLB_OK ? dlbcapi_text_out(__func__, out, data, room, write_dtype, &dtype, error) : code;
 }
 
-/* Reads a number from 1 to `most`, written without signs or zeros in front, that ends at `end`. Returns 0 for anything else. */
+/* Reads a number from 1 to `most` without a sign or leading zeros that ends at `end`. Returns 0 for anything else. */
 static long number(const char *text, const char *end, long most) {
   long n = 0;
   if (text == end || *text == '0') return 0;
@@ -69,7 +70,7 @@ static long number(const char *text, const char *end, long most) {
   return n;
 }
 
-/* Sets *out to the type with one lane that has this name, and reports whether there is one. Otherwise *out is undefined. */
+/* Sets *out to the type with one lane of this name, and reports whether it exists. Otherwise *out is undefined. */
 static int find_name(DLDataType *out, const char *text, const char *end) {
   const dlbcore_kind *kind;
   for (uint8_t code = 0; (kind = dlbcore_kind_of(code)) != NULL; code++) {
@@ -84,8 +85,8 @@ static int find_name(DLDataType *out, const char *text, const char *end) {
   return 0;
 }
 
-/* NumPy's names: type strings and letters, before which a byte order may stand, and names of C types, which have the sizes of
- * 64-bit Linux on every machine. The comment of dlb_dtype_parse in dlbridge.h lists them too. */
+/* NumPy's names: type strings and letters, which a byte order may precede, and names of C types, whose sizes are those
+ * of 64-bit Linux on every machine. The comment of dlb_dtype_parse in dlbridge.h lists them too. */
 static const struct {
   char name[12];
   int takes_order;
@@ -121,8 +122,8 @@ static int find_numpy(DLDataType *out, const char *text) {
   return 0;
 }
 
-/* Sets *out to the type with several lanes that has this name: "float32x4", or "float32_x4" as PyTorch writes it. Reports
- * whether there is one. Otherwise *out is undefined. */
+/* Sets *out to the type with several lanes of this name: "float32x4", or "float32_x4" as PyTorch writes it. Reports
+ * whether it exists. Otherwise *out is undefined. */
 static int find_lanes(DLDataType *out, const char *text) {
   const char *x = strrchr(text, 'x');
   long lanes = x == NULL ? 0 : number(x + 1, x + strlen(x), UINT16_MAX);
@@ -183,7 +184,7 @@ int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
   return code == DLB_OK ? dlbcapi_text_out(__func__, out, data, room, write_device, &device, error) : code;
 }
 
-/* Reads a decimal number without a plus sign or zeros in front, and reports whether the text is one. */
+/* Reads a decimal number without a plus sign or leading zeros, and reports whether the text is such a number. */
 static int read_int32(int32_t *out, const char *text, const char *end) {
   int negative = text < end && *text == '-';
   long n = number(text + negative, end, negative ? 2147483648L : INT32_MAX);

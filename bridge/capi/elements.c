@@ -1,6 +1,6 @@
-/* dlb_value and dlb_elements, and the functions of each format in formats.h. The Go decoder of a format reads the caller's frame,
- * and reports where in the frame the elements lie. The tensors, the copies of unaligned elements and the share of the frame
- * are made here, after Go has returned. */
+/* dlb_value and dlb_elements, and the functions of each format in formats.h. The Go decoder of a format reads the
+ * caller's frame, and reports where the elements lie in it. After Go has returned, this file makes the tensors, copies
+ * unaligned elements, and takes a share of the frame. */
 #include "_cgo_export.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ void dlb_elements_free(dlb_elements *elements) {
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-/* The most values that one call of dlb_NAME_decode_batch decodes, and the most dimensions of all of them. */
+/* The most values that one call of dlb_NAME_decode_batch decodes, and the most dimensions that they have together. */
 enum { READINGS = 128, DIMS = 512 };
 
 /* Sets *out to the tensor of a reading, which aliases the frame or has memory of its own. */
@@ -113,8 +113,8 @@ static int32_t deliver(const char *op, dlb_value *out, const dlbcapi_input *in, 
   return dlbcapi_fail(error, code, "%s: the decoded tensor is invalid", op);
 }
 
-/* Decodes values of a frame from in->offset on: up to in->count, and not more than READINGS. The caller sets format, several, offset,
- * options and count. The readings are on the heap, because they would be too large for a small stack. */
+/* Decodes values of a frame from in->offset on, at most in->count and at most READINGS. The caller sets format,
+ * several, offset, options and count. The readings are on the heap, because they are too large for a small stack. */
 static int32_t decode_values(const char *op, dlb_value *out, const dlb_frame *frame, dlbcapi_input *in, dlb_error *error) {
   int32_t code = dlbcapi_check_frames(op, "frame", frame, 1, error);
   if (code == DLB_OK) code = dlbcapi_check_forked(op, error);
@@ -193,7 +193,7 @@ static int32_t check_value(const char *op, const dlb_value *value, int with_valu
 
 /* ---- the functions of the formats ------------------------------------------------------------ */
 
-/* What formats.h says of a format, and the text of it for errors. */
+/* The row of a format in formats.h, and its text for errors. */
 typedef struct format_row {
   uint64_t dialect, decode, encode, either;
   const char *last_dialect, *either_text;
@@ -205,7 +205,8 @@ static const format_row rows[] = {
 #undef ROW
 };
 
-/* `known` are the options that the function knows. A decoder also knows DLB_LIMIT, which is above the bits of other options. */
+/* `known` has the options that the function knows. A decoder also knows DLB_LIMIT, in the bits above those of other
+ * options. */
 static int32_t check_options(const char *op, size_t format, uint64_t options, uint64_t known, int decoder, dlb_error *error) {
   const format_row *f = &rows[format];
   if (f->dialect > 0) {

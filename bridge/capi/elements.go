@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// reading fills a dlbcapi_reading. It is the [elements.Sink] of a decoder. All addresses that it stores are of C memory.
+// reading fills a dlbcapi_reading. It is the [elements.Sink] of a decoder. It stores only addresses of C memory.
 type reading struct {
 	C               *C.dlbcapi_reading
 	data            []byte // the frame
@@ -26,8 +26,8 @@ type reading struct {
 	limit           int64         // the bytes of memory that copies and elements may still take
 }
 
-// batchSize is the number of bytes of the frame after which a call that decodes several values begins no further one. It bounds
-// the memory for copies of unaligned elements. A program that processes a stream needs these copies only one after another.
+// batchSize bounds the memory for copies of unaligned elements: after this many bytes of the frame, a call that decodes
+// several values begins no further value. A program that processes a stream needs these copies only one after another.
 const batchSize = 1 << 16
 
 // C: dlb_NAME_decode, and if in.several is set, dlb_NAME_decode_batch
@@ -73,7 +73,7 @@ func (r *reading) spend(bytes int64) error {
 	return nil
 }
 
-// Memory allocates memory for elements whose form in the frame is not that in memory.
+// Memory allocates memory for elements whose forms in the frame and in memory differ.
 func (r *reading) Memory(size int) ([]byte, error) {
 	r.C.own = C.dlbcore_share_alloc(C.size_t(size), 1)
 	if r.C.own == nil {
@@ -117,8 +117,8 @@ func (r *reading) Take(values [][]byte, formats []string) {
 	r.formats = r.formats[len(formats):]
 }
 
-// numbers sets the reading to elements of size bytes each, which are consecutive in data: a part of the frame, or memory of
-// the reading.
+// numbers sets the reading to consecutive elements of size bytes each in data, which is a part of the frame or memory
+// of the reading.
 func (r *reading) numbers(dtype string, shape []int64, data []byte, size int) error {
 	if err := r.Begin(dtype, shape, len(data)/size, false); err != nil {
 		return err
@@ -129,10 +129,10 @@ func (r *reading) numbers(dtype string, shape []int64, data []byte, size int) er
 	return nil
 }
 
-// errDims reports that there is no room for the dimensions of a further value.
+// errDims reports that there is no room for the dimensions of another value.
 var errDims = errors.New("dlbridge: no room for the dimensions")
 
-// tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
+// tensor sets the reading to a tensor, whose elements are in the frame or in memory of the reading.
 func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
 	if len(shape) > len(r.dims) {
 		return errDims
@@ -161,7 +161,7 @@ func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFram
 	return nil
 }
 
-// offset returns the offset in the frame of b, which is a part of it.
+// offset returns the offset of b, a part of the frame, in the frame.
 func (r *reading) offset(b []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.data))))
 }
@@ -198,8 +198,8 @@ func capiValueCheck(op *C.dlbcapi_name, format C.size_t, rules C.dlb_bytes, take
 	})
 }
 
-// encode encodes elements, or a tensor, into C's buffer of room bytes if the encoding fits. Unless it fails, it sets *out to the
-// size of the encoding, whether this fits or not.
+// encode encodes elements, or a tensor, into C's buffer of room bytes if the encoding fits. Unless there is an error,
+// it sets *out to the size of the encoding, even if the encoding does not fit.
 func (f *format) encode(out *C.size_t, data unsafe.Pointer, room C.size_t, e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) error {
 	n, err := f.size(e, t, options)
 	if err != nil {

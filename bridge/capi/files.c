@@ -1,7 +1,7 @@
 //go:build linux || darwin
 
-/* Files of tensors. Go opens and writes them; what it says about their tensors is laid out in C memory, which the plain functions here
- * read. */
+/* Files of tensors. Go opens and writes files, and describes their tensors in C memory. The plain functions here read
+ * these descriptions. */
 #include "_cgo_export.h"
 
 #include <stdio.h>

@@ -34,7 +34,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// ofFile gives an error of package files its code, unless codeOf knows it.
+// ofFile gives an error of package files its code, unless codeOf knows the error.
 func ofFile(err error) error {
 	var number syscall.Errno
 	switch {
@@ -69,7 +69,8 @@ func capiFileOpen(op *C.dlbcapi_name, out **C.dlb_file, path *C.dlbcapi_name, fl
 	})
 }
 
-// copyText copies a text of C; NULL is an empty one. C.GoString reads some bytes behind the end of a text, which Valgrind reports.
+// copyText copies a text of C; NULL is an empty text. It replaces C.GoString, which reads some bytes behind the end of
+// a text; Valgrind reports that.
 func copyText(s *C.char) string {
 	if s == nil {
 		return ""
@@ -94,7 +95,7 @@ func openFile(path string, flags C.uint64_t, as C.DLDataType) (*files.File, erro
 	return files.Open(path, options...)
 }
 
-// describeFile sets *out to the descriptions of the tensors of a file in C memory, with a handle of the file.
+// describeFile sets *out to descriptions, in C memory, of the tensors of a file, and a handle of the file.
 func describeFile(out **C.dlb_file, f *files.File) error {
 	entries := f.Entries()
 	problems := map[int]string{}
@@ -228,8 +229,8 @@ func capiFileMetadata(op *C.dlbcapi_name, handle C.uintptr_t, out **C.dlb_bytes,
 	})
 }
 
-// jsonText writes JSON into room. If there is none, it counts the bytes only: the text may be large, and a failed allocation of Go memory
-// would end the process.
+// jsonText writes JSON into room, or only counts the bytes if there is no room: the text may be large, and a failed
+// allocation of Go memory would end the process.
 type jsonText struct {
 	room []byte
 	size int
@@ -297,8 +298,8 @@ func (j *jsonText) value(v reflect.Value) {
 	}
 }
 
-// float writes the shortest number that is x if it is read with so many bits. It has a point or an exponent, so that readers do not take
-// it for an integer.
+// float writes the shortest number that reads back as x with the given number of bits. It has a point or an exponent,
+// so that readers do not mistake it for an integer.
 func (j *jsonText) float(x float64, bits int) {
 	switch {
 	case math.IsNaN(x):
@@ -315,7 +316,8 @@ func (j *jsonText) float(x float64, bits int) {
 	}
 }
 
-// text writes a string. Each byte that is no UTF-8 becomes one of the characters U+DC80 to U+DCFF, as in Python's surrogateescape.
+// text writes a string. Each byte that is not UTF-8 becomes one of the characters U+DC80 to U+DCFF, as in Python's
+// surrogateescape.
 func (j *jsonText) text(s string) {
 	j.add(`"`)
 	plain := 0 // where what is written as it is begins

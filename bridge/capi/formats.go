@@ -14,11 +14,11 @@ import (
 
 // format has the Go functions behind the C functions of one format.
 type format struct {
-	// decode sets the reading to the value at the beginning of data: to a tensor, or as the sink of its elements. It returns how many
-	// bytes the value takes: all of data, unless several is set.
+	// decode sets the reading to the value at the beginning of data: to a tensor, or as the sink of its elements. It
+	// returns the size of the value in bytes: all of data, unless several is set.
 	decode func(r *reading, data []byte, options C.uint64_t, several bool) (size int, err error)
-	// counted says that DLB_LIMIT counts all copies and elements of a call. Otherwise decode passes it to a decoder with a limit of
-	// its own.
+	// counted says that DLB_LIMIT counts all copies and elements of a call. Otherwise decode passes the limit to a
+	// decoder that counts by itself.
 	counted bool
 	// size returns the size of the encoding of elements or, if they are nil, of a tensor, which appendTo appends.
 	size     func(e *elements.Elements, t *dlpack.Tensor, options C.uint64_t) (int, error)

@@ -1,12 +1,13 @@
-/* formats.h: the formats in which each message holds one dlb_value, which is a tensor or elements. From these lists come the
- * functions of the formats in dlbridge.h and in the Python extension, and calls in the tests' C programs.
- * formats.go has a row for each format. */
+/* formats.h: the formats whose messages each hold one dlb_value, a tensor or elements. These lists
+ * make the functions of the formats for dlbridge.h and the Python extension, and calls in the
+ * tests' C programs. formats.go has a row for each format. */
 #ifndef DLB_FORMATS_H_
 #define DLB_FORMATS_H_
 
-/* X(name, dialect, decode, encode, either): the functions dlb_NAME_decode and dlb_NAME_encode. Where `dialect` is not 0, the
- * options of both are a dialect, from 0 to this one. Otherwise `decode` and `encode` are the options that they know, and of `either`
- * only one may be set to encode. Decoders know DLB_LIMIT as well. */
+/* X(name, dialect, decode, encode, either): the functions dlb_NAME_decode and dlb_NAME_encode. If
+ * `dialect` is not 0, the options of both are a dialect, from 0 to `dialect`. Otherwise `decode`
+ * and `encode` are the options that they know; to encode, at most one option in `either` may be
+ * set. Decoders also know DLB_LIMIT. */
 #define FORMATS(X)                                                      \
   X(decthings, DLB_DECTHINGS_RS015, 0, 0, 0)                            \
   X(tensorflow, 0, DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS,    \

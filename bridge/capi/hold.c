@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* Holds: shares of memory that a caller has handed over, and exports of them. */
+/* Holds: shares of memory that a caller has handed over. Exports of such memory. */
 #include "capi.h"
 
 #include <stdlib.h>
@@ -43,8 +43,9 @@ void dlbcapi_unhold(dlbcore_share *hold) {
   end_hold(hold);
 }
 
-/* Sets *out to a hold on `block`, or, if that is NULL, on memory that release(ctx) gives back. The block was live when
- * it was checked. It can have been taken over since by this call, if it was passed twice, or by another thread. */
+/* Sets *out to a hold on `block` or, if `block` is NULL, on memory that release(ctx) gives back. The block was live
+ * when it was checked. Since then, another thread may have taken it over, or this call itself if the block was passed
+ * twice. */
 static int32_t hold_block(dlbcore_share **out, const char *op, const char *what, size_t index, const void *object,
                           dlbcore_block *block, void (*release)(void *ctx), void *ctx, dlb_error *error) {
   *out = block != NULL ? dlbcapi_hold(release_block, block) : dlbcapi_hold(release, ctx);
@@ -55,8 +56,8 @@ static int32_t hold_block(dlbcore_share **out, const char *op, const char *what,
   return dlbcapi_refuse(op, what, index, object, "was taken over before", error);
 }
 
-/* Sets *out to a hold on a managed tensor, whose block is NULL unless this library has exported it. A copy of an export
- * is refused (it has `own_deleter` but no block), because the deleter expects the private fields of the control block
+/* Sets *out to a hold on a managed tensor. Its block is NULL unless this library has exported the tensor. A copy of an
+ * export, which has `own_deleter` but no block, is refused: the deleter expects the private fields of the control block
  * after the struct. */
 static int32_t hold_managed(dlbcore_share **out, const char *op, const char *what, size_t index, void *managed,
                             dlbcore_block *block, int own_deleter, void (*release)(void *ctx), dlb_error *error) {

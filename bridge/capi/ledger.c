@@ -1,12 +1,12 @@
 //go:build !dlbridge_shared
 
-/* The ledger: where each live tensor, frame, message, elements object and file was made. It is plain C, and off unless a
- * program asks for it.
+/* The ledger records where each live tensor, frame, message, elements object and file was made. It is plain C, and off
+ * unless a program asks for it.
  *
- * The ledger only learns that an object is made. Releases do not touch it: deleters take no lock. Instead each record
- * refers to the place of its object, a control block or an entry of the registry, whose state says whether the object
- * is live. Such places are never freed, and a new object in the same place replaces the record. Therefore the ledger has
- * at most one record for each place. */
+ * The ledger records only that an object is made. Releases do not touch it, because deleters take no lock. Instead each
+ * record refers to the place of its object, a control block or an entry of the registry, whose state says whether the
+ * object is live. Such places are never freed. A new object in the same place replaces the record, so the ledger has at
+ * most one record for each place. */
 #include "capi.h"
 
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ static struct {
 
 int dlbcapi_ledger_on(void) { return __atomic_load_n(&ledger.on, __ATOMIC_RELAXED); }
 
-/* Returns the record of an object, or the unused one that it would have. */
+/* Returns the record of an object, or the unused record where it belongs. */
 static record *find_record(record *table, size_t size, uintptr_t hidden) {
   size_t i = (size_t)((hidden >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (size - 1);
   while (table[i].hidden != 0 && table[i].hidden != hidden) i = (i + 1) & (size - 1);
@@ -133,7 +133,7 @@ static int by_number(const void *a, const void *b) {
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Sets *out to a copy of the records of live objects, the oldest first, and *without to the number of objects that could
+/* Sets *out to a copy of the records of live objects, oldest first, and *without to the number of objects that could
  * not be recorded. Returns the number of records, or -1 if there is no memory. The caller frees *out. */
 static int64_t copy_live(record **out, uint64_t *without) {
   size_t count = 0;
@@ -161,8 +161,8 @@ static int write_text(int fd, const char *text) {
   return 0;
 }
 
-/* Returns the address that addr2line expects: relative to the beginning of the module, unless that was linked for fixed
- * addresses. */
+/* Returns the address that addr2line expects. It is relative to the beginning of the module, unless the module was
+ * linked for fixed addresses. */
 static uintptr_t offset_in(const Dl_info *module, uintptr_t at) {
 #if defined(__ELF__)
   if (((const ElfW(Ehdr) *)module->dli_fbase)->e_type == ET_EXEC) return at;
@@ -174,8 +174,8 @@ static int is_internal(const char *name) {
   return strncmp(name, "dlbcore_", 8) == 0 || strncmp(name, "dlbcapi_", 8) == 0 || strncmp(name, "dlbsegment_", 11) == 0;
 }
 
-/* Returns the index of the innermost stack frame of a function of dlbridge.h. If no frame has the name of such a function, as
- * after a sibling call, it returns the index of the first frame after those with internal names. */
+/* Returns the index of the innermost stack frame of a function of dlbridge.h. If no frame has such a name, as after a
+ * sibling call, it returns the index of the first frame after those with internal names. */
 static int entry_of(const record *r) {
   Dl_info where;
   int first = 0;
@@ -187,8 +187,9 @@ static int entry_of(const record *r) {
   return first;
 }
 
-/* Writes a stack frame: the function, if it has a dynamic symbol, the module, and the address that addr2line takes (offset_in);
- * without a module, only the absolute address. It is the return address minus 1, which lies in the instruction of the call. */
+/* Writes a stack frame: the function, if it has a dynamic symbol, the module, and the address for addr2line
+ * (offset_in). Without a module it writes only the absolute address. The address is the return address minus 1, which
+ * lies in the instruction of the call. */
 static int write_frame(int fd, void *address) {
   char line[1200];
   Dl_info where;
@@ -245,7 +246,7 @@ int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
   return dlbcapi_ok(error);
 }
 
-/* Writes the calls that lead here, the innermost first. */
+/* Writes the calls that led here, innermost first. */
 static void write_calls(void) {
   record now = {.depth = 0};
   now.depth = backtrace(now.stack, DEPTH);
@@ -266,9 +267,9 @@ __attribute__((constructor(101))) static void start_ledger(void) {
   dlbcore_watch_repeats(write_calls);
 }
 
-/* A destructor runs after the functions that the program has passed to atexit, and after the destructors of the
- * program and of the libraries that use this one. In a program that is linked with the archive, the priority puts it
- * after them. Objects may still be released or made afterwards, so nothing is torn down. */
+/* A destructor runs after the functions that the program has passed to atexit, and after the destructors of the program
+ * and of the libraries that use this one. In a program that is linked with the archive, the priority puts it after
+ * them. Objects may still be released or made afterwards, so the ledger keeps its state. */
 __attribute__((destructor(101))) static void report_at_exit(void) {
   record *list;
   uint64_t without;

@@ -11,18 +11,21 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/panics"
 )
 
-// OnPanic sets a hook: a function that is called with the value and the stack of each panic that becomes an error of C. The panic may be in a
-// function that [Serve] calls, or in this library. The stack is what [runtime/debug.Stack] returns. nil removes the hook. At first
-// none is set, and nothing is printed. A process has one hook, which tvmffi.OnPanic sets, too.
+// OnPanic sets a hook, which is called with the value and the stack of each panic that becomes an error of C. The panic
+// may be in a function that [Serve] calls, or in this library. The stack is the result of [runtime/debug.Stack]. nil
+// removes the hook. By default there is no hook, and nothing is printed. A process has one hook; tvmffi.OnPanic sets
+// it, too.
 //
-// The hook runs on the thread of the call, before the caller gets the error, and the arguments of the function are closed by then. Several
-// threads may call it at the same time. It must not call [runtime.Goexit]. A panic of the hook itself is ignored.
+// The hook runs on the thread of the call, after the arguments of the function are closed and before the caller gets
+// the error. Several threads may call it at the same time. It must not call [runtime.Goexit]. A panic of the hook
+// itself is ignored.
 //
-// What Go lets nobody recover ends the process without a call of the hook: a panic in another goroutine that the function has started, a
-// stack that is too large, or a map that two goroutines write at once.
+// Failures that Go does not let anyone recover end the process without a call of the hook: a panic in another goroutine
+// that the function has started, a stack that is too large, or a map that two goroutines write at the same time.
 //
-// Ownership: the stack belongs to the hook; the value is the one that the function has passed to panic. Lifetime: the hook may keep both.
-// Threads: any; a call that panics at the same time may use the hook that was set before. On error: cannot fail.
+// Ownership: the stack belongs to the hook; the value is the one that the function has passed to panic. Lifetime: the
+// hook may keep both. Threads: any; a call that panics at the same time may use the previous hook. On error: cannot
+// fail.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }
 
 // The reported stack of a panic ends at the function that made the call: Serve for a function of the program, and try for a function of
@@ -32,8 +35,8 @@ const (
 	entryTry   = "github.com/dlbridge/dlbridge/bridge/capi.try"
 )
 
-// The message of a dlb_error has 508 bytes. These bounds leave room for one frame at least, and for the name of a C function of up to 60
-// bytes in front.
+// The message of a dlb_error has 508 bytes. These bounds leave room for at least one frame, and for the name of a C
+// function of up to 60 bytes in front.
 const (
 	mostPanicText = 240 // bytes of the text of a panic
 	mostPanic     = 436 // bytes of the text and the frames
@@ -41,8 +44,9 @@ const (
 	mostFile      = 64  // bytes of the name of a file
 )
 
-// panicked calls the hook, and returns an error with a text and a line for each frame, the innermost first. If not all of them
-// fit, the last line is an ellipsis. A file is named with its folder alone: the function has the path of the package.
+// panicked calls the hook, and returns an error with a text and a line for each frame, innermost first. If not all
+// frames fit, the last line is an ellipsis. A file name includes only its folder, because the function name has the
+// path of the package.
 func panicked(p *panics.Panic, text string) error {
 	p.Tell()
 	more := p.More

@@ -1,7 +1,7 @@
 //go:build !dlbridge_shared
 
-/* Writes tensors as text in one line, with the same words and numbers as %v in Go. The elements alone can also be written as NumPy
- * writes them, in lines. All of it is plain C, and independent of the locale. */
+/* Writes tensors as text in one line, with the same words and numbers as %v in Go. It can also write the elements alone
+ * as NumPy does, in lines. All of it is plain C, and independent of the locale. */
 #include "copy.h"
 #include "text.h"
 
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many elements are printed: each dimension of a tensor with more than WHOLE elements is shortened to its first and last
- * EDGE, and at most MOST are printed in all. */
+/* How many elements are printed. If a tensor has more than WHOLE elements, each dimension is shortened to its first and
+ * last EDGE, and at most MOST elements are printed in all. */
 enum { WHOLE = 1000, EDGE = 3, MOST = 1000 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -57,9 +57,9 @@ static int reads_back(double value, const decimal *d, DLDataType dtype) {
   return is_same(value, text, dtype);
 }
 
-/* Returns the shortest decimal that reads back as `value`, which is positive. Below a power of two the floats lie twice as close
- * together as above it. So the decimal nearest to a power of two may, if it is below the power, read back as another float,
- * although the next decimal above reads back as the power. */
+/* Returns the shortest decimal that reads back as `value`, which is positive. Floats below a power of two lie twice as
+ * close together as those above it. So the nearest decimal below a power of two may read back as another float, while
+ * the next decimal above reads back as the power. */
 static decimal shortest(double value, DLDataType dtype) {
   int most = is_type(dtype, float64) ? 17 : 9;
   for (int count = 1; count < most; count++) {
@@ -91,7 +91,8 @@ typedef struct {
 static const notation of_go = {" ", "true", "false", "NaN", "Inf", "+Inf", "", "(", "i)", 6, 0, 0, 0};
 static const notation of_numpy = {", ", "True", "False", "nan", "inf", "inf", ".", "", "j", 16, 1, 8, 1};
 
-/* Writes a float. If it is below 1e-4, or large (see `scientific`), it has an exponent. With `plus` a positive float has a sign. */
+/* Writes a float. A float below 1e-4, or a large one (see `scientific`), has an exponent. With `plus` a positive float
+ * has a sign. */
 static void write_float(dlbcapi_text *t, const notation *n, double value, DLDataType dtype, int plus) {
   if (isnan(value)) {
     dlbcapi_write(t, "%s%s", plus ? "+" : "", n->nan);
@@ -146,7 +147,7 @@ static DLDataType shown_as(DLDataType dtype) {
   return (DLDataType){kDLFloat, code == kDLFloat && bits == 64 ? 64 : 32, 1};
 }
 
-/* Copies element `at`, counted in elements from the first one, to the start of `bytes`. A packed one gets a byte of its own. */
+/* Copies element `at`, counted from the first element, to the start of `bytes`. A packed element gets its own byte. */
 static void read_element(const printer *p, int64_t at, unsigned char bytes[16]) {
   const DLTensor *t = p->tensor;
   const unsigned char *data = (const unsigned char *)t->data + t->byte_offset;
@@ -211,7 +212,8 @@ static void write_element(printer *p, int64_t at) {
   dlbcapi_write(p->text, "%*s", p->width, number);
 }
 
-/* Writes what stands between two parts of dimension d: as NumPy, an empty line between matrices, two between stacks of them, and so on. */
+/* Writes the separator between two parts of dimension d. Like NumPy, it puts an empty line between matrices, two
+ * between stacks of matrices, and so on. */
 static void write_between(const printer *p, int32_t d) {
   int32_t inner = p->tensor->ndim - d - 1;
   if (!p->notation->lines || inner == 0) {
@@ -223,8 +225,8 @@ static void write_between(const printer *p, int32_t d) {
   dlbcapi_write(p->text, "%*s", (int)d + 1, "");
 }
 
-/* Writes the elements of a tensor that has some. It is a loop and not a recursion, which would need a larger stack the more dimensions
- * there are. */
+/* Writes the elements of a tensor that has some. It is a loop, because the stack of a recursion would grow with the
+ * number of dimensions. */
 __attribute__((noinline)) static void write_elements(printer *p) {
   const int64_t *shape = p->tensor->shape, *strides = p->strides;
   int64_t index[CORE_RANK_MAX];
@@ -263,7 +265,7 @@ __attribute__((noinline)) static void write_elements(printer *p) {
   }
 }
 
-/* Writes `before` and the elements. Returns 0, and writes nothing, where dlbcapi_write_elements does so. */
+/* Writes `before` and the elements. Returns 0, and writes nothing, in the same cases as dlbcapi_write_elements. */
 static int write_values(dlbcapi_text *t, const notation *how, const DLTensor *tensor, uint64_t flags, int64_t count,
                         const char *before) {
   int64_t row_major[CORE_RANK_MAX];

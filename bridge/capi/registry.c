@@ -2,10 +2,10 @@
 
 /* The registry of messages, elements and files, which programs refer to by their address.
  *
- * The objects are in slabs that are never freed. So the library can look up any address without reading the memory there,
- * and recognises addresses that are not of an object, and objects that have ended, whatever a program passes. The place
- * of an ended object is reused first in, first out, and only after KEPT_BACK other objects; until then it is known to
- * have ended. */
+ * The objects are in slabs that are never freed. So the library can look up any address that a program passes without
+ * reading the memory there, and recognises addresses of no object and of ended objects. Places of ended objects are
+ * reused first in, first out, and only after KEPT_BACK other objects. Until then the library knows that the object has
+ * ended. */
 #include "capi.h"
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ struct registry_entry {
 /* Slab i has FIRST << i entries. */
 enum { FIRST = 128, SLABS = 24, KEPT_BACK = 64 };
 
-/* The free entries are a queue under the mutex. The entries of ended objects are pushed to `ended` without a lock, and move
- * to the queue when new objects need entries. A forked child needs none, because only Go makes what is in them. */
+/* The free entries are a queue under the mutex. Entries of ended objects are pushed to `ended` without a lock, and move
+ * to the queue when new objects need entries. A forked child needs no entries, because only Go makes these objects. */
 static struct {
   entry *slabs[SLABS];
   uint32_t slab_count;
@@ -125,7 +125,8 @@ int dlbcapi_object_end(void *object, dlbcapi_kind kind) {
   return 1;
 }
 
-/* An entry that is not in use is zeroed: leak checkers would take what it referred to for a reference to what lies there next. */
+/* An unused entry is zeroed. Otherwise leak checkers would mistake its old addresses for references to new memory
+ * there. */
 void dlbcapi_object_free(void *object) {
   entry *e = object, *top = __atomic_load_n(&registry.ended, __ATOMIC_RELAXED);
   memset(&e->object, 0, sizeof e->object);

@@ -7,7 +7,8 @@ package capi
 
 static const int *fork_mark(void) { return dlbcore_fork_mark(); }
 
-// Refuses a call in a forked child, and releases its arguments. It is C, because Go's collector does not run there.
+// Refuses a call in a forked child, and releases its arguments. It is written in C, because Go's collector does not run
+// there.
 static void refuse_forked(const char *name, size_t size, DLManagedTensorVersioned **in, size_t count, dlb_error *error) {
   char op[128];
   for (size_t i = 0; i < count; i++) dlb_tensor_release(in[i]);
@@ -33,11 +34,12 @@ import (
 // forked points to 1 in a forked child, and to 0 elsewhere.
 var forked = C.fork_mark()
 
-// Arguments are the tensors that an exported function has got from C or Python, in order; [Tensors] makes them. They are a type of
-// their own, which has no nil, so that a call of [Serve] with a tensor and the dlb_error swapped does not compile.
+// Arguments are the tensors that an exported function gets from C or Python, in order. [Tensors] makes them. The type
+// has no nil, so that a call of [Serve] with a tensor and the dlb_error swapped does not compile.
 type Arguments struct{ managed []unsafe.Pointer }
 
-// Tensors makes the arguments of [Serve] of any number of `DLManagedTensorVersioned *`. Serve reports those that are no tensors.
+// Tensors makes the arguments of [Serve] from any number of `DLManagedTensorVersioned *`. Serve reports those that are
+// not tensors.
 //
 // Ownership: Serve takes over the tensors, Tensors does not. Lifetime: Serve may be called once with the arguments. Threads: any. On
 // error: cannot fail.
@@ -49,39 +51,42 @@ func Tensors(managed ...unsafe.Pointer) Arguments { return Arguments{managed} }
 //	//export scale
 //	func scale(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(scaled, capi.Tensors(x), e) }
 //
-// C calls it as `DLManagedTensorVersioned *scale(DLManagedTensorVersioned *x, dlb_error *e)`: first the tensors, last e, and Serve takes
-// them in this order. in has the tensors, each a `DLManagedTensorVersioned *`; a function without tensors passes capi.Tensors(). e is a
-// `dlb_error *` of dlbridge.h, which may be NULL. The result is a `DLManagedTensorVersioned *`. In Python,
-// dlbridge.wrap(library.scale, args=["tensor", "error"], returns="tensor") makes a function of it.
+// C calls it as `DLManagedTensorVersioned *scale(DLManagedTensorVersioned *x, dlb_error *e)`: first the tensors, last
+// e. Serve takes them in the same order. in has the tensors, each a `DLManagedTensorVersioned *`; a function without
+// tensors passes capi.Tensors(). e is a `dlb_error *` of dlbridge.h, which may be NULL. The result is a
+// `DLManagedTensorVersioned *`. In Python, dlbridge.wrap(library.scale, args=["tensor", "error"], returns="tensor")
+// makes a function of it.
 //
-// f gets a tensor for each of in. It returns nil or a tensor, which may be one of its arguments or a view of one. Serve
-// exports the result, and closes it and the arguments; f must not close them. To keep an argument, f calls
-// [dlpack.Tensor.Share], and must close the share: no cleanup guard does so (see [dlpack.WithoutGuard]). Scalar
-// arguments of an exported function reach f as variables of a closure.
+// f gets a tensor for each entry of in. It returns nil or a tensor, which may be an argument or a view of an argument.
+// Serve exports the result, and closes it and the arguments; f must not close them. To keep an argument, f calls
+// [dlpack.Tensor.Share], and must close the share: no cleanup guard does so (see [dlpack.WithoutGuard]). To pass scalar
+// arguments of an exported function to f, make f a closure.
 //
-// If f returns an error or panics, the result is NULL, and *e has the code of the error, and its text, with the name of the exported
-// function in front: "scale: no such model". If the error is one of package dlpack about one of in, the text says which, and counts
-// tensors alone: "scale: tensor argument 1: the tensor has int64, asked for float32". What such a text names as the way out is a function
-// of C. The code depends on the cause: an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, for example, one that wraps
-// [dlpack.ErrDType] has DLB_ERROR_DTYPE, and one without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has DLB_ERROR_INTERNAL.
-// dlbridge.wrap raises the exception that fits the code, with the name in a note, and names the way out in Python. Without an error the
-// code is DLB_OK.
+// If f returns an error or panics, the result is NULL, and *e has the code and the text of the error, which begins with
+// the name of the exported function: "scale: no such model". If package dlpack returned the error for an entry of in,
+// the text has its number, counting only tensors: "scale: tensor argument 1: the tensor has int64, asked for float32".
+// The way out in such a text is a function of C. The code depends on the cause. For example, an error that wraps
+// [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, and an error that wraps [dlpack.ErrDType] has DLB_ERROR_DTYPE. An error
+// without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has DLB_ERROR_INTERNAL. Without an error the code is
+// DLB_OK. dlbridge.wrap raises the exception that fits the code, with the name in a note, and names the way out in
+// Python.
 //
-// The text of a panic has a line "  in FUNCTION (FILE:LINE)" for each call from the panic outwards to f, at most 16 and as many as the
-// dlb_error has room for, without the calls of the Go runtime. FILE is named with its folder alone. dlbridge.wrap makes notes of these
-// lines. [OnPanic] sees the value of the panic and the whole stack. An access by f to memory that is not there, as behind the end of a
-// mapped file that was truncated, is a panic, too, with DLB_ERROR_ARGUMENT. A panic in another goroutine that f has started ends the
-// process, as in every Go program.
+// The text of a panic has a line "  in FUNCTION (FILE:LINE)" for each call from the panic outwards to f, without the
+// calls of the Go runtime. There are at most 16 lines, or as many as fit into the dlb_error. FILE includes only its
+// folder. dlbridge.wrap makes notes of these lines. [OnPanic] gets the value of the panic and the whole stack. If f
+// accesses missing memory, such as the memory behind the end of a truncated mapped file, that is a panic, too, with
+// DLB_ERROR_ARGUMENT. A panic in another goroutine that f has started ends the process, as in every Go program.
 //
 // If f calls [runtime.Goexit], as testing.T.FailNow does, Go ends the process.
 //
-// Ownership: Serve takes over all of in, also on error; the caller owns the result and calls its deleter once. Lifetime: the
-// arguments of f are valid until f returns, the result until its deleter is called. Threads: any. On error: returns nil and sets *e.
+// Ownership: Serve takes over all of in, even on error; the caller owns the result and calls its deleter once.
+// Lifetime: the arguments of f are valid until f returns, the result until its deleter is called. Threads: any. On
+// error: returns nil and sets *e.
 //
-// In a forked child, where Go does not run, the exported function must not be called. Serve refuses the call with
-// DLB_ERROR_FORKED, if Go gets as far as Serve: if all of Go's processors were in use when the process was forked, or the thread
-// has never called Go, the call may wait forever instead. dlbridge.wrap does not make the call: for the functions of the library
-// that dlbridge.load has loaded, it raises RuntimeError.
+// The exported function must not be called in a forked child, where Go does not run. If Go reaches Serve, it refuses
+// the call with DLB_ERROR_FORKED. If all of Go's processors were in use at the fork, or the thread has never called Go,
+// the call may wait forever instead. dlbridge.wrap does not make the call: for functions of a library that
+// dlbridge.load has loaded, it raises RuntimeError.
 func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), in Arguments, e unsafe.Pointer) (out unsafe.Pointer) {
 	if *forked != 0 {
 		name := cmp.Or(exported(), "the function")
@@ -112,8 +117,8 @@ func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), in Arguments, e
 	return out
 }
 
-// exported returns the name of the exported function that C has called, or "" if Go has called Serve. A forked child calls it too,
-// where Go's collector does not run, so that it allocates next to nothing.
+// exported returns the name of the exported function that C has called, or "" if Go has called Serve. It allocates next
+// to nothing, because a forked child calls it too, where Go's collector does not run.
 func exported() string {
 	var callers [64]uintptr
 	for _, pc := range callers[:runtime.Callers(1, callers[:])] {
@@ -125,8 +130,8 @@ func exported() string {
 	return ""
 }
 
-// importAll imports managed tensors. It takes over all of them, even on error: those that cannot be imported are released, and
-// the others are returned beside the error, for the caller to close.
+// importAll imports managed tensors. It takes over all of them, even on error. It releases those that cannot be
+// imported, and returns the others together with the error, for the caller to close.
 func importAll(in []unsafe.Pointer) ([]*dlpack.Tensor, error) {
 	tensors := make([]*dlpack.Tensor, 0, len(in))
 	var failed error
@@ -146,8 +151,8 @@ func importAll(in []unsafe.Pointer) ([]*dlpack.Tensor, error) {
 	return tensors, failed
 }
 
-// aboutArgument returns the error of a function that was called with these tensors. Where package dlpack says which of them it is about,
-// the text has the number of the argument among the tensors instead of the operation of package dlpack.
+// aboutArgument returns the error of a function that was called with these tensors. If package dlpack says which tensor
+// is wrong, the text has the number of this tensor argument instead of the operation of package dlpack.
 func aboutArgument(err error, in []*dlpack.Tensor) error {
 	e, ok := errors.AsType[*dlpack.Error](err)
 	if !ok {

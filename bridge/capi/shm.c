@@ -1,6 +1,7 @@
 //go:build !dlbridge_shared
 
-/* The functions of dlbridge.h on memory that processes share. The C files of package segment do the work. All of it is plain C. */
+/* The functions of dlbridge.h for memory that processes share. The C files of package segment do the work. All of it is
+ * plain C. */
 #include "capi.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ static int32_t fail_errno(const char *op, const char *what, int number, dlb_erro
   return dlbcapi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror(number));
 }
 
-/* Returns the error for a status and a text of handover.h. `tensor` is the index of the tensor that the error is about, or -1. */
+/* Returns the error for a status and a text of handover.h. `tensor` is the index of the tensor with the error, or
+ * -1. */
 static int32_t fail_status(const char *op, dlbcore_status status, int64_t tensor, const char *text, dlb_error *error) {
   int32_t code = status == CORE_NEEDS_COPY ? DLB_ERROR_ARGUMENT : (int32_t)status;
   const char *remedy = status == CORE_NEEDS_COPY ? "; dlb_shm_copy makes a copy that is" : "";
@@ -135,14 +137,14 @@ static int32_t check_timeout(const char *op, int64_t timeout_ms, dlb_error *erro
   return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: timeout_ms is %" PRId64 "; it must be more than 0", op, timeout_ms);
 }
 
-/* Checks what a message is sent or received through. */
+/* Checks the socket for a message. */
 static int32_t check_socket(const char *op, int fd, dlb_error *error) {
   char text[256];
   const int number = dlbsegment_check_socket(fd, text, sizeof text);
   return number ? dlbcapi_fail(error, (int32_t)dlbsegment_status(number), "%s: fd: %s", op, text) : DLB_OK;
 }
 
-/* Does what dlbsegment_wait does. A thread that is cancelled meanwhile calls undo(ctx). */
+/* Calls dlbsegment_wait. If the thread is cancelled meanwhile, it calls undo(ctx). */
 static int wait_until(int fd, short events, int64_t end, int cancellation, void (*undo)(void *ctx), void *ctx) {
   int number;
   pthread_cleanup_push(undo, ctx);
@@ -260,7 +262,7 @@ int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tenso
   return dlbcapi_ok(error);
 }
 
-/* Checks the description of a tensor that is to be opened. */
+/* Checks the description of a tensor to open. */
 static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, dlb_error *error) {
   if (view == NULL) return dlbcapi_null(op, "view", error);
   if (view->device.device_type != kDLCPU)
@@ -268,7 +270,7 @@ static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, 
   return dlbcapi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | PADDED, error);
 }
 
-/* Sets *out to the tensor of a file, whose descriptor it takes over; `view` says where it begins. */
+/* Sets *out to the tensor of a file, and takes over the descriptor. `view` says where the tensor begins. */
 static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int file, const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                          int trusted, dlb_error *error) {
   dlbsegment_inbox in;
@@ -286,7 +288,7 @@ static int32_t not_fetched(const char *op, const char *call, int number, dlb_err
   return dlbcapi_fail(error, number == ENOENT ? DLB_ERROR_CLOSED : DLB_ERROR_SYSTEM, "%s: handle: %s", op, text);
 }
 
-/* Fetches the descriptor that a handle is for. */
+/* Fetches the descriptor of a handle. */
 static int32_t fetch_file(const char *op, int *file, const dlbsegment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
   const int64_t end = dlbsegment_after(timeout_ms);
   int conn, failed;
@@ -350,7 +352,7 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }
 #else
-/* The parameters beside `out` and `error` have no use here. */
+/* These functions use only `out` and `error`. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 static int32_t unsupported(const char *op, dlb_error *error) {

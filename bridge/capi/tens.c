@@ -1,7 +1,7 @@
-/* Decoding and encoding of ZIO messages: the functions that enter Go. Each checks its arguments as far as C can, and
- * returns an error in a forked child, where Go does not run. Go reads the caller's memory during the call and writes a
- * description into C memory. Frames and tensors are taken over here, after Go has returned; if that fails, all of them
- * are given back. */
+/* Decoding and encoding of ZIO messages: the functions that enter Go. Each function checks its arguments as far as C
+ * can, and returns an error in a forked child, where Go does not run. Go reads the caller's memory during the call and
+ * writes a description into C memory. After Go has returned, these functions take over frames and tensors; if that
+ * fails, they give all of them back. */
 #include "_cgo_export.h"
 
 #include <stdio.h>
@@ -51,8 +51,8 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   return publish(out, message, code);
 }
 
-/* Decodes the message at `offset`: all bytes from there on or, if `next` is not NULL, the first message, and sets *next to its
- * end. */
+/* Decodes all bytes from `offset` on as one message. If `next` is not NULL, decodes only the first message there, and
+ * sets *next to its end. */
 static int32_t decode_packed(const char *op, dlb_message **out, size_t *next, const dlb_frame *packed, size_t offset,
                              uint64_t options, dlb_error *error) {
   int32_t code = dlbcapi_check_frames(op, "packed", packed, 1, error);
@@ -117,7 +117,7 @@ static int by_address(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Refuses a tensor that is passed twice, because it would be deleted twice. */
+/* Refuses a tensor that is passed twice: it would be deleted twice. */
 static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors, size_t count,
                               dlb_error *error) {
   if (count < 2) return DLB_OK;
@@ -161,8 +161,8 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views, int rel
   return DLB_OK;
 }
 
-/* Takes all tensors over. A tensor that is relayed as it came may be NULL. Each part that aliases a tensor gets a share of it, and a
- * tensor that was copied is released. */
+/* Takes all tensors over. A tensor that is relayed unchanged may be NULL. Each part that aliases a tensor gets a share
+ * of it. A tensor that was copied is released. */
 static int32_t hold_tensors(const char *op, dlbcore_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;

@@ -96,17 +96,17 @@ func capiDecodePacked(op *C.dlbcapi_name, out **C.dlb_message, next *C.size_t, p
 	})
 }
 
-// DLB_LIMIT counts this many bytes of memory for each frame of a message, for each piece of a tensor in several parts, for each
-// dimension of a piece, and (perByte) for each byte of the prefix, which contains the label. The numbers for a piece include the tensor
-// that a program makes of it, also in Python.
+// DLB_LIMIT counts this many bytes of memory for each frame of a message, for each piece of a tensor in several parts,
+// for each dimension of a piece, and (perByte) for each byte of the prefix, which contains the label. The numbers for a
+// piece include the tensor that a program, in C or Python, makes of it.
 const (
 	perFrame          = 128
 	perPiece          = 1600
 	perPieceDimension = 64
 )
 
-// roomAfter returns the bytes of memory that the limit in the options leaves for tensors in several parts, after a prefix of
-// prefix bytes and count frames. Without a limit it returns noLimit. It returns an error if the limit leaves none.
+// roomAfter returns the bytes of memory that the limit in the options leaves for tensors in several parts, after a
+// prefix of prefix bytes and count frames. Without a limit it returns noLimit. It returns an error if nothing is left.
 func roomAfter(options C.uint64_t, prefix, count int) (int64, error) {
 	limit := limitOf(options, noLimit)
 	if limit == noLimit {
@@ -124,7 +124,7 @@ func roomAfter(options C.uint64_t, prefix, count int) (int64, error) {
 // noLimit stands for a call without DLB_LIMIT.
 const noLimit = math.MaxInt64
 
-// eachFrame calls set with each of the packed frames, which were counted before. It fails if another thread has changed
+// eachFrame calls set with each packed frame. The frames were counted before; it fails if another thread has changed
 // their number since then.
 func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
 	i := 0
@@ -143,8 +143,8 @@ func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
 	return nil
 }
 
-// decode makes a message with count frames, which setFrames sets. frames has all of them, or, with the option
-// DLB_DECODE_MESSAGE_ONLY, at least the first two. room is the result of roomAfter.
+// decode makes a message with count frames, which setFrames sets. frames has all of them, or at least the first two
+// with the option DLB_DECODE_MESSAGE_ONLY. room is the result of roomAfter.
 func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t, room int64, setFrames func(m *message) error) error {
 	msg, err := tens.Decode(frames)
 	if err != nil {
@@ -242,9 +242,9 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	})
 }
 
-// budgetOf returns the budget for the tensors of a label that lie in several parts. It is room bytes; with noLimit it is what
-// [bridge.Decode] allows. A piece takes more memory here than in Go. If the budget is exceeded, the error says how much all of these
-// tensors together need.
+// budgetOf returns the budget for the tensors of a label that lie in several parts. It is room bytes; with noLimit it
+// is the budget of [bridge.Decode]. A piece takes more memory here than in Go. If the budget is exceeded, the error
+// says how much all these tensors need together.
 func budgetOf(label *tens.Label, parts [][]byte, sizeOf func(part int) int64, join bool, room int64) *bridge.Budget {
 	payload := int64(0)
 	for part := range parts {
@@ -265,7 +265,7 @@ func budgetOf(label *tens.Label, parts [][]byte, sizeOf func(part int) int64, jo
 	return &b
 }
 
-// joinedOf returns copies of the tensors in several parts, in their order. The caller closes them.
+// joinedOf returns copies of the tensors in several parts, in order. The caller closes them.
 func joinedOf(label *tens.Label, parts [][]byte) ([]*dlpack.Tensor, error) {
 	spread := &tens.Label{}
 	for i := range label.Tensors {
@@ -440,7 +440,7 @@ func capiEncode(op *C.dlbcapi_name, out **C.dlb_message, fields *C.dlb_message_f
 	})
 }
 
-// nameOf returns the name that a tensor to be encoded is given.
+// nameOf returns the name that the program gives a tensor to encode.
 func nameOf(t C.dlb_message_tensor) C.dlb_bytes {
 	if t.name == nil {
 		return C.dlb_bytes{}
@@ -448,9 +448,9 @@ func nameOf(t C.dlb_message_tensor) C.dlb_bytes {
 	return C.dlb_bytes{data: t.name, size: C.strlen(t.name)}
 }
 
-// packed returns a tensor whose memory can be a payload part: the tensor that taken describes, or a copy of it. The
-// copy is in C memory, because it may be much larger than its source (a broadcast), and a failed allocation of Go
-// memory would end the process. The caller closes the tensor.
+// packed returns a tensor whose memory can be a payload part: the tensor that taken describes, or a copy. The copy is
+// in C memory, because it may be much larger than its source (a broadcast), and a failed allocation of Go memory would
+// end the process. The caller closes the tensor.
 func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 	if t, err = dlpack.Import(taken, dlpack.WithoutGuard); err != nil {
 		return nil, false, err

@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// message fills a dlb_message. All addresses that it stores are of C memory.
+// message fills a dlb_message. It stores only addresses of C memory.
 type message struct {
 	c       *C.dlb_message
 	frames  []C.dlbcapi_frame
@@ -24,8 +24,8 @@ type message struct {
 	message [256]byte // error text of the C core
 }
 
-// messageSize has the numbers of entries that a message needs: frames, joined tensors, tensors, sizes and strides of
-// all tensors (dims), and bytes of metadata and names (text).
+// messageSize has the number of entries that a message needs: frames, joined tensors, tensors, sizes and strides of all
+// tensors (dims), and bytes of metadata and names (text).
 type messageSize struct{ frames, joined, tensors, dims, text int }
 
 // newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors, metadata and names. If fill fails or
@@ -85,7 +85,7 @@ func (m *message) frame(i int, b []byte, flags C.uint64_t) {
 	m.frames[i].data, m.frames[i].size, m.frames[i].flags = t.data, t.size, flags
 }
 
-// head encodes the prefix and the header, frames 0 and 1, into new memory.
+// head encodes the prefix and the header (frames 0 and 1) into new memory.
 func (m *message) head(msg *tens.Message) error {
 	size := tens.SizePrefix(msg.Label)
 	share := C.dlbcore_share_alloc(C.size_t(size+tens.HeaderSize), 0)
@@ -107,7 +107,7 @@ func (m *message) head(msg *tens.Message) error {
 	return nil
 }
 
-// keepParts takes the payload parts that hold no tensor of this message from the message that is relayed.
+// keepParts takes from the relayed message the payload parts without a tensor of this message.
 func (m *message) keepParts(relay []C.dlbcapi_frame, parts [][]byte) {
 	taken := make([]bool, len(parts))
 	for i := range m.tensors {
@@ -125,8 +125,8 @@ func (m *message) keepParts(relay []C.dlbcapi_frame, parts [][]byte) {
 	}
 }
 
-// tensor sets tensor i to t, whose elements lie in the given number of payload parts, from index part on. The entry of
-// m.frames with the index frame has the share of its memory.
+// tensor sets tensor i to t, whose elements lie in the given number of payload parts, from index part on.
+// m.frames[frame] has the share of its memory.
 func (m *message) tensor(i, frame, part, parts int, t *dlpack.Tensor) {
 	m.tensors[i].part, m.tensors[i].parts = C.size_t(part), C.size_t(parts)
 	out := m.describe(i, frame, t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
@@ -136,7 +136,7 @@ func (m *message) tensor(i, frame, part, parts int, t *dlpack.Tensor) {
 	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
 }
 
-// described sets tensor i to a view of its payload part, which t, from the label, describes.
+// described sets tensor i to a view of its payload part. The view has the description t from the label.
 func (m *message) described(i int, t *tens.Tensor) error {
 	frame := &m.frames[2+t.Part]
 	what, err := bridge.DecodePiece(t, int64(frame.size))
@@ -156,7 +156,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	return nil
 }
 
-// describe sets the frame, the flags and the view of tensor i, except device and data of the view. It returns the
+// describe sets the frame, the flags and the view of tensor i, except the view's device and data. It returns the
 // tensor.
 func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape, strides []int64) *C.dlbcapi_tensor {
 	out := &m.tensors[i]

@@ -1,7 +1,7 @@
 //go:build !dlbridge_shared
 
-/* The tensor functions of dlbridge.h. All of it is plain C on the C core. It does not enter Go, so that it works in a forked
- * child and before the Go runtime has started. */
+/* The tensor functions of dlbridge.h. All of it is plain C on the C core. It does not enter Go, and so works in a
+ * forked child and before the Go runtime has started. */
 #include "capi.h"
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32
   return allocate_tensor(__func__, out, dtype, ndim, shape, 0, error);
 }
 
-/* What gives the memory of dlb_tensor_alloc_with back. */
+/* Memory of dlb_tensor_alloc_with, and the allocator that takes it back. */
 typedef struct {
   dlb_allocator allocator;
   void *memory;

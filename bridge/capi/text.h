@@ -4,7 +4,8 @@
 
 #include "capi.h"
 
-/* A text that is being written into the `room` bytes at `data`. `size` counts all its bytes, also those that do not fit. */
+/* A text that is being written into the `room` bytes at `data`. `size` counts all its bytes,
+ * including those that do not fit. */
 typedef struct dlbcapi_text {
   char *data;
   size_t room, size;
@@ -23,8 +24,9 @@ CORE_API int dlbcapi_write_elements(dlbcapi_text *t, const DLTensor *tensor, uin
 /* Checks the arguments of a function that writes a text. */
 CORE_API int32_t dlbcapi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);
 
-/* Calls write(t, thing) to write a text into the caller's buffer, or to count its bytes, by the rules of dlbridge.h for buffers.
- * `write` is called once to count and once to write, because a buffer that is too small stays unchanged. */
+/* Writes a text into the caller's buffer, or counts its bytes, by the rules of dlbridge.h for
+ * buffers. It calls write(t, thing) once to count and once to write, because a buffer that is too
+ * small must stay unchanged. */
 CORE_API int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(dlbcapi_text *t, const void *thing),
                            const void *thing, dlb_error *error);
 

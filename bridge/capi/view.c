@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* The views of dlbridge.h: tensors that share the memory of another. All of it is plain C. */
+/* The views of dlbridge.h: tensors that share memory with another tensor. All of it is plain C. */
 #include "capi.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ _Static_assert(sizeof(dlb_index) == sizeof(dlbcore_index) && offsetof(dlb_index,
                    DLB_INDEX_ELLIPSIS == CORE_INDEX_ELLIPSIS && DLB_INDEX_NEW_AXIS == CORE_INDEX_NEW_AXIS,
                "dlb_index and dlbcore_index are the same");
 
-/* Checks the argument `what`, a list of `count` numbers. The argument with their number is called `count_name`. */
+/* Checks the argument `what`, a list of `count` numbers. `count_name` is the name of the argument with their number. */
 static int32_t check_list(const char *op, int32_t count, const char *count_name, const char *what, const void *list, size_t alignment,
                           dlb_error *error) {
   if (count < 0) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %" PRId32 ", must not be negative", op, count_name, count);
@@ -23,8 +23,8 @@ static int32_t check_list(const char *op, int32_t count, const char *count_name,
   return DLB_OK;
 }
 
-/* Begins the view `op` of a tensor: checks the tensor and the `count` numbers at `list`, which is the argument `what`, and
- * begins *v, which `end` ends. A tensor of another library has no share that could be counted. */
+/* Begins the view `op` of a tensor. Checks the tensor and the argument `what`, the `count` numbers at `list`, and
+ * begins *v, which `end` ends. A tensor of another library has no share to count. */
 static int32_t begin(const char *op, DLManagedTensorVersioned **out, dlbcore_viewing *v,
                      const DLManagedTensorVersioned *tensor, int32_t count, const char *count_name, const char *what,
                      const void *list, size_t alignment, dlb_error *error) {
@@ -36,7 +36,7 @@ static int32_t begin(const char *op, DLManagedTensorVersioned **out, dlbcore_vie
   return dlbcore_viewing_begin(v, &tensor->dl_tensor, count) == CORE_OK ? DLB_OK : dlbcapi_memory(op, error);
 }
 
-/* Sets *out to a tensor with the layout, or returns the error if `status` is one, whose text is `where`. */
+/* Sets *out to a tensor with the layout. If `status` is an error, returns it with the text `where`. */
 static int32_t export_view(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                    dlbcore_layout *layout, uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
   enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | PADDED };
@@ -54,7 +54,7 @@ static int32_t export_view(const char *op, DLManagedTensorVersioned **out, const
   return *out == NULL ? dlbcapi_memory(op, error) : dlbcapi_ok(error);
 }
 
-/* Ends the view: does what `export_view` does for the layout v->view. */
+/* Ends the view: calls `export_view` for the layout v->view. */
 static int32_t end_view(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlbcore_viewing *v,
                    uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
   int32_t code = export_view(op, out, tensor, &v->view, flags, status, where, error);
@@ -62,8 +62,9 @@ static int32_t end_view(const char *op, DLManagedTensorVersioned **out, const DL
   return code;
 }
 
-/* The body of a function that makes a view. `rule` is a function that computes the layout of the view from the layout of
- * `tensor` and the numbers in `list`. The view gets the flags `more`, besides those that follow from `tensor`. */
+/* The body of a function that makes a view. `rule` is a function that computes the layout of the view from the layout
+ * of `tensor` and the numbers in `list`. The view gets the flags `more` in addition to those that follow from
+ * `tensor`. */
 #define VIEW(rule, count, list, cast, more)                                                                         \
   dlbcore_viewing v;                                                                                                   \
   char where[256] = "";                                                                                             \

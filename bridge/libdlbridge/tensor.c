@@ -5,8 +5,8 @@
  *
  *   cc -O2 -Iinclude -Idlpack/internal/core -Ibridge/capi -Ibridge/internal/segment -c bridge/libdlbridge/tensor.c
  *
- * Internal functions are static. Those of dlbridge.h are hidden: a program or plugin that this object is linked into does not export
- * them, and has a library of its own. Two builds differ:
+ * Internal functions are static. The functions of dlbridge.h are hidden: a program or plugin that is linked with this
+ * object does not export them, and has its own library. Two builds differ:
  *
  *   -DCORE_API=        libdlbridge_tensor.so, linked with -z nodelete as tensor.sh does: all functions are visible, the internal ones for
  *                      libdlbridge.so
@@ -22,8 +22,8 @@
 #endif
 #endif
 
-/* A project with strict warnings can compile this file. A local name in one file may be the name of a type in another, numbers are
- * converted on purpose, and macros have empty arguments. */
+/* These lines let a project with strict warnings compile this file. A local name in one file may name a type in
+ * another, numbers are converted on purpose, and macros have empty arguments. */
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
@@ -61,9 +61,9 @@
 #include "../internal/segment/segment.c"
 #include "../internal/segment/transfer.c"
 
-/* A plugin that contains this object stays loaded after dlclose, as the shared libraries do: deleters of its tensors may be called later, and
- * threads of dlb_shm_offer may run its code. With glibc it is found by its link map, since its path may be relative, or lead to another file
- * by now. musl unloads nothing. */
+/* A plugin that contains this object stays loaded after dlclose, as the shared libraries do, because deleters of its
+ * tensors may be called later and threads of dlb_shm_offer may run its code. With glibc it is found by its link map,
+ * because its path may be relative, or may name another file by now. musl unloads nothing. */
 #if defined(STAY_LOADED)
 #include <dlfcn.h>
 #if defined(__GLIBC__)
