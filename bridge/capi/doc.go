@@ -24,10 +24,10 @@
 //
 // The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
 // memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a forked child.
-// Therefore they work on any thread, at any time, and in a forked child. Those with the line "go:build
-// !dlbridge_shared" make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and
-// encoding is done in Go: tens.c and elements.c check arguments and call the Go files of the same names. formats.h and
-// formats.go each have a row per format.
+// Therefore they work on any thread, at any time, and in a forked child. Those with the build tag !dlbridge_shared make
+// up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and encoding is done in Go:
+// tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go each have a
+// row per format.
 //
 // Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
 // writes a description into C memory. C takes frames and tensors over after Go has returned, so the caller still owns

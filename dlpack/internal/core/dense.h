@@ -1,4 +1,4 @@
-/* dense.h: the kinds of numbers, and conversions between them of numbers that lie one after another. */
+/* dense.h: the kinds of numbers, and conversions of consecutive numbers between them. */
 #ifndef DLB_DENSE_H_
 #define DLB_DENSE_H_
 
@@ -19,21 +19,22 @@ typedef enum dlbcore_number {
 enum { DENSE_GROUP = 32 };  /* numbers: every loop converts whole vectors, and has no code for less */
 enum { DENSE_THREES = 24 }; /* numbers: whole vectors too, after which factors of 3 channels repeat */
 
-/* What numbers are multiplied by, and what is added: floats or doubles, as the way computes. They repeat after `period` numbers, which
- * are at least DENSE_GROUP, and DENSE_GROUP more follow that repeat the first. Those with a period of 2 * DENSE_THREES repeat after
- * DENSE_THREES already. `at` is the factor of the next number. */
+/* Scales and shifts: floats or doubles, as the way computes. They repeat after `period` numbers, at least DENSE_GROUP.
+ * The first DENSE_GROUP follow once more at the end. Factors with a period of 2 * DENSE_THREES also repeat after
+ * DENSE_THREES. `at` is the factor of the next number. */
 typedef struct dlbcore_factors {
   char *scale, *shift;
   size_t period, at;
   bool finite; /* none is infinite or NaN as a float */
 } dlbcore_factors;
 
-/* Converts groups of DENSE_GROUP numbers. Neither side need be aligned; they do not overlap. A loop that scales multiplies each number
- * by one of scale, and then adds one of shift; the others have no factors. */
+/* Converts groups of DENSE_GROUP numbers. The two sides may be unaligned, and do not overlap. A loop that scales
+ * multiplies each number by its scale, and then adds its shift. Other loops have no factors. */
 typedef void dlbcore_loop(void *restrict dst, const void *restrict src, size_t groups, dlbcore_factors *f);
 
-/* A way from one kind to another: loops, with numbers of at most `between` bytes between them. Numbers of fewer than 8 bits take a
- * byte each: INTEGER is read as an int8_t and NATURAL as a uint8_t, of which only the low bits count when they are written. */
+/* A way from one kind to another: a series of loops. Between loops, numbers have at most `between` bytes. Numbers of
+ * fewer than 8 bits take a byte each: INTEGER is read as an int8_t and NATURAL as a uint8_t; only the low bits count
+ * when they are written. */
 typedef struct dlbcore_dense {
   dlbcore_loop *loops[4];
   int32_t n;                 /* how many loops */
@@ -41,11 +42,11 @@ typedef struct dlbcore_dense {
   dlbcore_factors *factors;  /* NULL unless numbers are scaled */
 } dlbcore_dense;
 
-/* Sets the way from one kind to another. A complex kind can become a bool only; else its parts are to be converted. With
- * `by_double` floats go by way of double, which makes every NaN quiet; with `plain` no AVX2 is used. */
+/* Sets the way from one kind to another. A complex kind can become only a bool; for other kinds, convert its parts.
+ * With `by_double` floats go through double, which makes every NaN quiet. With `plain` the loops do not use AVX2. */
 CORE_API void dlbcore_dense_of(dlbcore_dense *way, dlbcore_number to, dlbcore_number from, bool by_double, bool plain);
 
-/* Sets a way that scales, by factors of `between` bytes that may be set later. Neither kind is complex. */
+/* Sets a way that scales, by factors of `between` bytes, which may be set later. Neither kind may be complex. */
 CORE_API void dlbcore_dense_scaled(dlbcore_dense *way, dlbcore_number to, dlbcore_number from, bool plain, dlbcore_factors *factors);
 
 /* Converts n numbers. With `stream` the results bypass the caches. */

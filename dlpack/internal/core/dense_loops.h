@@ -1,7 +1,8 @@
-/* dense_loops.h: the loops of dense.c. Each has a function without AVX2, name_plain, and one with, name_avx2. LOOP converts one number at a
- * time, by an expression that compilers turn into vectors. VECTOR has instructions of AVX2 for `step` numbers at a time, from s to d,
- * that end with `continue` unless they cannot convert these numbers; the expression does so then, as it does without AVX2. WHEN has what
- * converts them on a condition that mostly holds. */
+/* dense_loops.h: the loops of dense.c. Each loop has a function without AVX2, name_plain, and a function with AVX2,
+ * name_avx2. LOOP converts one number at a time, by an expression that compilers turn into vectors. VECTOR also has
+ * AVX2 instructions that convert `step` numbers at a time, from s to d, and end with `continue`. If they cannot convert
+ * these numbers, the expression does, as it does without AVX2. WHEN has instructions for a condition that usually
+ * holds. */
 
 #define FUNCTION(name, set, kernel, ...)                                                                                      \
   kernel static void name##_##set(void *restrict dst, const void *restrict src, size_t groups,                                \
@@ -56,7 +57,7 @@ LOOP(BOOL_BRAIN, uint8_t, uint16_t, x != 0 ? 0x3f80 : 0)
 LOOP(BOOL_SINGLE, uint8_t, uint32_t, x != 0 ? 0x3f800000 : 0)
 LOOP(BOOL_DOUBLE, uint8_t, uint64_t, x != 0 ? 0x3ff0000000000000 : 0)
 
-/* Of floats, 0 and -0 are false: those whose bits are 0 without the sign. */
+/* The floats 0 and -0 are false: their bits without the sign are 0. */
 LOOP(HALF_BOOL, uint16_t, uint8_t, (x & 0x7fff) != 0)
 LOOP(SINGLE_BOOL, uint32_t, uint8_t, (x & 0x7fffffff) != 0)
 LOOP(DOUBLE_BOOL, uint64_t, uint8_t, (x & 0x7fffffffffffffff) != 0)
@@ -84,8 +85,8 @@ VECTOR(HALF_SINGLE, uint16_t, float, 16, dense_decode(x, FORMAT_HALF), /* the in
 
 /* ---- on the way to narrower floats ---- */
 
-/* An integer of 64 bits beyond the range of all narrow floats but bfloat16 and float8_e8m0fnu becomes 131071, which a float holds and
- * which is beyond these ranges as well. */
+/* A 64-bit integer beyond the range of all narrow floats except bfloat16 and float8_e8m0fnu becomes 131071, which is
+ * also beyond these ranges, and which a float holds. */
 LOOP(INT64_LIMITED, int64_t, float, (int32_t)(x < -131071 ? -131071 : x > 131071 ? 131071 : x))
 LOOP(UINT64_LIMITED, uint64_t, float, (int32_t)(x >> 17 != 0 ? 131071 : x))
 LOOP(INT32_ODD, int32_t, float, dense_odd_int(x))
@@ -118,7 +119,8 @@ VECTOR(DOUBLE_HALF, double, uint16_t, 16, dense_double_half(x), /* a float that 
   if (dense_any_last(low, high, 20, 0)) low = dense_odd_floats(s, 0), high = dense_odd_floats(s, 64);
   WHEN(dense_all_numbers(low, high), dense_put(d, 0, dense_join(dense_half(low), dense_half(high)))))
 
-/* A float becomes an integer without its fraction. What is out of range becomes the nearest limit, and NaN becomes 0. */
+/* A float becomes an integer without its fraction. A float out of range becomes the nearest limit, and NaN becomes
+ * 0. */
 #define CLAMP(x, low, high) ((x) == (x) ? (x) > (low) ? (x) < (high) ? (x) : (high) : (low) : 0)
 #define PACK_8(source)                                                                                                        \
   __m256i a = dense_whole_##source(s, 0);                                                                                     \
@@ -171,8 +173,8 @@ LOOP(E8M0FNU_SINGLE, uint8_t, float, dense_decode_power(x))
 
 /* ---- scale and shift ---- */
 
-/* Converts `step` numbers at a time. If the `same` factors come again each time they stay in registers. A NaN is the one without a sign
- * and a payload, since processors do not agree on those. */
+/* Converts `step` numbers at a time. If the factors are the `same` each time, they stay in registers. A NaN loses its
+ * sign and payload, because processors differ in these. */
 #define SCALED_FUNCTION(K, set, kernel, S, T, ...)                                                                            \
   kernel INLINE void K##_steps_##set(char *restrict to, const char *restrict from, size_t steps, dlbcore_factors *f,          \
                                      const size_t step, bool same) {                                                          \
@@ -209,7 +211,7 @@ LOOP(E8M0FNU_SINGLE, uint8_t, float, dense_decode_power(x))
   WITH_AVX2(SCALED_FUNCTION, K, T, T, SCALED_ONE_BY_ONE(T))
 SCALED(SINGLE, float)
 SCALED(DOUBLE, double)
-/* Of integers and finite factors no NaN is made. */
+/* Integers and finite factors never make a NaN. */
 #define SCALED_VECTOR(K, S, eight)                                                                                            \
   WITH_AVX2(SCALED_FUNCTION, K, S, float,                                                                                     \
     bool numbers = dense_is_integer(KIND_##K) && f->finite;                                                                   \

@@ -6,7 +6,7 @@
 
 /* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
 
-/* The origin of a slot's memory, which determines how it ends when no share is left. Go: Kind */
+/* The origin of a slot's memory. It determines how the memory ends when no share is left. Go: Kind */
 enum {
   CORE_SLOT_PINNED = 1, /* Go's memory, which Go unpins */
   CORE_SLOT_ALLOCATED, /* of dlbcore_allocate_memory */
@@ -15,8 +15,8 @@ enum {
   CORE_SLOT_LEGACY
 };
 
-/* A share in Go's table of slots. Slots are used again and never freed, so that late callers can still read them. Each
- * use has a number of its own, the turn, in the upper half of share.count. */
+/* A share in Go's table of slots. Slots are reused and never freed, so that late callers can still read them. Each use
+ * has its own number, the turn, in the upper half of share.count. */
 typedef struct dlbcore_slot {
   dlbcore_share share;
   dlbcore_return_queue *returns; /* takes the slot when no share is left */
@@ -30,12 +30,13 @@ CORE_API void dlbcore_release_slot(dlbcore_share *share);
 
 /* ---- wake.c: waking Go ----------------------------------------------------------------------- */
 
-/* Counts bytes of Go's that can be unpinned, and wakes Go if the threshold is reached. */
+/* Counts bytes of Go's memory that can be unpinned, and wakes Go if the threshold is reached. */
 CORE_API void dlbcore_wake(uint64_t bytes);
 /* Wakes Go, whatever the threshold is. */
 CORE_API void dlbcore_wake_now(void);
-/* The state of these functions. Go sets `fd`, the eventfd or pipe to which they write (-1: none), and `threshold`, in bytes.
- * `dead_bytes` is the number of bytes counted, and `now` is 1 if dlbcore_wake_now was called, since Go has last set them to 0. */
+/* The state of these functions. Go sets `fd`, the eventfd or pipe to which they write (-1: none), and `threshold`, in
+ * bytes. `dead_bytes` is the number of bytes counted since Go last set it to 0. `now` is 1 if dlbcore_wake_now was
+ * called since Go last set it to 0. */
 typedef struct dlbcore_waking_state {
   int64_t fd, threshold, dead_bytes, now;
 } dlbcore_waking_state;
