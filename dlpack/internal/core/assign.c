@@ -38,8 +38,8 @@ static dlbcore_status check_part(part *p, uint64_t flags, const char *what, char
                       (int)p->tensor->device.device_type);
 }
 
-/* Lists the dimensions of dst, in which src is repeated where needed. Dimensions of size 1 that src has in front of those of dst
- * count for nothing, as in NumPy. */
+/* Lists the dimensions of dst, and repeats src in them where needed. Leading dimensions of size 1 that only src has are
+ * ignored, as in NumPy. */
 __attribute__((noinline)) static dlbcore_status list_walk(walk *w, const DLTensor *dst, DLTensor src, char *message, size_t size) {
   dlbcore_viewing v;
   while (src.ndim > dst->ndim && src.shape[0] == 1) {
@@ -73,7 +73,8 @@ static int32_t index_in_walk(const DLTensor *dst, int32_t dim) {
   return index;
 }
 
-/* Reports whether two elements of a layout lie at one place, with a further dimension of two indices unless `between` is 0. */
+/* Reports whether two elements of a layout lie at the same place. Unless `between` is 0, the layout has another
+ * dimension of two indices. */
 __attribute__((noinline)) static int overlaps(const walk *w, int64_t between) {
   int64_t sizes[CORE_AXES_MAX + 1], strides[CORE_AXES_MAX + 1];
   dlbcore_layout layout = {.ndim = w->count, .shape = sizes, .strides = strides};
@@ -99,7 +100,8 @@ static uint64_t common_step(uint64_t step, const int64_t *steps, int32_t count, 
   return step;
 }
 
-/* Reports whether the elements of two sides lie in different columns of one matrix, whose rows are as far apart as all steps allow. */
+/* Reports whether the elements of two sides lie in different columns of one matrix. The distance of its rows is the
+ * largest that all steps allow. */
 static bool in_columns(const part *dst, const part *src, const walk *w) {
   int64_t item = element_bytes(dst), taken = element_bytes(src);
   uint64_t row = common_step(common_step(0, w->to, w->count, item), w->from, w->count, taken);
@@ -122,7 +124,7 @@ static bool disjoint(const part *dst, const part *src, const walk *w) {
   return !overlaps(w, between / item); /* the two are the halves of a tensor with one more dimension */
 }
 
-/* Writes the elements from `taken` on, byte by byte or as numbers. */
+/* Writes the elements from `taken` on, as bytes or as numbers. */
 static void write_from(const part *dst, const part *src, walk *w, const char *taken, bool bytes, const dlbcore_scaling *scaling) {
   const DLTensor *t = dst->tensor;
   char *first = (char *)t->data + t->byte_offset;
@@ -136,7 +138,7 @@ static void write_from(const part *dst, const part *src, walk *w, const char *ta
   dlbcore_copy(first, w->to, taken, w->from, w->sizes, w->count, (size_t)item);
 }
 
-/* If a source of one element may lie in the destination, it is read first, into memory of its own. */
+/* A source of one element may lie in the destination. It is first copied to other memory. */
 dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLTensor *src, uint64_t src_flags,
                               const dlbcore_scaling *scaling, char *message, size_t size) {
   part to = {.tensor = dst}, from = {.tensor = src};

@@ -34,9 +34,9 @@ void dlbcore_report_repeat(const void *block, uint64_t state) {
   errno = kept;
 }
 
-/* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. If `taken` is
- * 1, a block that was taken over is ended too. A dead block refers to nothing that is freed now: leak checkers would take that for a
- * reference to what the program has there next. */
+/* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. If `taken`
+ * is 1, this also ends a block that was taken over. A dead block must not refer to memory that is freed now: leak
+ * checkers would mistake that for a reference to later memory there. */
 static inline void delete_block(dlbcore_block *block, int taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
   dlbcore_share *share = __atomic_load_n(&block->share, __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* checked.c: whether the program runs under a tool that looks for lost and overrun memory. */
+/* checked.c: finds out whether the program runs under a tool that looks for lost and overrun memory. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 typedef void mark(void const volatile *start, size_t size);
 
-/* The program may contain AddressSanitizer where this library does not. */
+/* The program may contain AddressSanitizer even if this library does not. */
 #if defined(__ELF__)
 extern mark __asan_poison_memory_region __attribute__((weak)), __asan_unpoison_memory_region __attribute__((weak));
 static mark *poison(void) { return __asan_poison_memory_region; }
@@ -40,8 +40,8 @@ enum { RUNNING_ON_VALGRIND = 0x1001, MAKE_MEM_NOACCESS = ('M' << 24) + ('C' << 1
 
 static int checked;
 
-/* Looked up once, when the library is loaded: no other thread of a program that is linked with it has begun then. A program that loads
- * it later must not change its environment on another thread meanwhile. */
+/* Looked up once, when the library is loaded. In a program that is linked with the library, no other thread has begun
+ * by then. A program that loads it later must not change its environment on another thread meanwhile. */
 __attribute__((constructor)) static void look_for_tools(void) {
   const char *value = getenv("DLBRIDGE_CHECK");
   int found = poison() != NULL || ask_valgrind(RUNNING_ON_VALGRIND, 0, 0) != 0;

@@ -2,13 +2,14 @@
 
 /* convert.c: conversions between any two data types of numbers, and comparisons, in any layout.
  *
- * Numbers that lie one after another on both sides are converted where they lie (dense.c). A side on which they do not is moved, in
- * boxes: a box is a part of the tensor that fits in a buffer, in which its numbers do lie one after another. Boxes are moved by
- * dlbcore_copy, and by loops of their own where numbers have fewer than 8 bits. Of two sides in different orders, the one with the
- * narrower numbers is moved, since fewer bytes move then.
+ * Numbers that are consecutive on both sides are converted in place (dense.c). A side whose numbers are not consecutive
+ * is moved through a buffer, in boxes: a box is a part of the tensor that fits in a buffer, where its numbers are
+ * consecutive. dlbcore_copy moves boxes; numbers of fewer than 8 bits have their own loops. If the sides have different
+ * orders, the side with the narrower numbers is moved, because that moves fewer bytes.
  *
- * All positions and steps are in bits, so packed numbers need no code of their own outside of take_bits and put_bits. The parts of
- * complex numbers are numbers of their own, along one more axis; for a bool both are read as one. */
+ * All positions and steps are in bits, so only take_bits and put_bits treat packed numbers specially. The parts of
+ * complex numbers are separate numbers, along one more axis. For a conversion to bool, both parts are read as one
+ * number. */
 #include "dense.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ static bool is_whole(dlbcore_number k) { return k >= KIND_INT8 && k <= KIND_UINT
 
 static bool is_float(dlbcore_number k) { return k >= KIND_HALF && k <= KIND_E2M1FN; }
 
-/* A tensor of a conversion or comparison, as the functions of copy.h take it. */
+/* A tensor of a conversion or comparison, as in the parameters of the functions of copy.h. */
 typedef struct operand {
   uint8_t *base; /* only read, if it is a source */
   DLDataType dtype;
@@ -73,7 +74,7 @@ static void set_side(side *s, const operand *o, bool source, bool plain, size_t 
 /* Returns the bytes of a number in a buffer. */
 static int32_t buffer_bytes(const side *s) { return s->bits < 8 ? 1 : s->bits / 8; }
 
-/* Makes numbers of the parts of complex numbers. */
+/* Turns the parts of complex numbers into numbers. */
 static void take_parts(side *s) {
   s->kind = s->kind == KIND_COMPLEX32 ? KIND_HALF : s->kind == KIND_COMPLEX64 ? KIND_SINGLE : KIND_DOUBLE;
   s->bits /= 2;
@@ -94,7 +95,7 @@ enum {
   LARGE_RESULT = 32 << 20, /* bytes of a result that bypasses the caches */
 };
 
-/* The bytes of a number in a buffer, with its share of the gaps. */
+/* The bytes of a number in a buffer, including its part of the gaps. */
 #define BUFFER_BYTES(bytes) ((bytes) + LINE_GAP / SHORT_LINE)
 
 /* The axes of a conversion, the last one fastest, with steps in bits, and the sizes of its boxes. */
@@ -106,7 +107,7 @@ typedef struct boxes {
   int32_t n, across; /* across: where the side that is moved has its neighbours */
 } boxes;
 
-/* A box: its axes of more than one number, and the fastest one. */
+/* A box: its axes of more than one number, and the fastest axis. */
 typedef struct box {
   dlbcore_axis axes[BOX_AXES];
   int64_t dst, src;
@@ -144,7 +145,7 @@ static bool next_box(boxes *b) {
 
 static int64_t less(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Chooses the sizes of boxes of at most so many numbers, and begins with the first box. */
+/* Chooses the sizes of boxes, with at most the given number of numbers, and begins with the first box. */
 static void set_sizes(boxes *b, int64_t most) {
   for (int32_t d = 0; d < b->n; d++) b->sizes[d] = 1, b->index[d] = 0;
   if (b->across != b->n - 1) {
@@ -160,7 +161,7 @@ static void set_sizes(boxes *b, int64_t most) {
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-/* Returns the offset of the byte in which a bit lies. at may be negative. */
+/* Returns the offset of the byte that contains bit `at`, which may be negative. */
 INLINE int64_t byte_of(int64_t at) { return at >= 0 ? at / 8 : (at + 1) / 8 - 1; }
 
 /* Reads a number of fewer than 8 bits, which may lie in two bytes. */
@@ -186,7 +187,7 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, bool padded, uint32_t 
 
 static int64_t step_of(const dlbcore_axis *a, bool source) { return source ? a->src : a->dst; }
 
-/* Moves a box of numbers of whole bytes to a buffer, or back from it, whose lines begin `pitch` bytes apart. */
+/* Moves a box of numbers of whole bytes to or from a buffer, whose lines begin `pitch` bytes apart. */
 __attribute__((noinline)) static void move_bytes(const side *s, const box *b, bool back, uint8_t *buffer, int64_t pitch) {
   int64_t sizes[BOX_AXES], theirs[BOX_AXES], ours[BOX_AXES], step = pitch, item = s->bits / 8;
   for (int32_t d = b->n - 1; d >= 0; d--) {
@@ -200,7 +201,7 @@ __attribute__((noinline)) static void move_bytes(const side *s, const box *b, bo
   else dlbcore_copy_part(s->plain, 0, here, ours, there, theirs, sizes, b->n, (size_t)item);
 }
 
-/* Like move_bytes, for numbers of fewer than 8 bits, which take a byte each in the buffer. */
+/* Like move_bytes, for numbers of fewer than 8 bits. In the buffer each takes a byte. */
 __attribute__((noinline)) static void move_bits(const side *s, const box *b, bool back, uint8_t *buffer, int64_t pitch) {
   int64_t index[BOX_AXES] = {0}, dst = b->dst, src = b->src, step = step_of(&b->axes[b->n - 1], s->source), first;
   uint32_t sign = s->kind == KIND_INTEGER ? 1u << (s->bits - 1) : 0, all = (1u << s->bits) - 1;
@@ -218,7 +219,7 @@ static void move_box(const side *s, const box *b, bool back, uint8_t *buffer, in
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-/* A conversion of numbers: of parts, if both sides are complex. */
+/* A conversion of numbers. If both sides are complex, these are the parts. */
 typedef struct conversion {
   dlbcore_dense way;
   side to, from;
@@ -237,7 +238,7 @@ typedef struct scaler {
   double room[2][2 * DENSE_GROUP] __attribute__((aligned(64)));
 } scaler;
 
-/* Sets n factors, those of the numbers from `first` on, if `each` numbers have the same. */
+/* Sets n factors for the numbers from `first` on. `each` consecutive numbers have the same factor. */
 static void set_factors(scaler *s, int64_t first, int64_t each, int64_t n) {
   const dlbcore_scaling *g = s->given;
   char *scales = s->factors.scale, *shifts = s->factors.shift;
@@ -254,15 +255,16 @@ static void set_factors(scaler *s, int64_t first, int64_t each, int64_t n) {
   }
 }
 
-/* Returns the period that loops are given for factors that repeat after n numbers. */
+/* Returns the period to give to loops for factors that repeat after n numbers. */
 static int64_t loop_period(int64_t n) {
   if (DENSE_GROUP % n == 0) return DENSE_GROUP;
   if (DENSE_THREES % n == 0) return 2 * DENSE_THREES;
   return n < 2 * DENSE_GROUP ? n * DENSE_GROUP : less(n, BOX_NUMBERS); /* of few, whole groups: their factors are aligned then */
 }
 
-/* Makes room for factors, and sets them if they are the same for all lines, or repeat along them. If they repeat after too many numbers,
- * or differ along another axis than the fastest, they are set for each line. Without memory, lines are short. */
+/* Makes room for factors, and sets them if they are the same for all lines, or repeat along the lines. If they repeat
+ * after too many numbers, or differ along an axis other than the fastest, they are set for each line. Without memory,
+ * lines are short. */
 static void begin_factors(scaler *s, const boxes *b) {
   bool along = b->scaled_step != 0 && b->axes[b->n - 1].dst == b->scaled_step;
   int64_t repeat = along ? s->entries * s->each : 1, period = loop_period(repeat);
@@ -286,13 +288,13 @@ static void choose_factors(scaler *s, const box *b, const int64_t *index, int64_
   else set_factors(s, at / s->each * 2 * DENSE_GROUP, 2 * DENSE_GROUP, 2 * DENSE_GROUP);
 }
 
-/* Reports whether the lines of a box that lie one after another have the factors of one line of this length. */
+/* Reports whether consecutive lines of a box have the factors of one line of this length. */
 static bool is_one_line(const scaler *s, const box *b) {
   return s->entries == 1 || (s->constant && b->scaled == b->n - 1 && b->factor == 0 && b->line % (s->entries * s->each) == 0);
 }
 
-/* Converts lines, the last of n axes. A side that is moved has its lines in a buffer, so many bytes apart. `scaled` is NULL, or the box
- * that the axes are those of. */
+/* Converts lines along the last of n axes. A side that is moved has its lines in a buffer, with the given distance in
+ * bytes. `scaled` is NULL, or the box with these axes. */
 INLINE void convert_lines(const conversion *c, const dlbcore_axis *axes, int32_t n, int64_t dst, int64_t src, uint8_t *result, int64_t to,
                           const uint8_t *source, int64_t from, const box *scaled) {
   int64_t index[CORE_AXES_MAX];
@@ -305,7 +307,7 @@ INLINE void convert_lines(const conversion *c, const dlbcore_axis *axes, int32_t
   } while (dlbcore_next(index, axes, n - 1, &dst, &src));
 }
 
-/* Converts a box, through a buffer for each side that is moved. A side that is moved to where the other one lies has gaps between its
+/* Converts a box, through a buffer for each side that is moved. If only one side is moved, its buffer has gaps between
  * lines, because lines at a distance of a power of two would evict each other from the caches. */
 static void convert_box(const conversion *c, const box *b, uint8_t *result, uint8_t *source) {
   bool dense = !c->to.direct && !c->from.direct;
@@ -329,7 +331,7 @@ __attribute__((noinline)) static void convert_boxes(const conversion *c, boxes *
   } while (next_box(b));
 }
 
-/* The buffers have a frame of their own. */
+/* A separate function, so that the buffers have their own stack frame. */
 __attribute__((noinline)) static void convert_small_boxes(const conversion *c, boxes *b) {
   uint8_t buffers[2][SMALL_BOX * BUFFER_BYTES(16)] __attribute__((aligned(64)));
   convert_boxes(c, b, c->scaler == NULL ? SMALL_BOX : less(SMALL_BOX, c->scaler->most), buffers[0], buffers[1]);
@@ -351,7 +353,8 @@ static int64_t width_of(const operand *o) {
   return o->padded ? (bits + 7) / 8 * 8 : bits;
 }
 
-/* Sets the one axis of tensors whose elements follow one another without gaps on both sides. Returns false if they do not. */
+/* Sets a single axis for tensors whose elements follow each other without gaps on both sides. Returns false if there
+ * are gaps. */
 static bool set_one_axis(boxes *b, const operand *to, const operand *from, const int64_t *shape, int32_t ndim, bool parts) {
   int64_t step = 1, lanes = to->dtype.lanes;
   for (int32_t d = ndim - 1; d >= 0; d--) {
@@ -365,8 +368,8 @@ static bool set_one_axis(boxes *b, const operand *to, const operand *from, const
   return true;
 }
 
-/* Describes the numbers of two tensors: all lanes of all elements, and both parts of each if `parts` is set. A dimension `without` is
- * left out, unless that is -1. Returns false if there are none. */
+/* Describes the numbers of two tensors: all lanes of all elements, and both parts of each number if `parts` is set.
+ * Leaves out dimension `without`, unless it is -1. Returns false if there are no numbers. */
 __attribute__((noinline)) static bool set_axes(boxes *b, const operand *to, const operand *from, const int64_t *shape, int32_t ndim,
                                                bool parts, int32_t without) {
   int64_t sizes[CORE_AXES_MAX], dst[CORE_AXES_MAX], src[CORE_AXES_MAX];
@@ -388,7 +391,8 @@ __attribute__((noinline)) static bool set_axes(boxes *b, const operand *to, cons
   return b->n >= 0;
 }
 
-/* Copies numbers of whole bytes to places `offset` bytes behind those of the numbers of a side. With `repeated` there is one number. */
+/* Copies numbers of whole bytes to `offset` bytes behind the places of the numbers of a side. With `repeated` there is
+ * one number. */
 __attribute__((noinline)) static void copy_numbers(const side *to, int64_t offset, const boxes *b, const uint8_t *src, bool repeated) {
   int64_t sizes[CORE_AXES_MAX], dst_steps[CORE_AXES_MAX], src_steps[CORE_AXES_MAX];
   for (int32_t d = 0; d < b->n; d++) {
@@ -408,7 +412,7 @@ static int32_t nearest_axis(const boxes *b, bool source) {
   return nearest;
 }
 
-/* Orders the axes by their steps in the source; those along which it repeats its numbers come first. */
+/* Orders the axes by their steps in the source. Axes along which the source repeats its numbers come first. */
 static void order_by_source(boxes *b) {
   for (int32_t d = 1; d < b->n; d++) {
     dlbcore_axis a = b->axes[d];
@@ -419,7 +423,7 @@ static void order_by_source(boxes *b) {
   }
 }
 
-/* Makes one axis of two that follow each other without a gap. */
+/* Merges two axes that follow each other without a gap. */
 static bool join_axes(boxes *b, int32_t d) {
   dlbcore_axis *a = &b->axes[d];
   if (a[0].dst != a[1].size * a[1].dst || a[0].src != a[1].size * a[1].src) return false;
@@ -428,7 +432,7 @@ static bool join_axes(boxes *b, int32_t d) {
   return true;
 }
 
-/* Adds the axis along which factors differ. A short axis that follows becomes a part of it, so that lines are long. */
+/* Adds the axis along which factors differ, and merges a short axis that follows into it, so that lines are long. */
 static void add_scaled(scaler *s, boxes *b, dlbcore_axis scaled) {
   int32_t at = b->n++;
   for (; at > 0 && b->axes[at - 1].dst < dlbcore_magnitude(scaled.dst); at--) b->axes[at] = b->axes[at - 1];
@@ -508,15 +512,15 @@ static dlbcore_status convert_operands(bool plain, size_t whole, const operand *
   return CORE_OK;
 }
 
-/* The floating-point mode of conversions: they round to nearest and know numbers below the normal ones, whatever the program has set
- * for itself. */
+/* The floating-point mode of conversions. They round to nearest and keep subnormal numbers, whatever mode the program
+ * has set. */
 #if defined(__x86_64__)
 enum { FLOAT_MODE = 0x1f80, FLOAT_FLAGS = 0x3f }; /* flags say what has happened, and are part of the register only */
 #else
 enum { FLOAT_MODE = 0, FLOAT_FLAGS = 0 };
 #endif
 
-/* Returns the mode that is set. */
+/* Returns the current mode. */
 static uint64_t float_mode(void) {
   uint64_t mode = FLOAT_MODE;
 #if defined(__x86_64__)
@@ -598,7 +602,8 @@ dlbcore_status dlbcore_copy_convert(dlbcore_share **out, dlbcore_extent *extent,
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-/* Reports whether n numbers in two buffers are equal. The doubles have a frame of their own. */
+/* Reports whether n numbers in two buffers are equal. It is a separate function, so that the doubles have their own
+ * stack frame. */
 __attribute__((noinline)) static bool equal_numbers(dlbcore_number kind, int32_t bytes, const void *a, const void *b, int64_t n,
                                                     bool nan_equal) {
   double x[EQUAL_BOX], y[EQUAL_BOX];
@@ -612,7 +617,7 @@ __attribute__((noinline)) static bool equal_numbers(dlbcore_number kind, int32_t
   return same;
 }
 
-/* Returns the numbers of a box, which are moved to the buffer unless they lie one after another. */
+/* Returns the numbers of a box, and moves them to the buffer unless they are consecutive. */
 static const uint8_t *dense_box(const side *s, const box *b, uint8_t *buffer) {
   const dlbcore_axis *line = &b->axes[b->n - 1];
   if (b->lines == 1 && lies_dense(s, step_of(line, s->source))) return s->base + (s->source ? b->src : b->dst) / 8;

@@ -10,10 +10,10 @@
  *   lines       source and destination have the smallest step along the same dimension: gathers, flips, fills
  *   planes      they have it along different dimensions: a transpose, in blocks of whole cache lines on both sides
  *
- * With AVX2, lines with small steps and most planes go through vector registers if their items have 1, 2, 4 or 8 bytes, and
- * transposes also if they have 16 (choose_avx2). All others use the plain loops, also those for which these are faster; the tests
- * compare the results of both. Large copies use non-temporal stores, which bypass the caches: a cache line that is written as a
- * whole is then not read from memory first. */
+ * With AVX2, lines with small steps and most planes go through vector registers if their items have 1, 2, 4 or 8 bytes,
+ * and transposes also if they have 16 (choose_avx2). All other copies use the plain loops, and so do copies for which
+ * the plain loops are faster. The tests compare the results of both. Large copies use non-temporal stores, which bypass
+ * the caches: the processor then does not first read a cache line that is written as a whole. */
 #include "copy.h"
 
 #include <inttypes.h>
@@ -44,7 +44,8 @@ enum {
 
 static bool has_avx2;
 
-/* Before clang 18, __builtin_cpu_supports knows nothing of F16C. The instruction cpuid is too slow to be asked at every copy. */
+/* Before clang 18, __builtin_cpu_supports does not know F16C. The instruction cpuid is too slow to run for every
+ * copy. */
 __attribute__((constructor)) static void ask_processor(void) {
   unsigned a, b, c, d;
   __builtin_cpu_init();
@@ -75,8 +76,8 @@ INLINE AVX2 void stream_line(char *dst, const char *src) {
   stream_store(dst + 32, high);
 }
 
-/* Copies groups of `pages` pages, one cache line pair of each page in turn. dst must be aligned to a cache line. Returns how
- * many bytes were copied; fewer than a group are left. */
+/* Copies groups of `pages` pages, one pair of cache lines from each page in turn. dst must be aligned to a cache line.
+ * Returns the number of bytes copied; less than a group is left. */
 INLINE AVX2 size_t stream_pages(char *dst, const char *src, size_t size, size_t pages) {
   enum { PAGE = 4096 };
   size_t done = 0;
@@ -168,9 +169,9 @@ static void plain_blocks(char *dst, const char *src, const axis *inner, const ax
 
 /* ---- lines by shuffles ----------------------------------------------------------------------- */
 
-/* Byte shuffles for one of two operations on groups of `step` vectors: a gather takes every step-th item out of them, and a
- * weave interleaves the items of all of them. A vector has 16 bytes, because AVX2 shuffles do not cross the two halves of a
- * register; a register holds the vectors of two groups. */
+/* Byte shuffles for one of two operations on groups of `step` vectors. A gather takes every step-th item out of the
+ * vectors; a weave interleaves the items of all vectors. A vector has 16 bytes, because AVX2 shuffles do not cross the
+ * two halves of a register. A register holds the vectors of two groups. */
 typedef struct shuffles {
   int step; /* in items: 1 to CHANNELS */
   int back; /* gather from the last item to the first */
@@ -179,7 +180,7 @@ typedef struct shuffles {
 
 #if HAS_AVX2
 
-/* mask[0][v] selects the bytes of vector v that go into the gathered vector, and their places in it. */
+/* mask[0][v] selects the bytes of vector v for the gathered vector, and their places in it. */
 static void make_gather(shuffles *s, int step, int back, size_t item) {
   s->step = step;
   s->back = back;
@@ -192,7 +193,7 @@ static void make_gather(shuffles *s, int step, int back, size_t item) {
   }
 }
 
-/* mask[w][v] selects the bytes of the vector of line v that go into woven vector w, and their places in it. */
+/* mask[w][v] selects the bytes of line v's vector for woven vector w, and their places in it. */
 static void make_weave(shuffles *s, int step, size_t item) {
   s->step = step;
   s->back = 0;
@@ -227,9 +228,9 @@ INLINE void fetch(const char *from, int64_t next, int ahead, int lines) {
   }
 }
 
-/* Gathers from two groups at a time while at least one item remains after them. The condition keeps loads inside the source: a
- * group ends where the first item of the next group begins, and so the last group may end after the source. Non-temporal stores
- * write whole, aligned cache lines. Returns how many items were copied. */
+/* Gathers from two groups at a time while at least one item remains after them. The condition keeps loads inside the
+ * source: a group ends where the first item of the next group begins, so the last group may end after the source.
+ * Non-temporal stores write whole, aligned cache lines. Returns the number of items copied. */
 INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, size_t item,
                                   const shuffles *s, int step, int stream) {
   __m256i mask[CHANNELS];
@@ -322,9 +323,9 @@ AVX2 static int64_t weave(char *dst, const char *src, int64_t line, int64_t coun
 
 #if HAS_AVX2
 
-/* A tile is read as 16 bytes of each of 32/item rows, and written as 32 bytes of each of 16/item
- * columns. Row r goes into the low half of a register, row r + 16/item into the high half; unpacking
- * register i with register i + n/2, log2 n times, transposes both halves. */
+/* A tile is read as 16 bytes from each of 32/item rows, and written as 32 bytes to each of 16/item columns. Row r goes
+ * into the low half of a register, and row r + 16/item into the high half. Unpacking register i with register i + n/2,
+ * log2 n times, transposes both halves. */
 #define TILE(name, item, n, low, high)                                                          \
   INLINE AVX2 void name(char *dst, int64_t column, const char *src, int64_t row) {              \
     __m256i a[n], b[n];                                                                         \
@@ -352,10 +353,10 @@ INLINE AVX2 void tile16(char *dst, int64_t column, const char *src, int64_t row)
 
 typedef void tile_function(char *dst, int64_t column, const char *src, int64_t row);
 
-/* The plane is transposed in patches. The tiles of a patch are written to a buffer, `block`, and the buffer is written to the
- * destination column by column, so that few cache lines of the destination are being written at a time. A band has two or eight
- * rows of patches. In a band, patches are done from top to bottom, and then from left to right, while the source's lines are
- * still in the cache. */
+/* The plane is transposed in patches. The tiles of a patch are written to a buffer, `block`. The buffer is written to
+ * the destination column by column, so that few cache lines of the destination are written at the same time. A band has
+ * two or eight rows of patches. Within a band, patches are done from top to bottom, and then from left to right, while
+ * the source's lines are still in the cache. */
 enum {
   PATCH = 2 * LINE,    /* bytes of a patch's column, and of its row */
   PITCH = LINE + PATCH, /* bytes from one column of the buffer to the next; the first LINE bytes hold the end of the patch above */
@@ -365,8 +366,9 @@ enum {
   EVICTING = 2048        /* rows at a distance of a multiple of so many bytes share two sets of lines of the L1 cache */
 };
 
-/* Writes a patch with non-temporal stores, in whole cache lines, wherever its columns begin. The part of a column that fills no
- * whole line is kept in the buffer for the patch below. `first` and `last` say whether the patch is the band's first or last. */
+/* Writes a patch with non-temporal stores, in whole cache lines, wherever its columns begin. The rest of a column, less
+ * than a cache line, stays in the buffer for the patch below. `first` and `last` say whether the patch is the band's
+ * first or last. */
 INLINE AVX2 void stream_patch(char *dst, int64_t column, char *block, int64_t columns, int64_t size,
                               int first, int last) {
   for (int64_t c = 0; c < columns; c++, dst += column, block += PITCH) {
@@ -486,7 +488,8 @@ static void copy_plane(const plan *p, char *dst, const char *src) {
 static void gather_line(const plan *p, char *dst, const char *src, int64_t count) {
   size_t item = p->item;
   int64_t step = p->fast.src, size = (int64_t)item;
-  /* Streaming stores pay for every step but 3, for which ordinary stores are faster where the system uses large pages. */
+  /* Streaming stores are faster for every step except 3, for which ordinary stores are faster where the system uses
+   * large pages. */
   int stream = p->stream && p->shuffles.step != 3 && (uintptr_t)dst % item == 0;
   if (stream) {
     int64_t head = (int64_t)(-(uintptr_t)dst % LINE / item);
@@ -540,15 +543,15 @@ static void transpose_plane(const plan *p, char *dst, const char *src) {
   plain_blocks(dst + rows * fast.dst, src + rows * fast.src, &(axis){fast.size - rows, fast.dst, fast.src}, &other, item);
 }
 
-/* Reports whether the plain loops transpose a plane faster than tiles: one whose columns fill no patch, or a small one of large
- * items. They do not if the rows of the source evict each other from the L1 cache. */
+/* Reports whether the plain loops transpose a plane faster than tiles: a plane whose columns fill no patch, or a small
+ * plane of large items. They are not faster if the rows of the source evict each other from the L1 cache. */
 static int plain_is_faster(const plan *p) {
   int64_t item = (int64_t)p->item, size = p->fast.size * item;
   if (item < 4 || p->stream || p->fast.src % EVICTING == 0) return 0;
   return size < PATCH || (item > 4 && size * p->other.size <= SMALL_PLANE);
 }
 
-/* Replaces the innermost loop by one that uses shuffles or tiles, if one of them applies and is faster. */
+/* Replaces the innermost loop by a loop with shuffles or tiles, if such a loop applies and is faster. */
 static void choose_avx2(plan *p) {
   int64_t item = (int64_t)p->item;
   int shuffled = item == 1 || item == 2 || item == 4 || item == 8;
@@ -616,7 +619,7 @@ int32_t dlbcore_axes(dlbcore_axis *axes, int64_t *dst_start, const int64_t *dst_
   return kept;
 }
 
-/* Chooses the innermost loop, and removes the axes along which it goes from p->outer. */
+/* Chooses the innermost loop, and removes its axes from p->outer. */
 static void choose(plan *p) {
   if (p->ndim > 0) {
     axis a = p->outer[p->ndim - 1];

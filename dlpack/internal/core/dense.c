@@ -1,13 +1,14 @@
 //go:build !dlbridge_shared
 
-/* dense.c: conversions of numbers that lie one after another.
+/* dense.c: conversions of consecutive numbers.
  *
- * A conversion is one loop, or several with blocks of floats or doubles between them that stay in the level 1 cache. Each loop is one
- * line of dense_loops.h.
+ * A conversion is one or several loops. Between loops are blocks of floats or doubles that stay in the level 1 cache.
+ * Each loop is one line of dense_loops.h.
  *
- * Floats are rounded once, to nearest, ties to even. What is wider than the intermediate float or double is therefore rounded to odd
- * first: if bits are lost, the lowest bit that is kept is set. Such a number is never half way between two narrower floats unless the
- * original is, if it has two bits more than these; so rounding it gives what rounding the original gives. */
+ * Floats are rounded once, to nearest, ties to even. So a number that is wider than the intermediate float or double is
+ * first rounded to odd: if bits are lost, the lowest remaining bit is set. If the intermediate number has at least two
+ * bits more than the narrower floats, it is half way between two of them only if the original is. So rounding it gives
+ * the same result as rounding the original. */
 #include "dense.h"
 
 #include <math.h>
@@ -16,10 +17,10 @@
 #include <immintrin.h>
 #endif
 
-/* gcc makes vectors of loops with conditions at this level only; clang does at all levels that the project is built with. No loop
- * reads the processor's flags of exceptions, which is all that the second option gives up. A product is rounded before something is
- * added to it, on processors too that can do both in one instruction. A short loop that crosses a line of the cache of instructions
- * would take twice as long. */
+/* gcc vectorises loops with conditions only at this level; clang does at all levels that the project is built with. The
+ * second option gives up only the processor's exception flags, which no loop reads. The third makes every product round
+ * before an addition, even on processors that can do both in one instruction. The last aligns loops: a short loop that
+ * crosses a line of the instruction cache would take twice as long. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define DENSE_FAST __attribute__((optimize("O3", "no-trapping-math", "fp-contract=off", "align-loops=32")))
 #else
@@ -53,7 +54,7 @@ enum { DENSE_IEEE, DENSE_FN, DENSE_FNUZ, DENSE_FINITE };
 
 typedef struct dense_format { uint32_t exponent, mantissa, bias, special; } dense_format; /* the first two in bits */
 
-/* float8_e8m0fnu is not among them: it has functions of its own. */
+/* float8_e8m0fnu is not among them: it has its own functions. */
 #define SMALL_FLOATS(X) \
   X(E3M4) X(E4M3) X(E4M3B11FNUZ) X(E4M3FN) X(E4M3FNUZ) X(E5M2) X(E5M2FNUZ) X(E2M3FN) X(E3M2FN) X(E2M1FN)
 
@@ -80,8 +81,8 @@ INLINE float dense_decode(uint32_t code, dense_format f) {
   return dense_float(bits | sign);
 }
 
-/* Returns the code of the number nearest to a value; ties go to the even code. A number below the normal ones of the format is
- * rounded by adding the number whose last bit is the format's smallest number. */
+/* Returns the code of the number nearest to a value; ties go to the even code. To round a subnormal number of the
+ * format, it adds the number whose last bit is the format's smallest number. */
 INLINE uint32_t dense_encode(float value, dense_format f) {
   uint32_t width = f.exponent + f.mantissa, all = (1u << width) - 1, top = all - ((1u << f.mantissa) - 1);
   uint32_t bits = dense_bits(value), rest = bits & ~(1u << DENSE_SIGN), sign = bits >> DENSE_SIGN << width;
@@ -113,13 +114,13 @@ INLINE uint32_t dense_encode_brain(float value) {
   return (bits & 0x7fffffff) > DENSE_INFINITE ? nan : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* float8_e8m0fnu has an exponent and nothing else: every code but 0xff, which is NaN, is a power of two. */
+/* float8_e8m0fnu has only an exponent: every code except 0xff, which is NaN, is a power of two. */
 INLINE float dense_decode_power(uint32_t code) {
   uint32_t bits = code == 0 ? 1u << (DENSE_MANTISSA - 1) : code << DENSE_MANTISSA;
   return dense_float(code == 0xff ? (uint32_t)DENSE_QUIET : bits);
 }
 
-/* A value in the middle of two powers becomes the higher one. Zero and negative values become NaN. */
+/* A value half way between two powers becomes the higher power. Zero and negative values become NaN. */
 INLINE uint32_t dense_encode_power(double value) {
   uint64_t bits = dense_wide_bits(value);
   int64_t code = (int64_t)((bits + ((uint64_t)1 << 51)) >> 52) - 1023 + 127;
@@ -135,7 +136,8 @@ INLINE double dense_keep(float x) {
   return dense_double((bits & 0x7fffffff) > DENSE_INFINITE ? nan : dense_wide_bits((double)x));
 }
 
-/* The top half and the low half become doubles of known exponents by their bits, exactly; only their sum is rounded. */
+/* The bits of the high half and of the low half become doubles of known exponents, exactly. Only their sum is
+ * rounded. */
 INLINE double dense_unsigned(uint64_t x) {
 #if defined(__x86_64__)
   return (dense_double(x >> 32 | 0x4530000000000000) - 0x1.00000001p84) + dense_double((x & 0xffffffff) | 0x4330000000000000);
@@ -156,7 +158,8 @@ INLINE double dense_signed(int64_t x) {
 /* Rounds an integer to odd at bit `bits`, counted from 0. */
 #define DENSE_ODD(x, bits) (((x) | (((x) & ((1 << (bits)) - 1)) + ((1 << (bits)) - 1))) & ~(((__typeof__(x))1 << (bits)) - 1))
 
-/* At most 24 bits remain of what has more, and 53 of what has 64, so that the conversions are exact. */
+/* At most 24 bits remain of a wider integer for a float, and 53 of a 64-bit integer for a double, so the conversions
+ * are exact. */
 INLINE float dense_odd_uint(uint32_t x) { return (float)(x >> 24 != 0 ? DENSE_ODD(x, 8) : x); }
 
 INLINE float dense_odd_int(int32_t x) {
@@ -171,8 +174,8 @@ INLINE double dense_odd_signed(int64_t x) {
   return dense_signed(shifted >> 53 != 0 ? DENSE_ODD(x, 11) : x);
 }
 
-/* Rounds to odd. The float is exact unless it is below the normal floats: the formats for which this is called round those to 0.
- * (For bfloat16, which does not, dense_double_brain looks after them.) */
+/* Rounds to odd. The result is not exact for subnormal floats, but the formats for which this is called round those to
+ * 0. (bfloat16 does not; dense_double_brain handles them.) */
 INLINE float dense_odd_double(double x) {
   uint64_t bits = dense_wide_bits(x);
   return (float)dense_double(DENSE_ODD(bits, 29));
@@ -186,15 +189,15 @@ INLINE uint32_t dense_double_half(double x) {
   return rest > DENSE_WIDE_INFINITE ? nan : code;
 }
 
-/* The numbers of bfloat16 reach below the normal floats, so they are rounded as doubles there: by adding the number whose last bit
- * is the smallest bfloat16. */
+/* bfloat16 has numbers among the subnormal floats. These are rounded as doubles, by adding the number whose last bit is
+ * the smallest bfloat16. */
 INLINE uint32_t dense_double_brain(double x) {
   uint64_t bits = dense_wide_bits(x), rest = bits & INT64_MAX, magic = dense_wide_bits(0x1p-81);
   uint64_t tiny = (dense_wide_bits(dense_double(rest) + 0x1p-81) - magic) | (bits >> 48 & 0x8000);
   return rest < dense_wide_bits(0x1p-126) ? (uint32_t)tiny : dense_encode_brain(dense_odd_double(x));
 }
 
-/* To integers of 64 bits, without branches: NaN becomes 0, and what is out of range becomes the nearest limit. */
+/* To 64-bit integers, without branches. NaN becomes 0, and a number out of range becomes the nearest limit. */
 INLINE int64_t dense_int64(double x) {
   uint64_t within = -(uint64_t)((x >= -0x1p63) & (x < 0x1p63));
   int64_t above = -(int64_t)(x >= 0x1p63), below = -(int64_t)(x < -0x1p63);
@@ -252,15 +255,17 @@ INLINE AVX2 __m256 dense_of_double(const char *s, int at) {
 
 INLINE AVX2 bool dense_all_numbers(__m256 a, __m256 b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) == 0; }
 
-/* Reports whether one of 16 floats ends in `tie`, of which only the bits behind the first `shift` count. A float that was rounded to
- * nearest may be rounded again unless it is half way between two narrower ones, which a tie of its own may have made of it. */
+/* Reports whether one of 16 floats ends in `tie`, whose bits after the first `shift` count. A float that was rounded to
+ * nearest may be rounded again, unless it is half way between two narrower floats: the first rounding may have put it
+ * there. */
 INLINE AVX2 bool dense_any_last(__m256 a, __m256 b, int shift, uint32_t tie) {
   __m256i x = _mm256_slli_epi32(_mm256_castps_si256(a), shift), y = _mm256_slli_epi32(_mm256_castps_si256(b), shift);
   __m256i t = _mm256_set1_epi32((int32_t)tie);
   return _mm256_movemask_epi8(_mm256_or_si256(_mm256_cmpeq_epi32(x, t), _mm256_cmpeq_epi32(y, t))) != 0;
 }
 
-/* Eight numbers, from number 8 * at on, as integers without fractions. Of NaN and what is out of range the instruction makes INT32_MIN. */
+/* Eight numbers, from number 8 * at on, as integers without fractions. The instruction turns NaN and numbers out of
+ * range into INT32_MIN. */
 INLINE AVX2 __m256i dense_whole_single(const char *s, int at) { return _mm256_cvttps_epi32(dense_floats(s, 32 * at)); }
 INLINE AVX2 __m256i dense_whole_brain(const char *s, int at) { return _mm256_cvttps_epi32(dense_of_brain(s, 16 * at)); }
 
@@ -270,7 +275,8 @@ INLINE AVX2 __m256i dense_whole_double(const char *s, int at) {
 
 INLINE AVX2 bool dense_any_least(__m256i x) { return _mm256_movemask_epi8(_mm256_cmpeq_epi32(x, _mm256_set1_epi32(INT32_MIN))) != 0; }
 
-/* The same within the limits of int32_t, and 0 of NaN. Packing narrows them to the limits of smaller integers. */
+/* The same, but numbers out of range become the limits of int32_t, and NaN becomes 0. Packing narrows them to the
+ * limits of smaller integers. */
 INLINE AVX2 __m256i dense_int32(__m256 x) {
   __m256i large = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ));
   __m256i whole = _mm256_xor_si256(_mm256_cvttps_epi32(x), large);
@@ -310,8 +316,9 @@ INLINE AVX2 __m256i dense_uint32(__m256 x) {
 INLINE AVX2 __m256d dense_four_single(const char *s, int at) { return _mm256_cvtps_pd(_mm_loadu_ps((const void *)(s + 16 * at))); }
 INLINE AVX2 __m256d dense_four_double(const char *s, int at) { return dense_doubles(s, 32 * at); }
 
-/* Four numbers as int64_t, or as uint64_t if `natural`. The digits of a number are shifted by its exponent, to the left or to the right:
- * a count below 0 is read as one above 63, which gives 0. Then come the limits, and 0 for NaN. */
+/* Four numbers as int64_t, or as uint64_t if `natural`. The digits of a number are shifted by its exponent, to the left
+ * and to the right: a negative count is read as a count above 63, which gives 0. Then the limits are applied, and NaN
+ * becomes 0. */
 INLINE AVX2 __m256i dense_long(__m256d x, bool natural) {
   if (natural) x = _mm256_max_pd(x, _mm256_setzero_pd()); /* NaN becomes 0 too */
   __m256i bits = _mm256_castpd_si256(x), one = _mm256_set1_epi64x((int64_t)1 << 52), unit = _mm256_set1_epi64x(1023 + 52);
@@ -332,12 +339,12 @@ INLINE AVX2 __m256i dense_brain(__m256 x) {
   return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
 }
 
-/* The same where, moreover, no number lies half way between two of bfloat16. */
+/* The same if, in addition, no number lies half way between two bfloat16. */
 INLINE AVX2 __m256i dense_nearer(__m256 x) {
   return _mm256_srli_epi32(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_set1_epi32(0x8000)), 16);
 }
 
-/* Report whether eight or 16 numbers did not change when they became floats. Of integers they are those below 2^24. */
+/* Report whether eight or 16 numbers did not change when they became floats. For integers, those below 2^24 do not. */
 INLINE AVX2 bool dense_exact_int(const char *s, bool negative) {
   __m256i x = dense_ints(s, 0), y = dense_ints(s, 32);
   if (negative) x = _mm256_abs_epi32(x), y = _mm256_abs_epi32(y);
@@ -350,7 +357,8 @@ INLINE AVX2 bool dense_exact_double(const char *s, __m256 x) {
   return _mm256_movemask_pd(_mm256_and_pd(low, high)) == 0xf;
 }
 
-/* Write 16 numbers of two bytes, and 32 of a byte. All are within the limits of their type, or packing makes them so. */
+/* Write 16 numbers of two bytes, and 32 numbers of a byte. All numbers are within the limits of their type, or packing
+ * limits them. */
 INLINE AVX2 void dense_pack_16(char *d, bool natural, __m256i a, __m256i b) {
   dense_put(d, 0, _mm256_permute4x64_epi64(natural ? _mm256_packus_epi32(a, b) : _mm256_packs_epi32(a, b), 0xd8));
 }
@@ -365,8 +373,8 @@ INLINE AVX2 void dense_pack_32(char *d, bool natural, __m256i a, __m256i b, __m2
 
 static bool dense_is_integer(dlbcore_number k) { return k >= KIND_INT8 && k <= KIND_NATURAL; }
 
-/* Each integer with its type, and how it becomes a float (uint64_t by a double that is rounded to odd; int64_t by an instruction, of
- * which there is no vector) and a double. */
+/* Each integer with its type, and how it becomes a float and a double. uint64_t becomes a float through a double that
+ * is rounded to odd; int64_t by an instruction that has no vector form. */
 #define INTEGERS(X)                                                                                              \
   X(INT8, int8_t, x, x) X(INT16, int16_t, x, x) X(INT32, int32_t, x, x)                                          \
   X(INT64, int64_t, x, dense_signed(x))                                                                          \
@@ -396,7 +404,7 @@ static int32_t dense_bytes(dlbcore_number k) {
   return bytes[k] != 0 ? bytes[k] : 1;
 }
 
-/* Adds the loops from one kind to another, and sets the bytes of the numbers between them. */
+/* Adds the loops from one kind to another, and sets the size of the numbers between them. */
 static void dense_choose(dlbcore_dense *way, const dense_loops *l, dlbcore_number to, dlbcore_number from, bool by_double) {
   static const dlbcore_number same[9] = {[1] = KIND_UINT8, [2] = KIND_UINT16, [4] = KIND_UINT32, [8] = KIND_UINT64};
   bool whole = from == KIND_INT64 || from == KIND_UINT64;
@@ -448,7 +456,7 @@ void dlbcore_dense_scaled(dlbcore_dense *way, dlbcore_number to, dlbcore_number 
 enum { DENSE_BLOCK = 3072 }; /* bytes between two loops: few enough for the level 1 cache and for the stack */
 enum { DENSE_AHEAD = 4096 }; /* bytes of the source that are on their way from memory while a part is converted */
 
-/* Converts groups by several loops. The blocks have a frame of their own. */
+/* Converts groups by several loops. It is a separate function, so that the blocks have their own stack frame. */
 __attribute__((noinline)) static void dense_blocks(const dlbcore_dense *way, char *dst, const char *src, size_t groups) {
   char blocks[DENSE_BLOCK] __attribute__((aligned(64)));
   size_t size = way->n > 2 ? DENSE_BLOCK / 2 : DENSE_BLOCK, most = size / DENSE_GROUP / (size_t)way->between;
@@ -468,7 +476,7 @@ static void dense_groups(const dlbcore_dense *way, char *dst, const char *src, s
   else dense_blocks(way, dst, src, groups);
 }
 
-/* Fewer numbers than a group are converted as one, in a copy. */
+/* Fewer numbers than a group are copied, and converted as a group. */
 static void dense_rest(const dlbcore_dense *way, char *dst, const char *src, size_t n) {
   char from[DENSE_GROUP * 16] __attribute__((aligned(64))), to[DENSE_GROUP * 8] __attribute__((aligned(64)));
   size_t bytes = n * (size_t)way->from, next = way->factors == NULL ? 0 : (way->factors->at + n) % way->factors->period;
@@ -487,7 +495,7 @@ static void dense_run(const dlbcore_dense *way, char *dst, const char *src, size
 
 #if HAS_AVX2
 
-/* Converts to a buffer, and writes that past the caches. */
+/* Converts to a buffer, and writes the buffer past the caches. */
 AVX2 static void dense_stream(const dlbcore_dense *way, char *dst, const char *src, size_t n) {
   char buffer[DENSE_BLOCK] __attribute__((aligned(64)));
   size_t from = (size_t)way->from, to = (size_t)way->to, some = to > 4 ? 384 : 512, done = -(uintptr_t)dst % 64 / to;

@@ -6,16 +6,17 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A block, and a share right behind it. While the share is in use, the block serves only the first export of that share, has no
- * return queue, and is returned with the share. While the share is not in use, the block serves any export. */
+/* A cell: a block, and a share right behind it. While the share is in use, the block serves only the first export of
+ * that share, has no return queue, and is returned with the share. While the share is not in use, the block serves any
+ * export. */
 typedef struct {
   dlbcore_block block;
   dlbcore_share share;
   uintptr_t link;
 } __attribute__((aligned(64))) cell;
 
-/* A block cache. Dead blocks come back by the return queue and are used again first in, first out, after CORE_QUARANTINE
- * more exports of the cache. */
+/* A block cache. Dead blocks come back through the return queue. They are reused first in, first out, after
+ * CORE_QUARANTINE more exports of the cache. */
 typedef struct {
   pthread_mutex_t mutex; /* unused for cells: their callers exclude each other */
   dlbcore_return_queue returns;
@@ -27,24 +28,24 @@ typedef struct {
   uintptr_t all;             /* the block that was made last (see CORE_HIDDEN) */
 } block_cache;
 
-/* One cache for each rank that blocks have room for, so that the size of a block is about what its dimensions need, and one
- * cache of cells. */
+/* One cache for each rank that blocks have room for, so that a block is not much larger than its dimensions need, and
+ * one cache of cells. */
 enum { RANKS = 6, CELLS = RANKS, CACHES };
 
 #define CACHE(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = CORE_HIDDEN(0)}
 
-/* All blocks of a cache are in a list, to be counted. Its addresses are hidden. */
+/* All blocks of a cache are in a list, for counting. Its addresses are hidden. */
 static block_cache caches[CACHES] = {CACHE(CORE_RANK_SMALL), CACHE(16), CACHE(32), CACHE(64), CACHE(128), CACHE(CORE_RANK_MAX),
                                            [CELLS] = CACHE(CORE_RANK_SMALL)};
 
-/* Returns the place of the link to the block that was made before: behind the block, or behind the share of a cell. */
+/* Returns the place of the link to the previously made block: behind the block, or behind the share of a cell. */
 static uintptr_t *link_of(const block_cache *cache, dlbcore_block *block) {
   if (cache == &caches[CELLS]) return &((cell *)block)->link;
   return (uintptr_t *)((char *)block + dlbcore_block_size(cache->rank));
 }
 
-/* The number of exports for which a dead block of the cache rests. Leak checkers name the call that has allocated a lost block,
- * which is the wrong one if the block was used before. */
+/* The number of exports for which a dead block of the cache rests. Leak checkers name the call that allocated a lost
+ * block. That is the wrong call if the block was reused. */
 static uint64_t quarantine(const block_cache *cache) {
   return cache != &caches[CELLS] && dlbcore_checked() ? CORE_QUARANTINE_CHECKED : CORE_QUARANTINE;
 }
@@ -69,11 +70,11 @@ static void cache_drain(block_cache *cache) {
   }
 }
 
-/* Makes new blocks. A block for C programs has an allocation of its own, and once it is handed out only its holder refers to
- * it, so that leak checkers report a lost block together with all that it keeps alive. Cells are the blocks for Python. Leak
- * checkers cannot look into Python's memory, so an allocation may hold many cells. The first call makes spare blocks, so that
- * not every later export has to look for dead ones. Under a tool (dlbcore_checked) it makes none, so that each block has been allocated by
- * the export that uses it. */
+/* Makes new blocks. Each block for C programs is a separate allocation, and after it is handed out only its holder
+ * refers to it. So leak checkers report a lost block together with everything that it keeps alive. Cells are the blocks
+ * for Python. Leak checkers cannot look into Python's memory, so an allocation may hold many cells. The first call
+ * makes spare blocks, so that not every later export has to look for dead blocks. Under a tool (dlbcore_checked) it
+ * makes no spare blocks, so that the export that uses a block has also allocated it. */
 static void cache_grow(block_cache *cache) {
   int cells = cache == &caches[CELLS], count = cells || (cache->all == CORE_HIDDEN(0) && !dlbcore_checked()) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? dlbcore_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
@@ -118,9 +119,9 @@ static dlbcore_block *take_block(int32_t ndim) {
   return block;
 }
 
-/* All caches are locked around a fork, so that none is half changed in the child. The child uses the free blocks of the
- * caches: it may be unable to allocate others, if another thread was in the allocator at the fork and the allocator does not
- * handle that. */
+/* All caches are locked around a fork, so that no cache is half changed in the child. The child uses the free blocks of
+ * the caches. It may be unable to allocate other blocks: another thread may have been in the allocator at the fork, and
+ * not every allocator handles that. */
 static void lock_caches(void) {
   for (int i = 0; i < CACHES; i++) pthread_mutex_lock(&caches[i].mutex);
 }
@@ -147,8 +148,8 @@ static export_watcher *watcher;
 
 void dlbcore_watch_exports(export_watcher *made) { __atomic_store_n(&watcher, made, __ATOMIC_RELAXED); }
 
-/* Exports a tensor in a block that was taken for it, and adds a share for the block. Returns NULL if the block is NULL. On the
- * host, byte_offset is added to data, and data becomes NULL if there are no elements. */
+/* Exports a tensor in a block that was taken for it, and adds a share for the block. Returns NULL if the block is NULL.
+ * On the host, adds byte_offset to data, and sets data to NULL if there are no elements. */
 static inline void *export(dlbcore_block *block, dlbcore_share *share, const DLTensor *view, int versioned, uint64_t flags) {
   if (block == NULL) return NULL;
   dlbcore_share_retain(share);
@@ -230,7 +231,7 @@ int64_t dlbcore_held_unlocked(void (*lender)(void *ctx)) {
   return held;
 }
 
-/* Takes a block for an export of `share`: for the first export of a cell's share, the block of that cell. */
+/* Takes a block for an export of `share`. For the first export of a cell's share, it is the block of that cell. */
 static dlbcore_block *take_unlocked(dlbcore_share *share, int32_t ndim) {
   if (ndim > CORE_RANK_SMALL) return take_block(ndim);
   int own = share->release == release_cell && dlbcore_block_state(block_of(share)) == CORE_FREE;

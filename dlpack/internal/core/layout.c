@@ -1,7 +1,7 @@
 //go:build !dlbridge_shared
 
-/* layout.c: the layouts of views. The rules are those of package dlpack/layout of Go; testdata/views.json has the cases that
- * both are tested with. Nothing here reads the memory of a tensor. */
+/* layout.c: the layouts of views. The rules are the same as in package dlpack/layout of Go; both are tested with the
+ * cases in testdata/views.json. Nothing here reads the memory of a tensor. */
 #include "core.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 #define FAIL(status, ...) return dlbcore_fail(status, message, size, __VA_ARGS__)
 
-/* The ending of a noun of which there are n. */
+/* The ending of a noun for n things. */
 static const char *ending(int64_t n) { return n == 1 ? "" : "s"; }
 
 dlbcore_status dlbcore_viewing_begin(dlbcore_viewing *v, const DLTensor *tensor, int32_t count) {
@@ -42,7 +42,7 @@ static int move_forward(int64_t *offset, int64_t steps, int64_t stride) {
   return !__builtin_add_overflow(*offset, way, offset) && !overflow;
 }
 
-/* Returns a × b, or 0 if that does not fit in 63 bits. It is for strides without a meaning. */
+/* Returns a × b, or 0 if it does not fit in 63 bits. It is for strides without a meaning. */
 static int64_t product_or_0(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) ? 0 : product;
@@ -51,14 +51,14 @@ static int64_t product_or_0(int64_t a, int64_t b) {
 /* Returns index i counted from the start of a dimension of size n. A negative i counts from the end. */
 static int64_t index_from_start(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
 
-/* Returns the number of dimension `axis` counted from the start, or -1 if there is none. */
+/* Returns the number of dimension `axis`, counted from the start, or -1 if there is no such dimension. */
 static int32_t axis_from_start(int32_t axis, int32_t rank) {
   int64_t at = index_from_start(axis, rank);
   return at >= 0 && at < rank ? (int32_t)at : -1;
 }
 
-/* Returns the number of elements, or -1 if it does not fit in 63 bits; then *axis is the dimension at which the product
- * overflows. No size may be negative. */
+/* Returns the number of elements. If it does not fit in 63 bits, returns -1, and sets *axis to the dimension at which
+ * the product overflows. No size may be negative. */
 static int64_t count_elements(const int64_t *shape, int32_t ndim, int32_t *axis) {
   int64_t count = 1;
   *axis = -1;
@@ -99,8 +99,8 @@ static dlbcore_status check_rank(int64_t rank, char *message, size_t size) {
   return CORE_OK;
 }
 
-/* Sets the offset of a view. A view without elements keeps the offset of its base. If fits is 0, the offset or a stride has
- * overflowed, which is an error unless the view is empty. */
+/* Sets the offset of a view. A view without elements keeps the offset of its base. If `fits` is 0, the offset or a
+ * stride has overflowed; that is an error unless the view is empty. */
 static dlbcore_status set_offset(dlbcore_layout *out, const dlbcore_layout *base, int empty, int64_t offset, int fits,
                                  char *message, size_t size) {
   if (!empty && !fits) FAIL(CORE_ERR_OVERFLOW, "overflow");
@@ -130,9 +130,10 @@ static const char *print_index(char text[72], const dlbcore_index *x) {
 
 static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
 
-/* Sets the first index that a range takes of a dimension of size n, and returns the number of indices. The step is not 0. */
+/* Sets the first index that a range takes from a dimension of size n, and returns the number of indices. The step is
+ * not 0. */
 static int64_t take_range(int64_t *first, const dlbcore_index *x, int64_t n) {
-  /* low and high are the bounds of start and stop, which differ for ranges that run forwards and backwards. */
+  /* low and high are the bounds of start and stop. They differ between ranges that run forwards and backwards. */
   int64_t low = 0, high = n, sign = 1, start = low, stop = high;
   if (x->step < 0) {
     low = stop = -1;
@@ -278,7 +279,7 @@ dlbcore_status dlbcore_view_transpose(dlbcore_layout *out, const dlbcore_layout 
   return CORE_OK;
 }
 
-/* Replaces a size of -1 so that the shape has `count` elements. It returns an error if the shape cannot have them. */
+/* Replaces a size of -1 so that the shape has `count` elements. Returns an error if that is impossible. */
 static dlbcore_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, char *message, size_t size) {
   int32_t open = -1;
   for (int32_t d = 0; d < ndim; d++) {
@@ -303,8 +304,9 @@ static dlbcore_status complete_shape(int64_t *shape, int32_t ndim, int64_t count
        open, known, ending(known), count);
 }
 
-/* A stretch is a run of dimensions through which one stride leads without a break. Sets the number of elements and the stride
- * of the stretch that begins with dimension d and extends to slower dimensions. Returns the first dimension after it, or -1. */
+/* A stretch is a run of dimensions with one stride and no break. Sets the number of elements and the stride of the
+ * stretch that begins with dimension d and extends to slower dimensions. Returns the first dimension after it, or
+ * -1. */
 static int32_t stretch_at(const dlbcore_layout *base, int32_t d, int64_t *count, int64_t *stride) {
   *count = *stride = 1;
   while (d >= 0 && base->shape[d] == 1) d--;
@@ -331,8 +333,8 @@ dlbcore_status dlbcore_view_reshape(dlbcore_layout *out, const dlbcore_layout *b
   for (int32_t d = 0; d < ndim; d++) out->shape[d] = shape[d];
   status = complete_shape(out->shape, ndim, count, message, size);
   if (status != CORE_OK) return status;
-  /* Seen from the fastest dimension, the elements form stretches within which the stride is the same. A new dimension must
-   * lie within one stretch, because it has only one stride. */
+  /* Seen from the fastest dimension, the elements form stretches, each with one stride. A new dimension must lie within
+   * one stretch, because it has only one stride. */
   int32_t d = base->ndim - 1;
   int64_t left = 1, stride = 1;
   for (int32_t k = ndim - 1; k >= 0; k--) {
@@ -380,7 +382,7 @@ dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layo
 
 /* ---- named dimensions ------------------------------------------------------------------------ */
 
-/* Checks the sizes of the base, and sets named[d] for each given dimension d of a view of this rank. */
+/* Checks the sizes of the base, and sets named[d] for each dimension d that is given, in a view of this rank. */
 static dlbcore_status name_axes(uint8_t *named, const dlbcore_layout *base, int32_t rank, int32_t count, const int32_t *axes,
                                 char *message, size_t size) {
   dlbcore_status status = check_sizes(base->shape, base->ndim, message, size);
@@ -527,8 +529,8 @@ dlbcore_status dlbcore_view_describe(DLTensor *view, dlbcore_layout *layout, uin
 
 /* ---- overlaps -------------------------------------------------------------------------------- */
 
-/* An axis is a dimension of more than one element. step is the magnitude of its stride, most the largest difference of two
- * indices, and beyond the distance that all narrower axes cover together. */
+/* An axis is a dimension of more than one element. step is the magnitude of its stride, most is the largest difference
+ * of two indices, and beyond is the distance that all narrower axes cover together. */
 typedef struct {
   int64_t step, most, beyond;
 } step_axis;
@@ -568,7 +570,7 @@ int dlbcore_overlaps(const dlbcore_layout *layout) {
     axes[count++] = (step_axis){.step = stride < 0 ? -stride : stride, .most = layout->shape[d] - 1};
   }
   qsort(axes, (size_t)count, sizeof *axes, wider_first);
-  /* Whether two indices meet depends only on their difference, and not on its sign. */
+  /* Whether two indices meet depends only on the magnitude of their difference. */
   int64_t reach = 0;
   int apart = 1, budget = 1 << 14;
   for (int32_t k = count - 1; k >= 0; k--) {

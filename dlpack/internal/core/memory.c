@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* memory.c: memory of our own. */
+/* memory.c: memory that the core allocates. */
 #include "core.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@ void dlbcore_free(void *memory) {
 }
 
 #ifdef CORE_DEBUG
-/* To detect use after free, each allocation has a mapping of its own: a page for the header, then the data. Freed memory
- * cannot be accessed. Its mapping is removed when LOCKED_MAPPINGS further allocations have been freed. */
+/* To detect use after free, each allocation has its own mapping: a page for the header, then the data. Freed memory
+ * cannot be accessed. Its mapping is removed after LOCKED_MAPPINGS more allocations have been freed. */
 enum { LOCKED_MAPPINGS = 1024 };
 static void *locked[LOCKED_MAPPINGS];
 static uint32_t locked_count;
@@ -45,7 +45,8 @@ void dlbcore_free_memory(void *memory) {
   errno = saved;
 }
 #else
-/* If a tool looks on, the memory ends where the data do, and the gap between the header and the data is forbidden. */
+/* Under a tool (dlbcore_checked), the memory ends with the data, and access to the gap between header and data is
+ * forbidden. */
 static void *allocate(size_t header, size_t size, int zeroed) {
   size_t room = header + CORE_ALIGNMENT, start = room & ~(size_t)(CORE_ALIGNMENT - 1);
   if (!dlbcore_checked()) return zeroed ? calloc(1, room + size) : malloc(room + size);
@@ -56,15 +57,15 @@ static void *allocate(size_t header, size_t size, int zeroed) {
   return base;
 }
 
-/* The allocator may be one of the program, which uses the memory again and knows nothing of the gap. */
+/* The allocator may belong to the program; it reuses the memory, and does not know about the gap. */
 void dlbcore_free_memory(void *memory) {
   if (memory != NULL && dlbcore_checked()) dlbcore_permit(memory, CORE_ALIGNMENT);
   dlbcore_free(memory);
 }
 #endif
 
-/* Asks for pages of 2 MiB for memory of 4 MiB or more, as NumPy does, because a strided walk then touches fewer pages. If the
- * system has none, nothing is lost. */
+/* Asks for pages of 2 MiB for memory of 4 MiB or more, as NumPy does, so that a strided walk touches fewer pages. If
+ * the system has no such pages, nothing is lost. */
 static void enlarge_pages(uintptr_t data, size_t size) {
 #if defined(MADV_HUGEPAGE)
   const uintptr_t page = 2 << 20;
@@ -76,7 +77,7 @@ static void enlarge_pages(uintptr_t data, size_t size) {
 #endif
 }
 
-/* Zeroed memory comes from calloc, which need not write to large memory that the system has zeroed. */
+/* Zeroed memory comes from calloc, which does not write to large memory that the system has zeroed. */
 void *dlbcore_allocate_memory(size_t header, size_t size, int zeroed, void **data) {
   size_t room = header + CORE_ALIGNMENT;
   if (size > PTRDIFF_MAX - room) return NULL;
@@ -88,8 +89,8 @@ void *dlbcore_allocate_memory(size_t header, size_t size, int zeroed, void **dat
   return base;
 }
 
-/* The list of all lasting memory, for leak checkers: they do not follow Go's pointers, and would report memory to which only Go
- * refers. */
+/* The list of all lasting memory. It is for leak checkers, which do not follow Go's pointers, and would report memory
+ * to which only Go refers. */
 typedef struct lasting lasting;
 struct lasting {
   lasting *next;
@@ -113,7 +114,7 @@ void *dlbcore_map_pages(size_t size) {
   return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* If the system does not take the pages back, their blocks must still read as free ones. */
+/* If the system does not take the pages back, their blocks must still read as free. */
 void dlbcore_clear_pages(void *pages, size_t size) {
 #if defined(__linux__)
   if (madvise(pages, size, MADV_DONTNEED) == 0) return;

@@ -1,6 +1,6 @@
 //go:build !dlbridge_shared
 
-/* share.c: shares, and what ends memory when no share is left. */
+/* share.c: shares, and the end of memory when no share is left. */
 #include "core.h"
 
 void dlbcore_release_lent(void (*lender)(void *ctx), void *ctx) {
@@ -17,11 +17,11 @@ void dlbcore_share_drop(dlbcore_share *share) {
   if (dlbcore_share_leave(share)) dlbcore_share_end(share);
 }
 
-/* The releases that are running on this thread, as the addresses of the frames of dlbcore_share_end that run them, the
- * outermost first, and the list of shares that wait for the innermost release to return. The shares are linked by their
- * own `data`, so that the list needs no memory. The variable has the default TLS model: with the static one, dlopen of the
- * Python extension would fail in a process whose static TLS is used up. In the extension, glibc allocates the variable
- * when a thread first releases something. */
+/* The releases that are running on this thread, outermost first, as the addresses of the stack frames of
+ * dlbcore_share_end that run them; and the list of shares that wait for the innermost release to return. The shares are
+ * linked by their `data`, so that the list needs no memory. The variable has the default TLS model: with the static
+ * model, dlopen of the Python extension would fail in a process whose static TLS is used up. In the extension, glibc
+ * allocates the variable when a thread first releases something. */
 typedef struct {
   int running;
   dlbcore_share *first, *last;
@@ -46,11 +46,11 @@ __attribute__((noinline)) static void release_waiting(release_list *list) {
   }
 }
 
-/* Returns the number of releases that are running around a new frame. A release that panics in Go, or jumps out, never
- * comes back to its frame here, and would be counted for ever. Stacks grow downwards: a frame that is not above the new one
- * is left over from such a release, and is counted no longer. If a program changes stacks, frames may look left over while
- * they are not. Then more releases run inside each other, up to CORE_NESTED for each change of stacks, and nothing else
- * changes. */
+/* Returns the number of releases that are running around a new stack frame. A release that panics in Go, or jumps out,
+ * never returns to its frame, and would be counted forever. Because stacks grow downwards, a frame that is not above
+ * the new frame is left over from such a release, and is no longer counted. If a program switches stacks, a frame may
+ * look left over although it is not. Then more releases run inside each other, up to CORE_NESTED for each switch, and
+ * nothing else changes. */
 __attribute__((noinline)) static int releases_around(const release_list *list, uintptr_t frame) {
   int running = list->running;
   while (running > 0 && list->frames[running - 1] <= frame) running--;
@@ -75,8 +75,8 @@ void dlbcore_share_end(dlbcore_share *share) {
 
 static void release_allocation(dlbcore_share *share) { dlbcore_free_memory(share->ctx); }
 
-/* The share lies at the beginning of the allocation, and the data behind it, because valgrind reports an allocation as
- * possibly lost if pointers lead only to its middle. */
+/* The share is at the beginning of the allocation, before the data, because valgrind reports an allocation as possibly
+ * lost if pointers lead only to its middle. */
 dlbcore_share *dlbcore_share_alloc(size_t size, int zeroed) {
   void *data;
   dlbcore_share *share = dlbcore_allocate_memory(sizeof *share, size, zeroed, &data);

@@ -1,12 +1,12 @@
-/* slot.c: the release of slots, which are shares that Go counts too. */
+/* slot.c: the release of slots, the shares that Go counts too. */
 #include "slot.h"
 
 _Static_assert(sizeof(dlbcore_slot) == 64, "a slot is one cache line");
 
-/* Pinned memory waits for Go; other memory ends here. Pinned bytes are counted after the slot is in the return queue, and Go
- * resets the count before it empties the queue, so the bytes of a slot that Go has not seen stay counted. Allocated memory is
- * freed before the slot is in the queue, so that Go's notice comes after that. Lenders and deleters, which may take long, are
- * called when the slot can be used again. */
+/* Pinned memory waits for Go; other memory ends here. Pinned bytes are counted after the slot is in the return queue,
+ * and Go resets the count before it empties the queue. So the bytes of a slot that Go has not seen stay counted.
+ * Allocated memory is freed before the slot is in the queue, so that Go's notice comes later. Lenders and deleters may
+ * take long, and are called when the slot can already be reused. */
 void dlbcore_release_slot(dlbcore_share *share) {
   dlbcore_slot *slot = (dlbcore_slot *)share;
   void (*lender)(void *) = share->lender;

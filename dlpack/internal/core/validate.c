@@ -1,7 +1,7 @@
 //go:build !dlbridge_shared
 
-/* validate.c: checks of a tensor's description, and the extent that follows from it. testdata/extents.json has the cases
- * that these rules and Go's are tested with. */
+/* validate.c: checks a tensor's description, and computes its extent. These rules and Go's are tested with the cases in
+ * testdata/extents.json. */
 #include "core.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ dlbcore_status dlbcore_fail(dlbcore_status status, char *message, size_t size, c
   return status;
 }
 
-/* 20, host memory of a TPU, is not among them: no released DLPack says that the CPU can read it. */
+/* Type 20, host memory of a TPU, is not among them: no released DLPack says that the CPU can read it. */
 int dlbcore_host_readable(int32_t device_type) {
   return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
 }
@@ -68,8 +68,8 @@ static int nowhere(const int64_t *shape, const int64_t *strides) {
   return (uintptr_t)shape < CORE_LOWEST || (uintptr_t)strides - 1 < CORE_LOWEST - 1;
 }
 
-/* The fast path, for most tensors: row-major without gaps, with elements, which are of whole bytes. Returns 1 and sets *out if
- * such a tensor is valid. Returns 0 for all others, valid or not; *out is undefined then. */
+/* The fast path for most tensors: row-major without gaps, with at least one element, and elements of whole bytes.
+ * Returns 1 and sets *out if such a tensor is valid. Returns 0 for all others, valid or not; *out is then undefined. */
 static int fast_extent(const DLTensor *t, dlbcore_extent *out) {
   if ((uintptr_t)t % 8 != 0 || (uintptr_t)t < CORE_LOWEST) return 0;
   int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
@@ -95,7 +95,7 @@ static int fast_extent(const DLTensor *t, dlbcore_extent *out) {
 
 #define FAIL(status, ...) return dlbcore_fail(status, message, size, __VA_ARGS__)
 
-/* Refuses a type that dlbcore_known_dtype does not know, in the words of DataType.refusal in Go. */
+/* Refuses a type that dlbcore_known_dtype does not know, with the same words as DataType.refusal in Go. */
 static dlbcore_status refuse_dtype(DLDataType dtype, char *message, size_t size) {
   const dlbcore_kind *kind = dlbcore_kind_of(dtype.code);
   char why[64] = "lanes must be at least 1";
@@ -212,7 +212,7 @@ dlbcore_status dlbcore_check_tensor(const DLTensor *t, uint64_t flags, dlbcore_e
   return validate(t, flags, out, message, size);
 }
 
-/* kDLExtDev stands for any device: addresses on a device are not checked, except that data must not be NULL. */
+/* kDLExtDev stands for any device. Addresses on a device are not checked, but data must not be NULL. */
 dlbcore_status dlbcore_check_layout(const DLTensor *t, uint64_t flags, dlbcore_extent *out, char *message,
                                    size_t size) {
   DLTensor view = *t;

@@ -1,4 +1,4 @@
-/* wake.c: waking Go to unpin memory. */
+/* wake.c: wakes Go to unpin memory. */
 #include "slot.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 
 dlbcore_waking_state dlbcore_waking = {.fd = -1, .threshold = 1 << 20};
 
-/* A forked child does not write: its descriptor is the parent's. */
+/* A forked child does not write, because its descriptor belongs to the parent. */
 static void write_wake(void) {
   int fd = (int)__atomic_load_n(&dlbcore_waking.fd, __ATOMIC_ACQUIRE);
   if (fd < 0 || dlbcore_forked()) return;
@@ -24,7 +24,8 @@ void dlbcore_wake(uint64_t bytes) {
   if (before < threshold && before + (int64_t)bytes >= threshold) write_wake();
 }
 
-/* Writes at the first call, and again only after Go has reset `now`, which Go does before it empties the return queues. */
+/* Writes at the first call, and again only after Go has reset `now`. Go resets it before it empties the return
+ * queues. */
 void dlbcore_wake_now(void) {
   if (__atomic_exchange_n(&dlbcore_waking.now, 1, __ATOMIC_ACQ_REL) == 0) write_wake();
 }
