@@ -11,7 +11,7 @@ import (
 
 // Control blocks lie in slabs of pages. A deleter marks its block dead and leaves it where it is. Each export looks at
 // the blocks at the front of its cache's exported queue, and moves the dead ones to the free queue. There a block rests
-// until the cache has made [quarantine] more exports, so that a second call of its deleter finds it dead.
+// until the cache has made [quarantine] more exports. Until then, a second call of its deleter finds it dead.
 //
 //	                     take                       take looks
 //	fresh pages, or free ----> live, in exported -----------------> free, if dead; else to the end of exported
@@ -38,7 +38,7 @@ type blockCache struct {
 	size uintptr // of a block, in bytes
 }
 
-// A slab holds blocks side by side. If its pages were given back, they read as free blocks, which are in no queue.
+// A slab holds consecutive blocks. If its pages were given back, they read as free blocks, which are in no queue.
 type slab struct {
 	pages uintptr
 	spare bool
@@ -70,7 +70,8 @@ func (q *queue) pop() *Block {
 	return b
 }
 
-// A freeQueue is a queue of free blocks, from which any can be taken: they are also linked backwards, by share.
+// A freeQueue is a queue of free blocks. The blocks are also linked backwards, by share, so that any block can be
+// removed.
 type freeQueue struct{ queue }
 
 func (q *freeQueue) push(b *Block) {
@@ -95,8 +96,8 @@ func (q *freeQueue) remove(b *Block) {
 	q.n--
 }
 
-// makeLive returns a live block and puts it in the exported queue. The block takes over the caller's share of the slot. If
-// there is no memory, makeLive returns nil, and the caller keeps the share.
+// makeLive returns a live block, which is in the exported queue. The block takes over the caller's share of the slot.
+// If there is no memory, makeLive returns nil, and the caller keeps the share.
 func (c *blockCache) makeLive(s *slot) *Block {
 	c.exports++
 	c.look(looks)
@@ -113,8 +114,8 @@ func (c *blockCache) makeLive(s *slot) *Block {
 	return b
 }
 
-// look takes at most n blocks from the front of the exported queue. It puts dead blocks in the free queue, and the
-// others at the end of the exported queue.
+// look takes at most n blocks from the front of the exported queue. It moves dead blocks to the free queue, and the
+// others to the end of the exported queue.
 func (c *blockCache) look(n int) {
 	for n = min(n, c.exported.n); n > 0; n-- {
 		b := c.exported.pop()
@@ -130,8 +131,8 @@ func (c *blockCache) look(n int) {
 	}
 }
 
-// carve takes the next block from the slab that is in use, or from another slab if none is left there. It returns nil
-// if there is no memory.
+// carve takes the next block from the current slab, or from another slab if no block is left there. It returns nil if
+// there is no memory.
 func (c *blockCache) carve() *Block {
 	if c.end-c.fresh < c.size && !c.grow() {
 		return nil
@@ -141,7 +142,7 @@ func (c *blockCache) carve() *Block {
 	return b
 }
 
-// grow gets a slab to carve blocks from: one whose pages were given back long enough ago, or a new one. It reports
+// grow gets a slab to carve blocks from: a slab whose pages were given back long enough ago, or a new slab. It reports
 // false if there is no memory.
 func (c *blockCache) grow() bool {
 	var s *slab
@@ -161,8 +162,8 @@ func (c *blockCache) grow() bool {
 	return true
 }
 
-// end ends a block that is in the given state, as its deleter does, but without leaving Go; in any other state it
-// counts an ignored call. It does nothing and reports false if the block has a return queue, to which only C code adds.
+// end ends a block in the given state, as its deleter does, but without leaving Go. In any other state it counts an
+// ignored call. It does nothing and reports false if the block has a return queue: only C code adds to that.
 func (b *Block) end(state uint64) bool {
 	share, returns := b.share, b.returns
 	if returns != 0 {
@@ -209,8 +210,8 @@ func trim() {
 	}
 }
 
-// trim gives back the pages of slabs whose blocks are all free, as long as free blocks outnumber exported ones by more
-// than two slabs' worth.
+// trim gives back the pages of slabs whose blocks are all free, as long as free blocks outnumber exported blocks by
+// more than two slabs.
 func (sh *shard) trim() {
 	sh.lookAtAll()
 	sh.mu.Lock()

@@ -28,10 +28,10 @@ import (
 	"unsafe"
 )
 
-// Elements go to C as char *, and never as void *. An element may lie in a Go object that also holds pointers; cgo
-// looks through the whole object around a void *, and panics when it finds a pointer there that is not pinned. A char *
-// has no pointers behind it, so cgo looks through nothing. Unlike a uintptr it is still a pointer: it keeps the object
-// reachable, and the compiler puts an object whose address reaches another goroutine on the heap.
+// Elements go to C as char *, never as void *. An element may lie in a Go object that also holds pointers. For a void
+// *, cgo searches the whole object, and panics if it finds a pointer that is not pinned. For a char *, which points to
+// no pointers, cgo searches nothing. Unlike a uintptr, a char * keeps the object reachable, and the compiler puts an
+// object on the heap if its address reaches another goroutine.
 
 // copyPart copies elements of itemSize bytes between two layouts, as a part of a copy that has `whole` bytes in all.
 // Steps are strides in bytes, and the slices have the same length. If plain is set, AVX2 is not used; the result is the
@@ -44,8 +44,8 @@ func copyPart(plain bool, whole int64, dst unsafe.Pointer, dstSteps []int64, src
 // inC returns the address of the first number. If there are no numbers, C code must not use the address.
 func inC(numbers []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(numbers)) }
 
-// partBytes is the size in bytes from which a part of a copy or conversion gets a goroutine of its own. For smaller
-// parts, goroutines would not pay.
+// partBytes is the smallest size in bytes of a part of a copy or conversion that gets its own goroutine. For smaller
+// parts, goroutines are not worth their cost.
 const partBytes = 8 << 20
 
 // CopyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no memory in common.
@@ -67,9 +67,9 @@ func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src un
 	})
 }
 
-// divide returns the number of parts into which work on size bytes is divided, and the dimension along which it is
-// divided. That is the dimension with the widest steps, in either direction, among those with at least one index for
-// each part. If there is none, the work is one part.
+// divide returns the number of parts for work on size bytes, and the dimension along which the work is divided. This is
+// the dimension with the widest steps, in either direction, among those with at least one index for each part. If no
+// dimension has enough indices, the work is one part.
 func divide(size int64, steps, shape []int64) (parts int64, at int) {
 	parts = min(size/partBytes, int64(runtime.GOMAXPROCS(0)))
 	widest := int64(-1)
@@ -84,9 +84,9 @@ func divide(size int64, steps, shape []int64) (parts int64, at int) {
 	return parts, at
 }
 
-// inParts divides a shape along dimension at into at most the given number of parts, and calls do for all of them at
-// once, each on a goroutine of its own. first is the index at which a part begins, and part is its shape. inParts
-// returns when all calls have returned.
+// inParts divides a shape along dimension at into at most the given number of parts, and calls do for each part, on
+// separate goroutines. first is the index at which a part begins, and part is its shape. inParts returns after all
+// calls have returned.
 func inParts(parts int64, at int, shape []int64, do func(first int64, part []int64)) {
 	each := (shape[at] + parts - 1) / parts
 	if each > 64 { // whole cache lines of the source, if this is a transpose
@@ -113,8 +113,8 @@ type Numbers struct {
 // packed reports whether elements share bytes.
 func (n *Numbers) packed() bool { return n.Bits%8 != 0 && !n.Padded }
 
-// A Scaling is what a conversion does to each number: dlbcore_scaling in Go. Scale and Shift are empty, or have one number, or one for
-// each index of dimension Dim.
+// A Scaling scales and shifts each number of a conversion: it is dlbcore_scaling in Go. Scale and Shift are each empty,
+// or have one number, or one number for each index of dimension Dim.
 type Scaling struct {
 	Scale, Shift []float64
 	Dim          int
@@ -134,11 +134,11 @@ func (s *Scaling) part(first int64, at int, size int64) *Scaling {
 	return &p
 }
 
-// Convert converts the elements of src to the data type of dst and writes them to dst. There is at least one element,
-// and both data types are types of numbers with the same lanes. size is the number of bytes on the larger side. Large
-// conversions are done in parts, except for packed elements: a part could begin inside a byte, and two goroutines must
-// not write to one byte. If plain is set, no AVX2 is used; the result is the same. Unless s is nil, the numbers are scaled; they are real
-// then.
+// Convert converts the elements of src to the data type of dst and writes them to dst. There must be at least one
+// element, and both data types must be types of numbers with the same lanes. size is the number of bytes on the larger
+// side. Large conversions are done in parts, except for packed elements: a part could begin inside a byte, and two
+// goroutines must not write to one byte. If plain is set, AVX2 is not used; the result is the same. If s is not nil,
+// the numbers are scaled, and must be real.
 func Convert(plain bool, dst, src *Numbers, shape []int64, size int64, s *Scaling) {
 	whole := int64(dst.Bits+7) / 8
 	for _, n := range shape {
@@ -159,8 +159,8 @@ func Convert(plain bool, dst, src *Numbers, shape []int64, size int64, s *Scalin
 // ConvertOne is Convert for one element; the strides are not used.
 func ConvertOne(dst, src *Numbers) { convertPart(false, 1, dst.Data, dst, src.Data, src, nil, nil) }
 
-// from returns the address of the element with index first in dimension at and index 0 in all others. The elements must
-// not be packed.
+// from returns the address of the element with index first in dimension at and index 0 in all other dimensions. The
+// elements must not be packed.
 func (n *Numbers) from(first int64, at int) uintptr {
 	return n.Data + uintptr(first*n.Strides[at]*int64((n.Bits+7)/8))
 }
@@ -195,8 +195,8 @@ func CopyBytes(dst, src unsafe.Pointer, size int64) {
 	copy(unsafe.Slice((*byte)(unsafe.Add(dst, whole)), size-whole), unsafe.Slice((*byte)(unsafe.Add(src, whole)), size-whole))
 }
 
-// Equal reports whether two tensors of one shape and data type, which must be one of numbers, have equal elements. NaN equals NaN
-// if nanEqual is set.
+// Equal reports whether two tensors of one shape and data type have equal elements. The elements must be numbers. NaN
+// equals NaN if nanEqual is set.
 func Equal(a, b *Numbers, shape []int64, nanEqual bool) bool {
 	return C.dlbcore_equal((*C.char)(Pointer(a.Data)), inC(a.Strides), C.bool(a.Padded), (*C.char)(Pointer(b.Data)), inC(b.Strides),
 		C.bool(b.Padded), a.DType.inC(), inC(shape), C.int32_t(len(shape)), C.bool(nanEqual)) == 1

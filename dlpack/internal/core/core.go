@@ -1,8 +1,8 @@
 //go:build cgo
 
-// Package core owns, counts, pins, validates and copies memory, in Go and in C. It defines the structs that lie in C
-// memory; package dlpack builds its Tensor on them. DESIGN.md of package dlpack explains it. The C files are compiled
-// into the Python extension, too.
+// Package core owns, counts, pins, validates and copies memory, in Go and in C. It defines the structs in C memory on
+// which package dlpack builds its Tensor. DESIGN.md of package dlpack explains it. The Python extension also contains
+// the C files.
 package core
 
 /*
@@ -13,7 +13,7 @@ package core
 
 typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
 
-// Addresses cross as integers, which neither cgo nor the collector looks at.
+// Addresses are passed as integers, which neither cgo nor the collector examines.
 
 static void end_share(uintptr_t share) { dlbcore_share_end((dlbcore_share *)share); }
 
@@ -39,7 +39,7 @@ static uintptr_t map_pages(size_t size) { return (uintptr_t)dlbcore_map_pages(si
 
 static void clear_pages(uintptr_t pages, size_t size) { dlbcore_clear_pages((void *)pages, size); }
 
-// Go reads the addresses of C functions by the functions below.
+// The functions below return the addresses of C functions to Go.
 
 static uintptr_t delete_versioned(void) { return (uintptr_t)dlbcore_delete_versioned; }
 
@@ -57,12 +57,12 @@ import (
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // keeps the header in vendor folders and in the build's inputs
 )
 
-// The structs below are laid over those of dlpack.h and core.h. Fields that hold addresses are uintptr: Go stores to C
-// memory through these structs, and Go's write barrier would look at the old value of a pointer field, which may be an
-// invalid pointer.
+// The structs below have the layout of those in dlpack.h and core.h. Fields that hold addresses are uintptr. Go stores
+// to C memory through these structs, and for a pointer field Go's write barrier would examine the old value, which may
+// be an invalid pointer.
 
-// DataType is the data type of elements. Its lowest byte is the code, the next one the bits, and the two highest are
-// the lanes. C: DLDataType
+// DataType is the data type of elements. Its lowest byte is the code, the next byte the bits, and the two highest bytes
+// are the lanes. C: DLDataType
 type DataType uint32
 
 // Device is the device of memory. C: DLDevice
@@ -86,7 +86,7 @@ type Version struct {
 	Major, Minor uint32
 }
 
-// Current is the version of the DLPack ABI that exports state: that of the header.
+// Current is the version of the DLPack ABI in exports: the version of the header.
 var Current = Version{Major: C.DLPACK_MAJOR_VERSION, Minor: C.DLPACK_MINOR_VERSION}
 
 // Managed is a managed tensor. C: DLManagedTensorVersioned
@@ -98,7 +98,7 @@ type Managed struct {
 	Tensor  DLTensor
 }
 
-// ManagedLegacy is a managed tensor of before DLPack 1.0. C: DLManagedTensor
+// ManagedLegacy is a managed tensor from before DLPack 1.0. C: DLManagedTensor
 type ManagedLegacy struct {
 	Tensor  DLTensor
 	Ctx     uintptr
@@ -140,12 +140,12 @@ const (
 	rankSmall  = C.CORE_RANK_SMALL
 	quarantine = C.CORE_QUARANTINE
 
-	// MaxRank is the most dimensions that a tensor can have.
+	// MaxRank is the largest number of dimensions of a tensor.
 	MaxRank = C.CORE_RANK_MAX
 	// Alignment is the alignment, in bytes, of the C memory that this package allocates.
 	Alignment = C.CORE_ALIGNMENT
 
-	// Lowest is the first address that memory can have, and Highest is one past the last. C: CORE_LOWEST, which says
+	// Lowest is the lowest possible address of memory, and Highest is one past the highest. C: CORE_LOWEST, which says
 	// why, and CORE_HIGHEST
 	Lowest  = C.CORE_LOWEST
 	Highest = 1 << 63
@@ -155,8 +155,8 @@ const (
 	stateDead  = C.CORE_DEAD
 )
 
-// The offsets and sizes of the fields are compared with C's at compile time: a difference gives an index out of bounds
-// or an overflowing constant.
+// The compiler compares the offsets and sizes of the fields with those in C: a difference is an index out of bounds or
+// an overflowing constant.
 var (
 	ct  C.DLTensor
 	gt  DLTensor
@@ -223,7 +223,7 @@ var (
 	_   = [1]int{}[unsafe.Sizeof(gs.kind)-unsafe.Sizeof(cs.kind)]
 )
 
-// Every export that this library makes carries one of these deleters.
+// Every export of this library has one of these deleters.
 var (
 	DeleteVersioned = uintptr(C.delete_versioned())
 	DeleteLegacy    = uintptr(C.delete_legacy())
@@ -241,7 +241,8 @@ var (
 	wokenNow      = (*int64)(&waking.now)
 )
 
-// Pointer makes a pointer of an address outside Go's heap, or inside an object of Go's that the caller keeps reachable.
+// Pointer returns an address as a pointer. The address must be outside Go's heap, or inside a Go object that the caller
+// keeps reachable.
 func Pointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
@@ -262,19 +263,19 @@ func runDeleter(versioned bool, managed uintptr) {
 // endBlock ends a block that was taken over.
 func endBlock(block uintptr) { C.end_block(C.uintptr_t(block)) }
 
-// endShare ends the memory that a share belongs to. The caller has given up the last share of it.
+// endShare ends the memory of a share. The caller has given up the last share.
 func endShare(share uintptr) { C.end_share(C.uintptr_t(share)) }
 
-// allocateMemory returns the address that freeMemory takes, or 0 if there is no memory. The bytes begin at the first
-// multiple of [Alignment] behind that address.
+// allocateMemory returns the address for freeMemory, or 0 if there is no memory. The bytes begin at the first multiple
+// of [Alignment] after that address.
 func allocateMemory(size uintptr, zeroed bool) uintptr {
 	return uintptr(C.allocate_memory(C.size_t(size), C.bool(zeroed)))
 }
 
 func freeMemory(memory uintptr) { C.free_memory(C.uintptr_t(memory)) }
 
-// The functions from here on call C functions that core.h explains. allocateLasting and mapPages return 0 if there is
-// no memory.
+// The functions below call C functions that core.h explains. allocateLasting and mapPages return 0 if there is no
+// memory.
 func allocateLasting(size uintptr) uintptr { return uintptr(C.allocate_lasting(C.size_t(size))) }
 func mapPages(size uintptr) uintptr        { return uintptr(C.map_pages(C.size_t(size))) }
 func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }

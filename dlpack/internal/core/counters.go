@@ -15,8 +15,8 @@ var (
 	forgotten                    atomic.Int64
 )
 
-// A sharded is a sum in parts. Goroutines that change it at the same time mostly change different parts. Reading it
-// adds up all parts, and is rare.
+// A sharded is a sum in parts. Goroutines that change it at the same time mostly change different parts. A reader adds
+// up all parts; that is rare.
 type sharded [maxShards]struct {
 	n atomic.Int64
 	_ [56]byte
@@ -38,20 +38,20 @@ type counter struct{ begun, ended sharded }
 func (c *counter) begin()      { c.begun.own().Add(1) }
 func (c *counter) end(n int64) { c.ended.own().Add(n) }
 
-// live returns a count that is never below the number of objects that are alive throughout the call, because it reads
-// the number of ended objects first.
+// live returns a count that is at least the number of objects that are alive throughout the call, because it reads the
+// number of ended objects first.
 func (c *counter) live() int64 {
 	ended := c.ended.sum()
 	return c.begun.sum() - ended
 }
 
-// foreign counts bytes that the garbage collector does not see. Without it, forgotten imports of many megabytes would not
-// cause a collection, and so would never be released.
+// foreign counts bytes that the garbage collector does not see. Without this count, forgotten imports of many megabytes
+// would cause no collection, and so would never be released.
 var foreign = byteCounts{due: make(chan struct{}, 1)}
 
-// byteCounts starts a garbage collection when the bytes exceed a limit, and then sets the limit to twice the bytes, so
-// that memory in use, or closed in time, causes few collections. Later calls of settle adjust the limit to the bytes
-// that are left.
+// byteCounts starts a garbage collection when the bytes exceed a limit, and then sets the limit to twice the bytes. So
+// memory that is in use, or closed in time, causes few collections. Later calls of settle adjust the limit to the
+// remaining bytes.
 type byteCounts struct {
 	bytes atomic.Int64
 	small sharded // bytes that do not make a batch yet
@@ -62,8 +62,8 @@ type byteCounts struct {
 }
 
 // foreignMost is the largest number of bytes that are counted for one memory. A producer may describe more memory than
-// there is: without this bound, two descriptions could let the sum overflow, or raise the limit so high that no
-// collection is started any more.
+// exists. Without this bound, two descriptions could make the sum overflow, or raise the limit so high that no
+// collection ever starts.
 const foreignMost = 1 << 30
 
 // foreignFloor is the lowest limit, in bytes.
@@ -104,9 +104,8 @@ func (a *byteCounts) sum() int64 {
 	return max(a.bytes.Load()+a.small.sum(), 0)
 }
 
-// settle is called after each garbage collection and after each release of forgotten memory. It sets the limit, at
-// which the next collection starts, to twice the foreign bytes that are still alive, but lowers it by an eighth at
-// most.
+// settle is called after each garbage collection and after each release of forgotten memory. It sets the limit for the
+// next collection to twice the foreign bytes that are still alive, but lowers it by at most an eighth.
 func (a *byteCounts) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,9 +2,9 @@
 
 package core
 
-// The build tag debug helps to find use after free. Each allocation of C memory by this package has pages of its own,
-// which fault once it is freed. A dead block rests until its cache has made thousands of exports; until then, a second
-// call of its deleter is ignored and counted.
+// The build tag debug helps to find use after free. Each allocation of C memory by this package has its own pages,
+// which fault after it is freed. A dead block rests until its cache has made thousands of exports. Until then, a
+// second call of its deleter is ignored and counted.
 
 // #cgo CFLAGS: -DCORE_DEBUG
 import "C"

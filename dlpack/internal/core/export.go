@@ -9,8 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// ourBlock returns the block of a managed tensor that this core has exported, or nil. ours is also true for a copy of the
-// struct of an export, which has no block behind it.
+// ourBlock returns the block of a managed tensor that this core has exported, or nil. ours is also true for a copy of
+// the struct of an export, for which the block is nil.
 func ourBlock(versioned bool, managed uintptr) (b *Block, ours bool) {
 	var ctx uintptr
 	if versioned {
@@ -26,9 +26,9 @@ func ourBlock(versioned bool, managed uintptr) (b *Block, ours bool) {
 	return blockAt(managed), true
 }
 
-// Claim takes a managed tensor over from its holder. Of several calls for an export of this core, one succeeds; the
-// others are refused, and so are exports that were released before, and copies of their structs. Tensors of other
-// libraries are not checked.
+// Claim takes a managed tensor over from its holder. If it is called several times for an export of this core, one call
+// succeeds. It refuses the other calls, exports that were released before, and copies of their structs. It does not
+// check tensors of other libraries.
 func Claim(versioned bool, managed uintptr) *Fault {
 	b, ours := ourBlock(versioned, managed)
 	switch {
@@ -49,8 +49,8 @@ func Unclaim(versioned bool, managed uintptr) {
 	}
 }
 
-// ReleaseManaged calls the deleter of a managed tensor, if it has one. It ends an export that Go has made without
-// calling C, unless C has to end the memory, and ignores a copy of an export's struct.
+// ReleaseManaged calls the deleter of a managed tensor, if it has one. It ends an export made by Go without calling C,
+// unless C must end the memory. It ignores a copy of an export's struct.
 func ReleaseManaged(versioned bool, managed uintptr) {
 	if b, ours := ourBlock(versioned, managed); !ours || b != nil && !b.end(stateLive) {
 		runDeleter(versioned, managed)
@@ -67,9 +67,9 @@ func ReleaseClaimed(versioned bool, managed uintptr) {
 	}
 }
 
-// Describe writes the description of a tensor, without Data, Device, DType and ByteOffset, to the block and returns it. The
-// caller must set these four, even to 0: blocks are used again, and an earlier consumer may have written to any field.
-// dims points to the shape, followed by the strides.
+// Describe writes the description of a tensor, without Data, Device, DType and ByteOffset, to the block and returns it.
+// The caller must set these four, even to 0, because blocks are reused, and an earlier consumer may have written to any
+// field. dims points to the shape, followed by the strides.
 func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *DLTensor {
 	n := 16 * uintptr(rank)
 	from, to := unsafe.Pointer(dims), unsafe.Pointer(&b.Dims[0])

@@ -10,10 +10,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A guard is the cleanup guard of a memory. Only the memory refers to it, so when the guard becomes unreachable, the
-// memory's tensors were all dropped without Close. (The pool may also drop a guard without a memory; its kind is
-// nothing.) Guards are used for one memory after another, because adding a cleanup for each memory would cost more than
-// the rest of an import.
+// A guard is the cleanup guard of a memory. Only the memory refers to it. So when the guard becomes unreachable, all
+// tensors of the memory were dropped without Close. (The pool may also drop a guard without a memory; its kind is
+// nothing.) Guards are reused for other memories, because adding a cleanup for each memory would cost more than the
+// rest of an import.
 type guard struct {
 	state *cleanupState
 }
@@ -44,8 +44,8 @@ func (m *Memory) setGuard(kind Kind, managed uintptr, h handle, bytes int64) {
 	foreign.add(f.bytes)
 }
 
-// dropGuard takes the guard from a memory that is closed, and no longer counts the bytes as foreign. The guard serves
-// another memory later.
+// dropGuard takes the guard from a memory that is closed, and no longer counts the bytes as foreign. Another memory can
+// then use the guard.
 func (m *Memory) dropGuard() {
 	g := (*guard)(m.keep) // reachable until here, so that cleanUp has not run
 	f := g.state
@@ -55,14 +55,14 @@ func (m *Memory) dropGuard() {
 	guards.Put(g)
 }
 
-// HasEscaped reports whether Escape has been called, or need not be because there is neither a guard nor a notice.
+// HasEscaped reports whether Escape has been called, or is not needed because there is neither a guard nor a notice.
 func (m *Memory) HasEscaped() bool {
 	marks := m.marks.Load()
 	return !m.guarded && marks&watched == 0 || marks&escaped != 0
 }
 
-// Escape tells the guard or the notice that a Go slice of the memory was handed out, which may be used after all tensors were
-// dropped. The caller holds a reference to an open tensor.
+// Escape records in the guard or the notice that a Go slice of the memory was handed out, which may be used after all
+// tensors are dropped. The caller holds a reference to an open tensor.
 func (m *Memory) Escape() {
 	if m.HasEscaped() || m.marks.Or(escaped)&escaped != 0 {
 		return
@@ -75,11 +75,11 @@ func (m *Memory) Escape() {
 }
 
 // cleanUp gives up Go's share of a memory whose tensors are all unreachable and were not closed. If a Go slice of the
-// memory was handed out, the slice may still be in use, so nothing is freed. The ledger has the loss at once; forgotten
-// counts it when the deleter has returned, or at once if nothing is freed.
+// memory was handed out, the slice may still be in use, so nothing is freed. The ledger records the loss immediately;
+// forgotten counts it after the deleter has returned, or immediately if nothing is freed.
 //
-// The runtime runs cleanUp on one of the few goroutines that run all cleanups of the process. The memory's deleter may
-// block and would stop other cleanups, so it runs on a goroutine of package background.
+// The runtime runs cleanUp on one of the few goroutines for all cleanups of the process. The memory's deleter may
+// block, which would stop other cleanups, so it runs on a goroutine of package background.
 func cleanUp(f *cleanupState) {
 	if f.kind == nothing {
 		return

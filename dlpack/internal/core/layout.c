@@ -542,10 +542,10 @@ static int wider_first(const void *a, const void *b) {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-/* Reports whether two different elements can lie at one place: whether there is a difference of indices n for each axis such that
- * the sum of n * step is -rest. All of them may be 0 only if `moved` is set, that is, if a difference along a wider axis is not
- * 0. It goes through the axes from the widest step on, and tries only differences that the remaining axes can compensate. When
- * the budget is used up, it returns 1. */
+/* Reports whether two different elements can lie at one place. They can if each axis has a difference of indices n such
+ * that the sum of all n * step is -rest. All differences may be 0 only if `moved` is set: then the difference along a
+ * wider axis is not 0. The search goes from the widest step to the narrowest, and tries only differences that the
+ * remaining axes can compensate. When the budget is used up, it returns 1. */
 static int axes_meet(const step_axis *axes, int32_t count, int64_t rest, int moved, int *budget) {
   if (count == 0) return moved && rest == 0;
   int64_t first = -floor_div(rest + axes->beyond, axes->step), last = floor_div(axes->beyond - rest, axes->step);

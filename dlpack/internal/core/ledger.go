@@ -39,14 +39,14 @@ type Record struct {
 	views      map[any]*Record // of other tensors of the memory that are not closed
 }
 
-// A key names a recorded object by the address of its block or managed tensor, or by its handle. No other live object of the
-// kind has the same key, and a key keeps nothing alive.
+// A key identifies a recorded object by the address of its block or managed tensor, or by its handle. No other live
+// object of the kind has the same key. A key keeps nothing alive.
 type key struct {
 	kind RecordKind
 	at   uintptr
 }
 
-// An origin is a line of source that makes objects, in one generation.
+// An origin is a source line that makes objects, in one generation.
 type origin struct {
 	file             string
 	line, generation int
@@ -61,8 +61,8 @@ var ledger struct {
 	profile    *pprof.Profile
 }
 
-// StartLedger makes the profile. If another copy of the module in the program has the name already, the package's own path
-// is appended.
+// StartLedger makes the profile. If another copy of the module in the program already has a profile of this name, the
+// package's path is appended.
 func StartLedger(profile string) {
 	for pprof.Lookup(profile) != nil {
 		profile += "+" + strings.TrimSuffix(reflect.TypeFor[Record]().PkgPath(), "/internal/core")
@@ -70,8 +70,8 @@ func StartLedger(profile string) {
 	ledger.profile = pprof.NewProfile(profile)
 }
 
-// SetLedger switches the ledger on or off, and reports whether it was on. A change drops all records. Each call begins a generation:
-// the records of [Forgotten] that have objects made before it have none that were made after it.
+// SetLedger switches the ledger on or off, and reports whether it was on. A change drops all records. Each call begins
+// a generation: no record of [Forgotten] has objects made both before and after the call.
 func SetLedger(on bool) (was bool) {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -87,7 +87,7 @@ func SetLedger(on bool) (was bool) {
 	return was
 }
 
-// Live returns the records of live objects, the oldest first.
+// Live returns the records of live objects, oldest first.
 func Live() []Record {
 	Reap()
 	lookAtAll()
@@ -96,8 +96,8 @@ func Live() []Record {
 	return sorted(ledger.live)
 }
 
-// Forgotten returns records of the objects that cleanup guards have caught since the ledger was switched on: one for
-// each line of source that made such objects, and for each generation in which it did, the oldest first.
+// Forgotten returns records of the objects that cleanup guards have caught since the ledger was switched on, oldest
+// first. There is one record for each source line that made such objects, in each generation.
 func Forgotten() []Record {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -137,8 +137,8 @@ func Enter(kind RecordKind, at uintptr, about any) {
 	ledger.profile.Add(r, 3+depth) // 3 is for Add, Enter and its caller, which r.Stack does not have
 }
 
-// EnterView records another tensor of the memory, if the memory has a record. tensor is the same for [Memory.LeaveTensor], and keeps nothing
-// alive. about and the stack are as for [Enter].
+// EnterView records another tensor of the memory, if the memory has a record. [Memory.LeaveTensor] gets the same tensor
+// value, which keeps nothing alive. about and the stack are as for [Enter].
 func (m *Memory) EnterView(tensor, about any) {
 	if _, ok := m.key(); !ok {
 		return
@@ -158,7 +158,7 @@ func (m *Memory) EnterView(tensor, about any) {
 	r.views[tensor] = v
 }
 
-// LeaveTensor notes that a tensor of the memory is closed, which still has its reference.
+// LeaveTensor records that a tensor of the memory is closed. The tensor still has its reference.
 func (m *Memory) LeaveTensor(tensor any) {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -172,7 +172,7 @@ func (m *Memory) LeaveTensor(tensor any) {
 	delete(r.views, tensor)
 }
 
-// record returns the record of the memory, and nil if it has none.
+// record returns the record of the memory, or nil if it has none.
 func (m *Memory) record() *Record {
 	if k, ok := m.key(); ok {
 		return ledger.live[k]
@@ -191,8 +191,8 @@ func (m *Memory) key() (k key, ok bool) {
 	return key{}, false
 }
 
-// ofOldest returns the record of the oldest tensor of the memory that was not closed. It is r itself unless the first tensor is closed and
-// another is open.
+// ofOldest returns the record of the memory's oldest tensor that is not closed. It is r itself unless the first tensor
+// is closed and another is open.
 func (r *Record) ofOldest() Record {
 	oldest := r
 	if r.closed {
@@ -206,14 +206,15 @@ func (r *Record) ofOldest() Record {
 		generation: oldest.generation}
 }
 
-// Caller returns the innermost call of a stack that the program has made: one outside of this module, or in its tests, examples and
-// commands. A stack without such a call, because C has called, or on a goroutine of this module, has the outermost call of this module.
+// Caller returns the innermost call of a stack that the program has made: a call outside this module, or in its tests,
+// examples and commands. If there is no such call, because C has called or the goroutine belongs to this module, it
+// returns the outermost call of this module.
 func Caller(stack []uintptr) runtime.Frame {
 	frame, _ := caller(stack)
 	return frame
 }
 
-// caller is [Caller]. depth is how many calls of the stack are within this one.
+// caller is [Caller]. depth is the number of calls of the stack within this call.
 func caller(stack []uintptr) (found runtime.Frame, depth int) {
 	calls := runtime.CallersFrames(stack)
 	for i := 0; ; i++ {
@@ -230,7 +231,7 @@ func caller(stack []uintptr) (found runtime.Frame, depth int) {
 	}
 }
 
-// removeRecord removes a record, if there is one.
+// removeRecord removes a record, if it exists.
 func removeRecord(kind RecordKind, at uintptr) {
 	if ledger.on.Load() {
 		key{kind, at}.leave()
@@ -246,7 +247,7 @@ func (k key) leave() {
 	}
 }
 
-// recordLost notes that a recorded object was dropped without Close.
+// recordLost records that an object was dropped without Close.
 func recordLost(kind RecordKind, id uintptr) {
 	if !ledger.on.Load() {
 		return

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// A Kind is the origin of memory, which determines how the memory is given back. C: CORE_SLOT_…
+// A Kind is the origin of memory. It determines how the memory is given back. C: CORE_SLOT_…
 type Kind uint8
 
 const (
@@ -27,19 +27,19 @@ const (
 // tensor needs no atomic addition. After the last one has ended it is -1, or 0 if that was a Close (see
 // [Memory.Close]).
 //
-// All tensors together have at most one share of the memory, Go's share, and each export has one. A slot counts the
+// All tensors together have at most one share of the memory, Go's share, and each export has a share. A slot counts the
 // shares. handle names the slot: from the start if the memory was allocated or lent, otherwise from the first export or
-// OnRelease on. For Go's own memory, whoever takes the handle out gives up Go's share, so that it is given up once; the
-// first export after that takes another slot.
+// OnRelease on. For Go's own memory, the code that takes the handle out also gives up Go's share, so that it is given
+// up once. The next export takes another slot.
 type Memory struct {
 	refs    atomic.Int32
 	kind    Kind
 	guarded bool // keep is a guard
 	marks   atomic.Uint32
-	// Views may reach the addresses from Low up to High, exclusive. If the host cannot address the memory, these are
-	// byte_offsets.
+	// Views may reach the addresses from Low up to High, exclusive. If the host cannot address the memory, Low and High
+	// are byte_offsets.
 	Low, High uintptr
-	// keep points to what must be reachable as long as the memory is: Go's own memory, or the guard.
+	// keep points to Go's own memory, or to the guard. It keeps them reachable as long as the memory.
 	keep    unsafe.Pointer
 	handle  uint64  // of a slot, or noHandle; atomic once the memory is initialized
 	managed uintptr // address of the managed tensor, for imports
@@ -56,7 +56,7 @@ const (
 // Kind returns the origin of the memory.
 func (m *Memory) Kind() Kind { return m.kind }
 
-// IsGos reports whether the memory is Go's own, so that the garbage collector keeps it for each pointer to it.
+// IsGos reports whether the memory is Go's own: the garbage collector keeps it as long as a pointer to it exists.
 func (m *Memory) IsGos() bool { return m.kind == Collected && m.marks.Load()&foreignOwner == 0 }
 
 // ID returns the number under which the ledger records an allocation.
@@ -68,14 +68,14 @@ func (m *Memory) swapHandle(from, to handle) bool {
 	return atomic.CompareAndSwapUint64(&m.handle, uint64(from), uint64(to))
 }
 
-// Collect initializes m as size bytes of Go's own memory, or of memory for [Memory.Own].
+// Collect initializes m with size bytes of Go's own memory, or of memory for [Memory.Own].
 func (m *Memory) Collect(start unsafe.Pointer, size int64) {
 	m.kind, m.keep = Collected, start
 	m.Low, m.High = uintptr(start), uintptr(start)+uintptr(size)
 }
 
-// Allocate initializes m as size bytes of new C memory, aligned to [Alignment] bytes. It returns [NoMemory] if there is
-// none.
+// Allocate initializes m with size bytes of new C memory, aligned to [Alignment] bytes. It returns [NoMemory] if there
+// is none.
 func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	if size > math.MaxInt64-2*Alignment {
 		return NoMemory
@@ -95,8 +95,8 @@ func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	return OK
 }
 
-// Lend initializes m as size bytes at data, which release gives back: a C function `void (*)(void *ctx)`, or nil. If
-// there is no memory for a slot, it returns [NoMemory] and does not call release.
+// Lend initializes m with size bytes at data. release, a C function `void (*)(void *ctx)` or nil, gives them back. If
+// there is no memory for a slot, Lend returns [NoMemory] and does not call release.
 func (m *Memory) Lend(data uintptr, size int64, release, ctx unsafe.Pointer) Status {
 	s := newSlot(Lent)
 	if s == nil {
@@ -132,9 +132,9 @@ func (m *Memory) Borrow(low, high uintptr) {
 	m.kind, m.Low, m.High = BorrowedKind, low, high
 }
 
-// Acquire takes a reference for a tensor or an operation. It returns [Overflow] if there are too many, and [Closed] if
-// it finds that all have ended. It may also succeed after the last Close, so the caller must then check that its tensor
-// is open and, if it is not, release the reference without using the memory.
+// Acquire takes a reference for a tensor or an operation. It returns [Overflow] if there are too many references, and
+// [Closed] if it finds that all have ended. It may also succeed after the last Close. So the caller must then check
+// that its tensor is open; if it is not, the caller must release the reference without using the memory.
 func (m *Memory) Acquire() Status {
 	for {
 		n := m.refs.Load()
@@ -157,8 +157,9 @@ func (m *Memory) Release() {
 	}
 }
 
-// Close is Release for a tensor that was marked closed before. If refs is 0, this is the last reference, and refs may stay as it
-// is: whoever still adds a reference checks the mark after that, and gives the reference back without using the memory.
+// Close is Release for a tensor that is already marked as closed. If refs is 0, this is the last reference, and refs
+// may stay 0: a caller that still adds a reference checks the mark afterwards, and gives the reference back without
+// using the memory.
 func (m *Memory) Close() {
 	if m.refs.Load() == 0 || m.refs.Add(-1) < 0 {
 		m.finish()
@@ -181,8 +182,7 @@ func (m *Memory) finish() {
 	giveUp(m.kind, m.managed, h)
 }
 
-// giveUp gives up Go's share of a memory. If the memory is an import that was never exported (noHandle), it calls the
-// deleter.
+// giveUp gives up Go's share of a memory. It calls the deleter of an import that was never exported (noHandle).
 func giveUp(kind Kind, managed uintptr, h handle) {
 	switch kind {
 	case Allocated, Lent:
@@ -202,7 +202,7 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 }
 
 // Export returns a live block for a tensor of the given rank. The block holds a share of the memory. If the memory has
-// no slot, as before its first export, Export returns [Closed], and the caller must call [Memory.FirstExport].
+// no slot, as before its first export, Export returns [Closed]; the caller must then call [Memory.FirstExport].
 func (m *Memory) Export(rank int) (*Block, Status) {
 	s, status := m.loadHandle().retain()
 	if status != OK {
@@ -214,8 +214,8 @@ func (m *Memory) Export(rank int) (*Block, Status) {
 	return nil, NoMemory
 }
 
-// FirstExport is Export for memory that may have no slot, and returns [Borrowed] for borrowed memory. The caller holds
-// a reference.
+// FirstExport is Export for memory that may have no slot. It returns [Borrowed] for borrowed memory. The caller holds a
+// reference.
 func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	if m.kind == BorrowedKind {
 		return nil, Borrowed
@@ -231,8 +231,8 @@ func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	}
 }
 
-// firstExport gives the memory a slot and makes the export if its rank is small. It returns [Closed] if the memory has
-// a slot now but no block was made.
+// firstExport gives the memory a slot, and makes the export if its rank is small. It returns [Closed] if the memory now
+// has a slot but no block was made.
 func (m *Memory) firstExport(rank int) (*Block, Status) {
 	shares := uint64(1) // one for all of Go's tensors
 	if rank <= rankSmall {

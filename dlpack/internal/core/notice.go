@@ -10,27 +10,28 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A notice has the functions to call when nobody holds a memory any more, which is Go's own, or was allocated or handed to
-// [Memory.Own]. From the first [Memory.OnRelease] until then, the memory keeps its slot and stays pinned, because detach passes
-// over it. So the last share of the slot is given up when the last tensor is closed and the last export released. A deleter
-// that gives up the last share wakes Go at once.
+// A notice has the functions to call after the last holder of a memory has released it. The memory is Go's own, or was
+// allocated or handed to [Memory.Own]. From the first [Memory.OnRelease] until then, the memory keeps its slot and
+// stays pinned, because detach skips it. So the last share of the slot is given up when the last tensor is closed and
+// the last export released. A deleter that gives up the last share wakes Go immediately.
 type notice struct {
-	// slots counts the slots of the memory that have not ended. There are several only if detach has taken a handle out, before
-	// the notice was made, while an export took a share by it.
+	// slots counts the slots of the memory that have not ended. There are several only if detach took a handle out
+	// before the notice was made, while an export took a share with this handle.
 	slots   atomic.Int32
 	calls   []func() // changes only while the shard of the memory's slot is locked
 	escaped atomic.Bool
 	cleanup runtime.Cleanup // for tensors that are dropped without Close; unset for allocated memory, which has a guard
 }
 
-// Own is OnRelease for new memory that was passed to [Memory.Collect] and is not Go's: f gives it back.
+// Own is OnRelease for new memory that was passed to [Memory.Collect] and is not Go's; f gives it back.
 func (m *Memory) Own(f func()) Status {
 	m.marks.Or(foreignOwner)
 	return m.OnRelease(f)
 }
 
-// OnRelease has f called when nobody holds the memory any more. The kind of the memory is [Collected] or [Allocated]. The caller
-// holds a reference to an open tensor. If there is no memory for a slot, OnRelease returns [NoMemory], and f is not called.
+// OnRelease calls f after the last holder has released the memory, whose kind must be [Collected] or [Allocated]. The
+// caller holds a reference to an open tensor. If there is no memory for a slot, OnRelease returns [NoMemory], and f is
+// not called.
 func (m *Memory) OnRelease(f func()) Status {
 	sh, s := m.lockOwnSlot()
 	if s == nil {
@@ -51,8 +52,8 @@ func (m *Memory) OnRelease(f func()) Status {
 	return OK
 }
 
-// lockOwnSlot returns the slot whose handle the memory has, with its shard locked, so that detach cannot take the handle out.
-// If the memory has none, it gets one. The result is nil, and nothing is locked, if there is no memory for slots.
+// lockOwnSlot returns the slot of the memory's handle with its shard locked, so that detach cannot take the handle out.
+// A memory without a slot gets one. If there is no memory for slots, the result is nil, and nothing is locked.
 func (m *Memory) lockOwnSlot() (*shard, *slot) {
 	for {
 		if h := m.loadHandle(); h != noHandle {
@@ -78,14 +79,14 @@ func (m *Memory) lockOwnSlot() (*shard, *slot) {
 	}
 }
 
-// watch gives a slot a notice. The slot's shard is locked, and the slot cannot end.
+// watch gives a slot a notice. The slot's shard must be locked, and the slot must not be able to end.
 func (s *slot) watch(n *notice) {
 	n.slots.Add(1)
 	s.pin().owner = unsafe.Pointer(n)
 	s.lender = 1 // not atomic: deleters read it only after the last share was given up
 }
 
-// watched reports whether a slot, whose kind is Collected or Allocated, has a notice.
+// watched reports whether a slot of the kind Collected or Allocated has a notice.
 func (s *slot) watched() bool { return s.lender != 0 }
 
 // notice returns the notice of a slot that is watched and has not ended.
@@ -96,8 +97,8 @@ func (s *slot) notice() *notice {
 	return (*notice)(s.pin().owner)
 }
 
-// watchOthers gives the notice to older slots of the memory: those from which detach has taken Go's share while an
-// export took a share.
+// watchOthers gives the notice to older slots of the memory, from which detach took Go's share while an export took a
+// share.
 func (m *Memory) watchOthers(n *notice) {
 	if m.marks.Load()&detached == 0 {
 		return
@@ -110,8 +111,8 @@ func (m *Memory) watchOthers(n *notice) {
 	}
 }
 
-// watchOthers is Memory.watchOthers for a run of slots. The share that it takes keeps a slot from ending meanwhile. A slot
-// without shares is held by nobody, and only waits to be unpinned.
+// watchOthers is Memory.watchOthers for a run of slots. It takes a share so that a slot does not end meanwhile. A slot
+// without shares has no holder, and only waits to be unpinned.
 func (b *bin) watchOthers(m *Memory, n *notice, first uint32) {
 	slab, at := place(first)
 	pins := table.pins[slab][at : at+runSlots]
@@ -130,14 +131,14 @@ func (b *bin) watchOthers(m *Memory, n *notice, first uint32) {
 	}
 }
 
-// slotEnded is called when the memory was unpinned, or was freed, in one of its slots. The slot's shard is locked.
+// slotEnded is called after the memory was unpinned, or freed, in one of its slots. The slot's shard is locked.
 func (n *notice) slotEnded() {
 	if n.slots.Add(-1) == 0 {
 		background.Release(n.call)
 	}
 }
 
-// call calls the functions, the last first, each even if another one panics or calls runtime.Goexit.
+// call calls all functions, last first, even if one of them panics or calls runtime.Goexit.
 func (n *notice) call() {
 	for _, f := range n.calls {
 		defer f()
@@ -150,9 +151,9 @@ type watchedHandle struct {
 	handle handle
 }
 
-// loseWatched gives up Go's share of a memory with a notice, whose tensors are all unreachable and were not closed. If a Go
-// slice of the memory was handed out, the slice may still be in use, so the share is kept. It runs on a goroutine of the
-// runtime, and calls nothing foreign.
+// loseWatched gives up Go's share of a memory with a notice, after all its tensors became unreachable without Close. If
+// a Go slice of the memory was handed out, the slice may still be in use, so the share is kept. It runs on a goroutine
+// of the runtime, and calls no foreign code.
 func loseWatched(w watchedHandle) {
 	if !w.notice.escaped.Load() {
 		w.handle.slot().drop()

@@ -8,12 +8,12 @@ import (
 	"unsafe"
 )
 
-// A pin is Go memory held for C. It belongs to a slot whose memory is Go's own. It changes only while the slot's shard is
-// locked. It is not a part of the slot because Go pointers must not lie in C memory.
+// A pin is Go memory held for C. It belongs to a slot whose memory is Go's own, and changes only while the slot's shard
+// is locked. It is not a part of the slot, because Go pointers must not lie in C memory.
 type pin struct {
 	pinner runtime.Pinner
-	// owner is nil for ExportOnce and in a free slot. Otherwise it is the *Memory that is pinned or, if the slot is
-	// watched, the *notice. The slot of allocated memory has a pin without a pinner, for its notice.
+	// owner is nil for ExportOnce and in a free slot. Otherwise it is the pinned *Memory or, if the slot is watched,
+	// the *notice. The slot of allocated memory has a pin without a pinner, for its notice.
 	owner unsafe.Pointer
 }
 
@@ -32,8 +32,8 @@ func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 	}
 }
 
-// detach unpins each memory that has neither a notice nor any share but Go's, by giving up that share. The next export
-// pins it again. Whoever takes the handle out of a memory gives up Go's share, so it is given up once.
+// detach unpins each memory that has only Go's share and no notice, by giving up that share. The next export pins it
+// again. The code that takes the handle out of a memory also gives up Go's share, so it is given up once.
 func detach() {
 	for sh := range lockedShards {
 		for _, first := range sh.slots.runs {

@@ -11,13 +11,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// Reap unpins the memory of which only Go has a share, and takes back the slots that were returned.
+// Reap unpins memory that only Go has a share of, and takes back the slots that were returned.
 func Reap() {
 	detach()
 	drain()
 }
 
-// WakeAt sets how many bytes of Go's memory may wait to be unpinned before a deleter wakes Go, and returns the last
+// WakeAt sets how many bytes of Go's memory may wait to be unpinned before a deleter wakes Go, and returns the previous
 // value. A value below 1 counts as 1.
 func WakeAt(bytes int64) (last int64) {
 	last = atomic.SwapInt64(wakeThreshold, max(bytes, 1))
@@ -39,8 +39,8 @@ func drain() {
 	}
 }
 
-// startReaping has memory unpinned and pages of blocks given back after each garbage collection, and memory unpinned
-// whenever a deleter wakes Go.
+// startReaping starts the work in the background: after each garbage collection, it unpins memory and gives back pages
+// of blocks; whenever a deleter wakes Go, it unpins memory.
 func startReaping() {
 	eachCycle(func() {
 		Reap()
@@ -57,8 +57,9 @@ func eachCycle(f func()) {
 	}, struct{}{})
 }
 
-// startWake starts a goroutine that waits in the netpoller for deleters to write to an eventfd or a pipe. If no descriptors
-// are left, deleters cannot wake Go, and memory is unpinned only at the next export, garbage collection or [Reap].
+// startWake starts a goroutine that waits in the netpoller until a deleter writes to an eventfd or a pipe. If no
+// descriptors are left, deleters cannot wake Go, and memory is unpinned only at the next export, garbage collection or
+// [Reap].
 func startWake() {
 	read, write, ok := openWake()
 	if !ok {
@@ -76,8 +77,8 @@ func startWake() {
 	atomic.StoreInt64(wakeBy, int64(write))
 }
 
-// pollerCanStart reports whether there are descriptors for Go's poller, which the first file that needs it starts. The
-// poller takes two on Linux and at most three elsewhere, and ends the process if there are too few.
+// pollerCanStart reports whether there are enough descriptors for Go's poller, which starts with the first file that
+// needs it. The poller takes two on Linux and at most three elsewhere, and ends the process if there are too few.
 func pollerCanStart(fd int) bool {
 	syscall.ForkLock.RLock() // no child of this process inherits the copies
 	defer syscall.ForkLock.RUnlock()

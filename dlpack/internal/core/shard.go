@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// A shard has slots and a block cache for tensors of small ranks under one mutex, because a first export needs both. Goroutines
-// on different processors rarely use the same shard. The last shards of the list are for larger ranks, one for each of
-// largeRanks; their slots are not used.
+// A shard has slots and a block cache for tensors of small ranks under one mutex, because a first export needs both.
+// Goroutines on different processors rarely use the same shard. The last shards of the list are for larger ranks, one
+// shard for each of largeRanks; their slots are not used.
 type shard struct {
 	mu     sync.Mutex
 	slots  bin
@@ -21,7 +21,7 @@ type shard struct {
 
 const maxShards = 64
 
-// largeRanks are the ranks that the blocks of the last shards have room for.
+// largeRanks are the largest ranks of the blocks of the last shards.
 var largeRanks = [...]int{16, 32, 64, 128, MaxRank}
 
 // shards holds all shards, which are made when a slot is first needed.
@@ -38,7 +38,7 @@ func allShards() []shard {
 	return nil
 }
 
-// lockedShards yields each shard while it is locked. The caller may unlock the shard for a moment.
+// lockedShards yields each shard, locked. The caller may unlock the shard for a moment.
 func lockedShards(yield func(sh *shard) bool) {
 	all := allShards()
 	for i := range all {
@@ -87,8 +87,8 @@ func makeShards() []shard {
 	return all
 }
 
-// lockShard locks a shard for small ranks: the caller's own, or another one if that is busy. It returns nil if there is no
-// memory for shards.
+// lockShard locks a shard for small ranks: the caller's, or another shard if that is busy. It returns nil if there is
+// no memory for shards.
 func lockShard() *shard {
 	all := allShards()
 	if all == nil {
@@ -107,8 +107,9 @@ func lockShard() *shard {
 	return sh
 }
 
-// shardOfThisThread returns a hash of the address of the caller's stack. It is usually the same for each call by one goroutine and
-// different for other goroutines, so that they use different shards and different parts of counters.
+// shardOfThisThread returns a hash of the address of the caller's stack. It is usually the same for all calls by one
+// goroutine and different for other goroutines, so that goroutines use different shards and different parts of
+// counters.
 func shardOfThisThread() uint {
 	var local byte
 	stack := uintptr(unsafe.Pointer(&local))
@@ -127,7 +128,7 @@ func lockLarge(rank int) *shard {
 	return &large[i]
 }
 
-// lockSlots is lockShard for a caller that needs a slot: if the shard has no free slot, it prefers another one that has
+// lockSlots is lockShard for a caller that needs a slot: if the shard has no free slot, it prefers a shard that has one
 // and is not busy.
 func lockSlots() *shard {
 	sh := lockShard()

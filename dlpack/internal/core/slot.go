@@ -10,11 +10,11 @@ import (
 	"unsafe"
 )
 
-// A handle names a slot in one of its turns. Slots count shares and lie in a table in C memory. A slot is used for one
-// memory after another and never freed. Each use is a turn, whose number stands above the count of shares in the same
-// word. In a handle, the same number stands above the index of the slot. A share can be taken by a handle only in its
-// turn and only while there are other shares. So an old handle does no harm, unless the slot has gone through all 2^32
-// turns meanwhile.
+// A handle names a slot in one of its turns. Slots count shares and lie in a table in C memory. A slot is reused for
+// other memory, and never freed. Each use is a turn. The upper half of the word with the count of shares is the number
+// of the turn; the upper half of a handle is the same number, above the index of the slot. A handle can take a share
+// only in its turn, and only while there are other shares. So an old handle does no harm, unless the slot has gone
+// through all 2^32 turns meanwhile.
 type handle uint64
 
 const (
@@ -52,7 +52,7 @@ func (h handle) slot() *slot {
 	return slotAt(table.slots[slab].Load() + uintptr(at)*unsafe.Sizeof(slot{}))
 }
 
-// handle returns the handle of the slot's present turn.
+// handle returns the handle of the slot's current turn.
 func (s *slot) handle() handle {
 	return handle(atomic.LoadUint64(&s.count)&^(turnUnit-1)) | handle(s.index)
 }
@@ -91,8 +91,8 @@ func (s *slot) drop() {
 }
 
 // end ends the memory after its last share was given up. It unpins Go's memory under the mutex of the slot's shard, and
-// leaves all other memory to C code. s may also be a share that C code has made: that has only the fields of a
-// dlbcore_share, and is no slot.
+// leaves all other memory to C code. s may also be a share made by C code, which has only the fields of a
+// dlbcore_share, and is not a slot.
 func (s *slot) end() {
 	if s.release != releaseSlot || Kind(s.kind) != Collected {
 		endShare(s.address())
@@ -104,9 +104,9 @@ func (s *slot) end() {
 	sh.mu.Unlock()
 }
 
-// A bin holds free slots. When C code gives up the last share of a slot, it puts the slot in the return queue of its bin.
-// There the slot waits for the next caller that takes a slot, or for [Reap], because Go's memory must be unpinned by Go. The
-// bin changes only while its shard is locked, except for the return queue.
+// A bin holds free slots. When C code gives up the last share of a slot, it puts the slot in the return queue of its
+// bin. There the slot waits for the next caller that takes a slot, or for [Reap], because only Go can unpin Go's
+// memory. The bin changes only while its shard is locked, except for the return queue.
 type bin struct {
 	dead    *returnQueue // the return queue, in C memory
 	pending uintptr      // slots that were taken from dead and are not free yet, linked by link
@@ -120,7 +120,7 @@ func (s *slot) shard() *shard {
 }
 
 // lockSlot takes a slot in a new turn, for a memory of the given kind, with the given number of shares, and leaves its
-// shard locked. It returns nil, and leaves nothing locked, if there is no memory for slots.
+// shard locked. If there is no memory for slots, it returns nil, and leaves nothing locked.
 func lockSlot(kind Kind, shares uint64) (*shard, *slot) {
 	sh := lockSlots()
 	if sh == nil {
@@ -148,8 +148,8 @@ func (b *bin) hasSlot() bool {
 	return b.free != 0 || b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0
 }
 
-// beginTurn returns a slot that was free, in a new turn, for a memory of the given kind, with the given number of shares.
-// It returns nil if there is no memory.
+// beginTurn returns a formerly free slot in a new turn, for a memory of the given kind, with the given number of
+// shares. It returns nil if there is no memory.
 func (b *bin) beginTurn(kind Kind, shares uint64) *slot {
 	b.reap(looks)
 	if b.free == 0 && !b.grow() {
@@ -212,14 +212,14 @@ func (b *bin) reap(limit int) {
 	}
 }
 
-// undo gives back a slot that was just taken and that nobody else has seen.
+// undo gives back a slot that was just taken, before any other code has seen it.
 func (b *bin) undo(s *slot) {
 	s.count &^= turnUnit - 1
 	b.put(s)
 }
 
-// put adds a slot without shares to the free ones. If the slot's memory is Go's, put unpins it. It tells the notice, if there
-// is one.
+// put adds a slot without shares to the free slots. It unpins the slot's memory if that is Go's, and informs the
+// notice, if there is one.
 func (b *bin) put(s *slot) {
 	if k := Kind(s.kind); k == Collected || k == Allocated && s.watched() {
 		p := s.pin()

@@ -22,7 +22,7 @@ func ReadStats() Stats {
 	}
 }
 
-// countPinned counts the pins in use, and their bytes. It looks at all slots, so that nobody has to count when memory is pinned.
+// countPinned counts the pins in use, and their bytes. It reads all slots, so that pinning memory needs no counter.
 func countPinned() (pins int, bytes int64) {
 	for sh := range lockedShards {
 		for _, first := range sh.slots.runs {

@@ -8,8 +8,8 @@ package core
 #include <immintrin.h>
 #endif
 
-// Converts n numbers that lie one after another, in a program that has the processor take numbers below the normal ones for 0, and
-// round upwards.
+// Converts n consecutive numbers, in a program that has set the processor to flush subnormal numbers to 0, and to round
+// upwards.
 static void convert_flushing(char *dst, DLDataType to, const char *src, DLDataType from, int64_t n, bool scaled, double scale,
                              double shift) {
   const int64_t one = 1;
@@ -44,7 +44,7 @@ import (
 // Quarantine is the number of further exports of its cache before a dead block is used again.
 const Quarantine = quarantine
 
-// LockEverything locks all mutexes of this package, and returns a function that unlocks them.
+// LockEverything locks all mutexes of this package. It returns a function that unlocks them.
 func LockEverything() (unlock func()) {
 	locks := []*sync.Mutex{&shards.mu, &table.mu, &ledger.mu, &foreign.mu}
 	for i := range allShards() {
@@ -60,8 +60,8 @@ func LockEverything() (unlock func()) {
 	}
 }
 
-// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. Without this, after a test
-// with many foreign bytes, the next test would need as many to cause a collection.
+// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. Without it, after a test with
+// many foreign bytes, the next test would need as many to cause a collection.
 func SettleForeignBytes() {
 	for last := int64(-1); foreign.limit.Load() != last; {
 		last = foreign.limit.Load()
@@ -69,7 +69,7 @@ func SettleForeignBytes() {
 	}
 }
 
-// SettleImports counts n imports as ended, which a test has left open on purpose.
+// SettleImports counts n imports as ended that a test has left open on purpose.
 func SettleImports(n int64) { liveImports.end(n) }
 
 // SetReferences sets refs, which is the number of references to a memory, minus one.
@@ -111,8 +111,8 @@ func CheckTensorInC(tensor unsafe.Pointer, flags uint64) (status Status, message
 	return status, C.GoString(&text[0]), e
 }
 
-// ConvertFlushing is Convert for n padded numbers that lie one after another, in a program that has the processor take numbers below the
-// normal ones for 0, and round upwards.
+// ConvertFlushing is Convert for n consecutive padded numbers, in a program that has set the processor to flush
+// subnormal numbers to 0, and to round upwards.
 func ConvertFlushing(dst []byte, to DataType, src []byte, from DataType, n int64) {
 	convertFlushing(dst, to, src, from, n, false, 0, 0)
 }
@@ -140,7 +140,7 @@ func HostReadableInC(deviceType int32) bool {
 	return C.dlbcore_host_readable(C.int32_t(deviceType)) != 0
 }
 
-// NeedsCopy is the status of a C view that no strides can express.
+// NeedsCopy is the status of a view in C that no strides can express.
 const NeedsCopy = Status(C.CORE_NEEDS_COPY)
 
 // A ViewIndex is the dlbcore_index of C.

@@ -37,7 +37,7 @@ func CheckAddress(at uintptr) *Fault {
 	return badAddress(at)
 }
 
-// badAddress returns what is wrong with the address of a struct.
+// badAddress returns the fault in the address of a struct.
 func badAddress(at uintptr) *Fault {
 	if at == 0 {
 		return newFault(Null, "tensor is NULL")
@@ -49,9 +49,9 @@ func badAddress(at uintptr) *Fault {
 }
 
 // CheckTensor checks a foreign description as far as possible without touching the memory that it describes, and sets
-// *e. The caller must have checked the address of t, NDim and the data type, whose elements have width bits. The
-// resulting slices lie in the producer's memory; strides is nil for row-major. After a fault *e is undefined.
-// C: dlbcore_check_tensor, which must agree
+// *e. The caller must have checked the address of t, NDim and the data type, whose elements have width bits. The slices
+// in the result lie in the producer's memory; strides is nil for row-major. After a fault *e is undefined. C:
+// dlbcore_check_tensor, which must agree
 func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {
@@ -83,14 +83,14 @@ func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (
 	return shape, strides, nil
 }
 
-// InAddressSpace reports whether the bytes from low (<= 0) to high (>= 0) around an address lie where memory can lie.
-// C: dlbcore_in_address_space
+// InAddressSpace reports whether memory can lie at the bytes from low (<= 0) to high (>= 0) around an address. C:
+// dlbcore_in_address_space
 func InAddressSpace(start uint64, low, high int64) bool {
 	return start >= Lowest+uint64(-low) && start <= Highest-uint64(high)
 }
 
-// fastExtent is the fast path of CheckLayout. It sets the extent of layouts that have at least one element, elements of
-// whole bytes, and sizes and strides so small that nothing can overflow, as nearly all have. It reports false for all
+// fastExtent is the fast path of CheckLayout, for nearly all layouts. It sets the extent of layouts with at least one
+// element, elements of whole bytes, and sizes and strides so small that nothing can overflow. It reports false for all
 // others, valid or not.
 func fastExtent(width int, shape, strides []int64, e *Extent) bool {
 	const many = 1 << 40 // elements, of less than 2^22 bytes
@@ -132,9 +132,9 @@ func fastExtent(width int, shape, strides []int64, e *Extent) bool {
 	return true
 }
 
-// CheckLayout checks shape and strides (nil for row-major) of elements that have itemBits bits, and sets *e. The rank
-// is not checked. e is a parameter because returning an Extent, which copies it, would take longer than all of the
-// checks. After a fault *e is undefined.
+// CheckLayout checks shape and strides (nil for row-major) of elements with itemBits bits, and sets *e. It does not
+// check the rank. e is a parameter because returning an Extent, which copies it, would take longer than all checks.
+// After a fault *e is undefined.
 func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *Fault {
 	if fastExtent(itemBits, shape, strides, e) {
 		return nil
