@@ -26,11 +26,11 @@
  *   Making and releasing tensors
  *     dlb_tensor_alloc             new memory, all zeros
  *     dlb_tensor_empty             new memory, whose elements are undefined
- *     dlb_tensor_alloc_with        new memory of an allocator of the program
+ *     dlb_tensor_alloc_with        new memory from the program's allocator
  *     dlb_tensor_lend              a tensor on memory of the program
- *     dlb_tensor_import            takes a tensor of another library over
- *     dlb_tensor_from_legacy       takes a tensor over that has the form from before DLPack 1.0
- *     dlb_tensor_to_legacy         gives a tensor the form from before DLPack 1.0
+ *     dlb_tensor_import            takes over a tensor of another library
+ *     dlb_tensor_from_legacy       takes over a tensor in the form from before DLPack 1.0
+ *     dlb_tensor_to_legacy         converts a tensor to the form from before DLPack 1.0
  *     dlb_tensor_share             another tensor on the same memory, for another owner
  *     dlb_tensor_release           ends a tensor, by its deleter
  *   Copying and comparing elements
@@ -38,7 +38,7 @@
  *     dlb_tensor_contiguous        a row-major view, or a copy if there is no such view
  *     dlb_tensor_convert           a copy of another data type
  *     dlb_tensor_copy_into         copies elements into memory that exists, converted to its type
- *     dlb_tensor_convert_scaled    the same, and scales and shifts them
+ *     dlb_tensor_convert_scaled    the same, with a scale and a shift
  *     dlb_tensor_fill              sets all elements to one value
  *     dlb_tensor_equal             are types, shapes and elements the same?
  *   Describing tensors
@@ -53,7 +53,7 @@
  *     dlb_tensor_index             the part at the first indexes: x[i, j]
  *     dlb_tensor_transpose         the dimensions in another order
  *     dlb_tensor_reshape           another shape for the same elements
- *     dlb_tensor_broadcast_to      elements repeated up to a shape
+ *     dlb_tensor_broadcast_to      elements repeated to fill a shape
  *     dlb_tensor_flip              dimensions reversed
  *     dlb_tensor_expand            dimensions of size 1 inserted
  *     dlb_tensor_squeeze           dimensions of size 1 removed
@@ -67,7 +67,7 @@
  *     dlb_shm_alloc                a tensor in a new segment, which other processes can map
  *     dlb_shm_copy                 copies a tensor into a new segment
  *     dlb_shm_is_shared            does a tensor lie in a segment?
- *     dlb_shm_readonly             a read-only tensor, through which no code can write
+ *     dlb_shm_readonly             a read-only view, through which no code can write
  *     dlb_shm_send                 sends tensors through a Unix socket
  *     dlb_shm_recv                 receives tensors through a Unix socket
  *     dlb_shm_offer                a handle of a tensor, which can travel by any means
@@ -113,9 +113,9 @@
  *     dlb_file_at                  the name, type, shape and place of a tensor
  *     dlb_file_find                the index of the tensor with a name
  *     dlb_file_tensor_at           a tensor in the memory of the file
- *     dlb_file_copy                a tensor in memory of its own
- *     dlb_file_metadata            what the file says beside its tensors
- *     dlb_file_verify              is the file as it was when it was opened?
+ *     dlb_file_copy                a copy of a tensor in new memory
+ *     dlb_file_metadata            the metadata of the file
+ *     dlb_file_verify              is the file unchanged since it was opened?
  *     dlb_file_sync                writes changes of a writable file to the disk
  *     dlb_file_close               closes a file
  *     dlb_file_write               writes a file
@@ -123,8 +123,8 @@
  *     dlb_version                  the version
  *     dlb_error_name               the name of an error code
  *     dlb_counters_read            how many objects are live
- *     dlb_ledger_set               records from now on where objects are made
- *     dlb_ledger_write             writes which are live, and where they were made
+ *     dlb_ledger_set               records where objects are made from now on
+ *     dlb_ledger_write             writes the live objects, and where they were made
  *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
  * with an output writes it to *out, where `out` is the first argument. After an error, the caller
@@ -240,7 +240,7 @@ enum {
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides, or an overlap */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* memory is read-only, or was shared so; or the form cannot say it */
+  DLB_ERROR_READONLY = 7,  /* memory is, or was shared as, read-only, or the form cannot say so */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
@@ -248,10 +248,10 @@ enum {
   DLB_ERROR_FORKED = 12,   /* a function that needs Go, in a forked child: use spawn or exec */
   DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic of the program's Go */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
-  DLB_ERROR_FUNCTION = 15, /* an error of a function of the program, in Go (Serve of package capi)
-                              or of dlb_file_fields */
-  DLB_ERROR_SYSTEM = 16,   /* the operating system has refused something; the text says what */
-  DLB_ERROR_CLOSED = 17,   /* the other side has closed, or offers the segment no longer */
+  DLB_ERROR_FUNCTION = 15, /* an error of a function of the program: a Go function under Serve of
+                              package capi, or progress of dlb_file_fields */
+  DLB_ERROR_SYSTEM = 16,   /* the operating system has refused a request; see the text */
+  DLB_ERROR_CLOSED = 17,   /* the other side has closed, or no longer offers the segment */
   DLB_ERROR_METADATA = 18  /* a tensor of a message is only metadata, and has no elements */
 };
 
@@ -519,8 +519,8 @@ typedef struct dlb_index {
   int64_t start; /* the first index of a range, or the index of DLB_AT */
   int64_t stop;  /* the index after the last one */
   int64_t step;  /* not 0 */
-  uint64_t kind; /* the bits DLB_INDEX_START and DLB_INDEX_STOP, which say whether start and stop
-                    are given, or one of the other values */
+  uint64_t kind; /* DLB_INDEX_START if start is given and DLB_INDEX_STOP if stop is given, or one
+                    of the other values */
 } dlb_index;
 
 #define DLB_INDEX_START UINT64_C(1)
@@ -540,7 +540,7 @@ typedef struct dlb_index {
 #define DLB_RANGE_STEP(a, b, step)                                        \
   {DLB_CAST(int64_t, a), DLB_CAST(int64_t, b), DLB_CAST(int64_t, step), \
    DLB_INDEX_START | DLB_INDEX_STOP} /* a:b:step */
-#define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., the dimensions that the others leave */
+#define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., the remaining dimensions */
 #define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
 
 /* Makes a view of all elements, for another owner of the memory.
@@ -968,9 +968,9 @@ typedef struct dlb_message_fields {
   dlb_header header;    /* a form of four zeros stands for "TENS" */
   dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
   dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
-  uint64_t spread;      /* the most bytes of a payload part, for which a larger tensor is cut into
-                           several; 0 for no limit */
-  const dlb_message *relay; /* a message that was decoded, to be sent on; NULL for none */
+  uint64_t spread;      /* the most bytes of a payload part; larger tensors are cut into several
+                           parts; 0 for no limit */
+  const dlb_message *relay; /* a decoded message to send on; NULL for none */
   uint64_t reserved[2];     /* 0 */
 } dlb_message_fields;
 
@@ -1179,8 +1179,7 @@ typedef struct dlb_value {
   DLManagedTensorVersioned *tensor; /* decoded: the caller releases it with dlb_tensor_release */
   dlb_elements *elements;           /* decoded: the caller frees them with dlb_elements_free */
   size_t size;                      /* the number of bytes of the value in the frame */
-  int32_t copied;                   /* 1: the tensor is a copy, which may be written to, and has
-                                       the flag IS_COPIED */
+  int32_t copied;                   /* 1: the tensor is a writable copy with the flag IS_COPIED */
   uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
@@ -1258,7 +1257,7 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
  * other. */
 #define DLB_TENSORFLOW_FIELDS UINT64_C(1)  /* use the field of the type, as AsProtoField does */
 #define DLB_TENSORFLOW_CONTENT UINT64_C(2) /* use tensor_content, as AsProtoTensorContent does */
-#define DLB_TENSORFLOW_PAD UINT64_C(4)     /* elements at a multiple of 64 bytes from `data` */
+#define DLB_TENSORFLOW_PAD UINT64_C(4)     /* put elements at a multiple of 64 bytes from `data` */
 
 /* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`.
  * `out`, `data` and `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if
@@ -1321,14 +1320,14 @@ typedef struct dlb_file_entry {
   dlb_bytes name;
   dlb_bytes type;   /* the name of the type in the format: "F32", "<f4", "Q4_K" */
   dlb_bytes copied; /* why dlb_file_tensor_at copies: "big-endian", "deflated" or empty */
-  dlb_bytes path;   /* of the file, which is one of several with DLB_FILE_SET */
-  DLDataType dtype; /* of the tensor: that of bytes for quantised blocks of GGUF */
+  dlb_bytes path;   /* of the file; with DLB_FILE_SET one of several */
+  DLDataType dtype; /* of the tensor; uint8 for quantised blocks of GGUF */
   int32_t ndim;
-  const int64_t *shape; /* of the tensor; for quantised blocks that of the numbers in them */
+  const int64_t *shape; /* of the tensor; of the numbers in quantised blocks */
   uint64_t offset;      /* of the elements, or of their deflated bytes, in the file */
   uint64_t size;        /* of the tensor, in bytes */
   int32_t aligned;      /* 1 if the elements are aligned to their type in the mapping */
-  int32_t status;       /* DLB_OK, or why there is no tensor; then only name and path are set */
+  int32_t status;       /* DLB_OK, or why there is no tensor: only name and path are set then */
   dlb_bytes problem;    /* the text of that error */
   uint64_t reserved[4]; /* 0 */
 } dlb_file_entry;
@@ -1430,7 +1429,7 @@ typedef struct dlb_file_tensor {
 /* How a file is written. */
 typedef struct dlb_file_fields {
   const char *format; /* "safetensors", "npy" or "npz"; NULL: the ending of the path says it */
-  uint64_t align;     /* safetensors: align tensors to so many bytes where possible; 0 for no */
+  uint64_t align;     /* safetensors: align tensors to this many bytes if possible; 0: no */
   dlb_bytes metadata; /* safetensors: a JSON object of texts; size 0 for none */
   /* Called repeatedly with the bytes written so far and the bytes of all tensors, the last time
    * with equal numbers. If the result is not 0, writing stops. NULL for none. */
@@ -1461,15 +1460,15 @@ DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors,
 /* The numbers of live objects in this process. A forked child counts only objects made by C. Later
  * versions add counters. */
 typedef struct dlb_counters {
-  int64_t exports;         /* tensors and frames that the library has returned, not yet released;
-                              those that a message or another tensor has taken over count as long
-                              as their memory is in use */
-  int64_t imports;         /* tensors and frames that were taken over, and memory that was lent, not
-                              yet given back */
+  int64_t exports;         /* tensors and frames that the library has returned, until they are
+                              released; after a message or another tensor has taken them over,
+                              until their memory is no longer in use */
+  int64_t imports;         /* tensors and frames that were taken over, and memory that was lent,
+                              until they are given back */
   int64_t messages;        /* not yet freed */
-  uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
+  uint64_t double_deletes; /* repeated releases of tensors and frames, which were ignored */
   int64_t elements;        /* decoded, not yet freed */
-  int64_t pinned_bytes;    /* of Go's memory that exports keep pinned; 0 in a forked child */
+  int64_t pinned_bytes;    /* Go memory that exports keep pinned; 0 in a forked child */
   int64_t files;           /* open */
 } dlb_counters;
 
