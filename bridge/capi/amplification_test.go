@@ -71,7 +71,7 @@ func (m *measurer) require(t testing.TB, op string, options uint64, data []byte,
 
 const frameSize = 40 // the size of a dlb_frame, which the caller allocates for each frame
 
-// value measures a message of a format, without those commands that may take much memory if long is false.
+// value measures a message of a format. If long is false, it leaves out commands that may take much memory.
 func (m *measurer) value(t testing.TB, f *formats.Format, data []byte, long bool) {
 	for _, c := range f.InC.Commands {
 		if long || c.Limit < 1<<20 {

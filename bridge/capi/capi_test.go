@@ -32,8 +32,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// The tests are C programs in testdata. Each makes its own checks, and exits with 0 or prints an error. They need a C
-// compiler.
+// The tests are C programs in testdata. Each program makes its own checks, and exits with 0 or prints an error. The
+// tests need a C compiler.
 
 const (
 	headers = "../../include"
@@ -48,7 +48,8 @@ var (
 	c11     = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + headers, "-Itestdata"}, strict, positional)
 	// The programs initialise structures by position, without their reserved words.
 	positional = []string{"-Wno-missing-field-initializers"}
-	// The programs that call functions which need Go, relative to testdata. What only one format does is in testdata/capi_NAME.c of its folder.
+	// The programs that call functions which need Go, relative to testdata. Tests of a single format are in
+	// testdata/capi_NAME.c of its folder.
 	needGo = []string{"tens.c", "elements.c", "files.c"}
 )
 
@@ -110,7 +111,7 @@ func run(t testing.TB, environment []string, stdin []byte, name string, args ...
 	return out.String()
 }
 
-// threads returns the state of each thread of a process, and its calls where there is a gdb.
+// threads returns the state of each thread of a process, and its calls if gdb is installed.
 func threads(pid int) string {
 	var text strings.Builder
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -164,7 +165,7 @@ func build(command *exec.Cmd) error {
 	return nil
 }
 
-// linked returns the flags that link a program with a shared library in a folder. What build.sh has built is two libraries.
+// linked returns the flags that link a program with a shared library in a folder. build.sh builds two libraries.
 func linked(dir, name string) []string {
 	flags := []string{"-L" + dir, "-l" + name, "-Wl,-rpath," + dir, "-lpthread", "-rdynamic"}
 	if name == "dlbridge" {
@@ -296,8 +297,8 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 	}
 }
 
-// The files are those in the table of malformed safetensors files, and npy files of arrays that cannot become tensors. A file without
-// the beginning of a safetensors file is refused because its format is unknown.
+// The files are the malformed safetensors files of the table, and npy files of arrays that cannot become tensors. A
+// file that does not begin like a safetensors file is refused because its format is unknown.
 func TestMalformedFilesAreRefusedInC(t *testing.T) {
 	t.Parallel()
 	var table []struct {
@@ -414,8 +415,9 @@ func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 	}
 }
 
-// Each tensor and all memory that a program has lost is reported, also where an object was before that the program has released.
-// The sanitizer is the one that uses freed memory again at once, and control blocks, because it is none of dlbcore_checked.
+// The checker reports each lost tensor and all lost memory, even at the place of an object that the program has
+// released. This sanitizer is not among those of dlbcore_checked, so freed memory and control blocks are reused
+// immediately.
 func TestReleasedObjectsHideNoLeak(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(library())(t)
@@ -432,7 +434,8 @@ func TestReleasedObjectsHideNoLeak(t *testing.T) {
 	assert.Contains(t, string(out), " leaked in 600 allocation(s)")
 }
 
-// A tool that looks for leaks or wild writes names the function that is to blame, and no other that had the same memory before.
+// A tool that looks for leaks or wild writes names the function that is to blame, and no function that had the same
+// memory before.
 func TestToolsNameTheGuilty(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(tensorLibrary())(t)
@@ -463,8 +466,8 @@ func TestToolsNameTheGuilty(t *testing.T) {
 	}
 }
 
-// In a program that is checked, each release of a tensor that has no owner any more is one line, with the calls that lead to it. The
-// program goes on.
+// In a program that is checked, each release of a tensor without an owner writes one line, and the calls that led to
+// it. The program goes on.
 func TestRepeatedReleasesAreReported(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(tensorLibrary())(t)
@@ -507,7 +510,7 @@ func TestRepeatedReleasesAreReported(t *testing.T) {
 	}
 }
 
-// The allocator of a program may use memory again that was forbidden while a tensor had it.
+// The allocator of a program may reuse memory that was forbidden while a tensor had it.
 func TestNothingIsForbiddenInMemoryThatWasFreed(t *testing.T) {
 	t.Parallel()
 	flags := append(slices.Clone(c11), withoutGo(t), "-Wl,--wrap=posix_memalign,--wrap=free", "-lpthread", "-ldl", "-lm")
@@ -538,7 +541,7 @@ func TestLibraryStaysAfterDlclose(t *testing.T) {
 	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
 }
 
-// The library can be opened after twenty other libraries that need static TLS, as it does. If none is left, dlopen
+// The library can be opened after twenty other libraries that also need static TLS. If no static TLS is left, dlopen
 // fails.
 func TestLibraryIsOpenedLate(t *testing.T) {
 	t.Parallel()
@@ -581,7 +584,8 @@ func TestLibraryHasASoname(t *testing.T) {
 	assert.Len(t, entries, 7, "two libraries with two links each, the static one, and no header of cgo's")
 }
 
-// The two libraries together export exactly the functions that the header declares, each where its section says.
+// The two libraries together export exactly the functions that the header declares, each in the library that its
+// section names.
 func TestLibrariesExportTheHeaderAndNoMore(t *testing.T) {
 	declared := map[string][]string{}
 	for _, f := range header(t).functions {
@@ -617,7 +621,7 @@ func TestThereAreNoHandlesOfGo(t *testing.T) {
 	}
 }
 
-// A vector is a message that another program has written, as the manifests describe it.
+// A vector is a message that another program has written. The manifests describe it.
 type vector struct {
 	ID, Verdict string
 	Frames      []string
@@ -663,8 +667,8 @@ func TestVectorsOfOtherWriters(t *testing.T) {
 	}
 }
 
-// describe writes the input of tens_vectors.c: its task and the expected result. Of the vectors that a decoder may either accept
-// or refuse, C must accept those that Go does.
+// describe writes the input of tens_vectors.c: its task and the expected result. If a decoder may either accept or
+// refuse a vector, C must accept it exactly if Go does.
 func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []string) {
 	messageOnly := 0
 	if v.Tens == nil && v.Verdict == "accept" {

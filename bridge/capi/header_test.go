@@ -24,7 +24,7 @@ import (
 
 // The tests read the declarations from dlbridge.h, so that there is no second list of them.
 
-// A function of the header, the library that has it, as its section says, and the comment before it.
+// A function of the header, the library that its section names, and the comment before it.
 type function struct {
 	library, comment, result, name string
 	parameters                     []parameter
@@ -59,8 +59,8 @@ var (
 // header reads the declarations of dlbridge.h.
 func header(t testing.TB) declarations { return parse(t, include.Header) }
 
-// parse reads the declarations of a header. It reports everything that it does not understand as an error, so that no
-// declaration is skipped.
+// parse reads the declarations of a header. Everything that it does not understand is an error, so that no declaration
+// is skipped.
 func parse(t testing.TB, source string) (d declarations) {
 	source, _, found := strings.Cut(strings.TrimPrefix(source, "/*"), "#ifdef __cplusplus\n}")
 	require.True(t, found)
@@ -211,7 +211,7 @@ func TestTheIndexHasEveryFunction(t *testing.T) {
 	assert.ElementsMatch(t, declared, listed)
 }
 
-// The program at the top of the header runs as it stands, in C and C++, and is that of the first example in C.
+// The program at the top of the header runs unchanged, in C and C++, and is the first example in C.
 func TestTheProgramInTheHeaderRuns(t *testing.T) {
 	head, _, found := strings.Cut(include.Header, "\n *\n * A producer owns memory")
 	require.True(t, found)
@@ -281,7 +281,7 @@ func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 	}
 }
 
-// A code must be looked at: each function that returns one is marked, and the compiler warns where a call ignores it.
+// Each function that returns a code is marked, and the compiler warns if a call ignores the code.
 func TestNoCodeIsIgnored(t *testing.T) {
 	marked := "DLB_NODISCARD\nDLB_API "
 	for _, f := range header(t).functions {
@@ -353,9 +353,9 @@ const (
 	recordedHeader = "testdata/recorded/dlbridge.h"
 )
 
-// abiFault compares the interface of a header with that of an earlier one. It returns what is wrong, with the way out, or "". A
-// program that was built with one version works with all later versions of the same major number. As long as a version is
-// not released, its record may change.
+// abiFault compares the interface of a header with that of an earlier one. It returns the fault, with the way out, or
+// "". A program that was built with one version works with all later versions of the same major number. The record of a
+// version may change until the version is released.
 func abiFault(before, now [3]int, recorded, abi []string, released, record bool) string {
 	without := func(a, b []string) string {
 		return strings.Join(slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) }), "\n")
@@ -412,8 +412,9 @@ func TestABIChangesOnlyWithTheVersion(t *testing.T) {
 	assert.Equal(t, text, string(read(t, abiRecord)), "the version was raised, or the order has changed: run make abi-record")
 }
 
-// A program that was built with the recorded header runs with the library of today. The header stays as it is while functions
-// are added. It is replaced when it is not compatible any more, which abiFault allows with a new major version only.
+// A program that was built with the recorded header runs with the current library. The recorded header does not change
+// when functions are added. It is replaced when it is no longer compatible; abiFault allows that only with a new major
+// version.
 func TestProgramsOfTheRecordedHeaderRun(t *testing.T) {
 	t.Parallel()
 	source := string(read(t, recordedHeader))

@@ -52,8 +52,9 @@ func ledgerReport(t *testing.T, program, command string, environment ...string) 
 	return report.String()
 }
 
-// The report at exit has the objects that are live after the functions of atexit and the destructors of the program, each with
-// the functions of the program that made it. With all objects released, or without the environment variable, nothing is printed.
+// The report at exit has the objects that are live after the functions of atexit and the destructors of the program,
+// each with the functions of the program that made it. Nothing is printed if all objects were released, or without the
+// environment variable.
 func TestLedgerPrintsLiveObjectsAtExit(t *testing.T) {
 	t.Parallel()
 	program := compile(t, "cc", "ledger.c", append(append(slices.Clone(c11), libraryFlags(t)...), "-rdynamic")...)
@@ -87,7 +88,8 @@ func TestLedgerPrintsLiveObjectsAtExit(t *testing.T) {
 	}
 }
 
-// Without -rdynamic the functions of a program have no names. addr2line finds their lines by the addresses of the report.
+// Without -rdynamic the functions of a program have no names. addr2line finds their lines from the addresses in the
+// report.
 func TestLedgerPrintsAddressesForAddr2line(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(library())(t)

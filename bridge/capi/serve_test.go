@@ -124,7 +124,7 @@ func TestServeDoesNotCompileInAWrongOrder(t *testing.T) {
 	}
 }
 
-// For a tensor that C has passed, the ledger names the exported function, which calls Serve.
+// For a tensor from C, the ledger names the exported function that calls Serve.
 func TestTheLedgerNamesWhoServesATensor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer dlpack.SetLedger(dlpack.SetLedger(true))
@@ -191,7 +191,7 @@ func TestServeReportsErrorsAndPanics(t *testing.T) {
 	}
 }
 
-// The error of package dlpack says which argument is wrong, whatever the function puts around it.
+// The error of package dlpack says which argument is wrong, however the function wraps it.
 func TestServeNamesTheArgumentThatAnErrorIsAbout(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	refused := func(i int, format string) served {
@@ -280,7 +280,7 @@ func TestServeReportsThePlaceOfAPanicWithinRead(t *testing.T) {
 	assert.Regexp(t, "^dlbridge: panic: oh"+fmt.Sprintf(in+in, "second", "first")+within+within+"$", e.text())
 }
 
-// A fault of a function of the program has a place, too.
+// A fault in a function of the program has a place, too.
 func TestServeReportsThePlaceOfAFault(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var told any
@@ -343,7 +343,7 @@ func TestOnPanicOnManyThreads(t *testing.T) {
 	assert.EqualValues(t, threads*calls, told.Load())
 }
 
-// Arguments that cannot be imported are released, and so are those beside them.
+// If some arguments cannot be imported, all arguments are released.
 func TestServeTakesOverAllArguments(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	never := func(...*dlpack.Tensor) (*dlpack.Tensor, error) { panic("called") }
@@ -359,7 +359,7 @@ func TestServeTakesOverAllArguments(t *testing.T) {
 	assert.Contains(t, e.text(), "argument 1: ")
 }
 
-// What C sees of a Go library.
+// C calls the functions of a Go library.
 func TestAProgramCallsServedFunctions(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(tensorLibrary())(t)

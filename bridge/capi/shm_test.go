@@ -25,13 +25,13 @@ func TestProcessesInCShareMemory(t *testing.T) {
 	run(t, sanitized, nil, program)
 }
 
-// The thread that answers those who fetch ends with the last offer, and with it a process whose other threads have ended.
+// The thread that answers fetches ends with the last offer. So a process whose other threads have ended can end.
 func TestAnOfferDoesNotKeepAProcessAlive(t *testing.T) {
 	dir := must.Do(tensorLibrary())(t)
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "leave")
 }
 
-// The program gives up its rights, which a sanitizer needs.
+// The program gives up its rights, but a sanitizer needs them.
 func TestWhatTheSystemRefusesIsNotSaidOfTensors(t *testing.T) {
 	dir := must.Do(tensorLibrary())(t)
 	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "refuse")

@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/include"
 )
 
-// growth is the way in which a structure of dlbridge.h grows in a later version of the same major number.
+// growth says how a structure of dlbridge.h grows in a later version of the same major number.
 type growth int
 
 const (
@@ -80,8 +80,8 @@ func writeGrown(t testing.TB, dir string) []string {
 	return []string{"-I" + dir, "-DGROWN"}
 }
 
-// A program and a library that were compiled with different headers of one major version work together, whichever of them
-// is newer.
+// A program and a library that were compiled with different headers of one major version work together. Either may be
+// newer.
 func TestStructuresGrowWithoutBreakingPrograms(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()

@@ -88,7 +88,7 @@ func inOneLine(x *dlpack.Tensor) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(fmt.Sprint(x)), " "), "[ ", "[")
 }
 
-// tensor asks for the text of a tensor, and for that of its conversion to another type.
+// tensor asks for the texts of a tensor and of its conversion to another type.
 func (q *questions) tensor(t *testing.T, data []byte, spec dlpack.Spec, device dlpack.Device, to dlpack.DataType) {
 	x := must.Do(dlpack.FromBytes(data, spec))(t)
 	defer x.Close()
@@ -255,8 +255,8 @@ func TestTextInCIsThatOfGo(t *testing.T) {
 	}
 }
 
-// sameNumbers reports whether two texts differ only in shortest decimals of the same length and the same value. A power of
-// two may lie in the middle between two such decimals; Go then writes the upper one, and C, as NumPy, the even one.
+// sameNumbers reports whether two texts differ only in shortest decimals of the same length and the same value. A power
+// of two may lie half way between two such decimals. Go then writes the upper decimal; C and NumPy write the even one.
 func sameNumbers(a, b string) bool {
 	const around = "[]() +i"
 	isAround := func(r rune) bool { return strings.ContainsRune(around, r) }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ThreadSanitizer checks the C code of the library and of the programs, on threads. Go's race detector, with which the other tests run
-// too, checks Go code only.
+// ThreadSanitizer checks the C code of the library and of programs with threads. Go's race detector, which the other
+// tests also use, checks only Go code.
 func TestCCodeUnderThreadSanitizer(t *testing.T) {
 	t.Parallel()
 	const thread = "-fsanitize=thread"

@@ -20,7 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// tensorLibrary builds libdlbridge_tensor with nothing in the search path but the tools that it needs: no Go.
+// tensorLibrary builds libdlbridge_tensor with only the necessary tools in the search path, without Go.
 var tensorLibrary = sync.OnceValues(func() (string, error) {
 	tools, dir := filepath.Join(scratch, "tools"), filepath.Join(scratch, "tensor")
 	if err := os.Mkdir(tools, 0o700); err != nil {
@@ -43,7 +43,7 @@ var tensorLibrary = sync.OnceValues(func() (string, error) {
 	return dir, build(command)
 })
 
-// The scripts take CC, AR, CFLAGS and LDFLAGS, and say first which of them does not work.
+// The scripts use CC, AR, CFLAGS and LDFLAGS, and first report a variable that does not work.
 func TestTheScriptsHeedTheToolsTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	build := func(script string, environment ...string) (dir, text string, err error) {
@@ -110,7 +110,7 @@ func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
 	}
 }
 
-// The static library has no global names but those of the header, so that it can be linked with anything.
+// The static library has no global names except those of the header, so that it can be linked with any program.
 func TestLibdlbridgeTensorHasNoOtherGlobalNames(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(tensorLibrary())(t)
@@ -152,7 +152,7 @@ func TestAPluginHasALibraryOfItsOwn(t *testing.T) {
 	}
 }
 
-// A program that calls a function of libdlbridge is not linked without it.
+// A program that calls a function of libdlbridge cannot be linked without it.
 func TestMessagesNeedLibdlbridge(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(tensorLibrary())(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// Two Go libraries in one process, which Go does not officially support, exchange tensors in both directions while
-// both garbage collectors run. With DLBRIDGE_STRESS the test takes minutes.
+// Two Go libraries in one process exchange tensors in both directions while both garbage collectors run. Go does
+// not officially support this. With DLBRIDGE_STRESS the test takes minutes.
 func TestTwoGoLibrariesExchangeTensors(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()

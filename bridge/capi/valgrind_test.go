@@ -33,7 +33,7 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	}
 }
 
-// The thread that answers those who fetch ends with the process: it is no leak, and needs no suppression.
+// The thread that answers fetches ends with the process. It is not a leak, and needs no suppression.
 func TestHandlesUnderValgrind(t *testing.T) {
 	testmode.SkipLong(t)
 	t.Parallel()

@@ -22,16 +22,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// The numbers of errors and kinds in dlbridge.h, which the cases for views.c have.
+// The numbers of errors and kinds in dlbridge.h, for the cases of views.c.
 const (
 	errorLayout, errorOverflow, errorArgument = 5, 6, 11
 
 	indexStart, indexStop, indexAt, indexEllipsis, indexNewAxis = 1, 2, 4, 8, 16
 )
 
-// viewCases are random views in Go, for views.c to make them too. A line has the operation, the shape, the strides, the offset
-// and the flags of the tensor, the arguments, and the code; after code 0 also shape, strides, offset and flags of the view. A
-// list begins with its length.
+// viewCases are random views in Go, which views.c makes too. A line has the operation, the shape, the strides, the
+// offset and the flags of the tensor, the arguments, and the code; after code 0 also shape, strides, offset and flags
+// of the view. A list begins with its length.
 func viewCases(t testing.TB) string {
 	r := rand.New(rand.NewPCG(17, 3))
 	choices := make([]byte, 64)

@@ -1,8 +1,9 @@
-/* For tools that look for leaks and wild writes, each of which must name the function that is to blame: "blame leak", "blame behind"
- * and "blame before" a tensor. "blame release", "blame deleter" and "blame taken" end a tensor that has no owner any more. */
+/* For tools that look for leaks and wild writes, and must name the function that is to blame: "blame leak" loses a
+ * tensor, "blame behind" and "blame before" write behind and before it. "blame release", "blame deleter" and "blame
+ * taken" end a tensor without an owner. */
 #include "check.h"
 
-/* More often than a control block rests, unless a tool looks on. */
+/* More often than a control block rests without a tool. */
 enum { OFTEN = 500, ELEMENTS = 3 };
 
 static float *elements_of(DLManagedTensorVersioned *tensor) { return tensor->dl_tensor.data; }
@@ -22,7 +23,7 @@ __attribute__((noinline)) static void guilty(int index) {
   elements[index] = 1;
 }
 
-/* Ends a tensor that was released, or that another one has taken over. */
+/* Ends a tensor that was released, or that another tensor has taken over. */
 __attribute__((noinline)) void guilty_of_repeating(const char *fault) {
   DLManagedTensorVersioned *tensor = make(), *owner = NULL;
   if (strcmp(fault, "taken") == 0) CHECK_OK(dlb_tensor_import(&owner, tensor, &error));

@@ -1,4 +1,4 @@
-/* The functions for values of formats: what is the same for all of them. capi_NAME.c in the folder of a format has the rest. */
+/* Tests of the functions for values that apply to all formats. capi_NAME.c in the folder of a format has the rest. */
 #include "values.h"
 
 #include <pthread.h>
@@ -31,8 +31,8 @@ static void a_buffer_may_have_the_tensor_in_it(void) {
   check_nothing_is_left(__func__);
 }
 
-/* If the buffer is too small, nothing is written, and the error is accompanied by the required size. Without a buffer the
- * call only returns the size. */
+/* If the buffer is too small, the call writes nothing, and returns the required size with the error. Without a buffer
+ * the call returns only the size. */
 static void a_buffer_that_is_too_small_is_an_error(void) {
   float data[6] = {0, 1, 2, 3, 4, 5};
   int64_t shape[] = {2, 3};

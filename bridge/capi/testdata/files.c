@@ -175,7 +175,7 @@ static void writing(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Numbers of metadata are the shortest that have their value in the type that they have in the file. */
+/* Numbers of metadata are the shortest that read back as the same value of the type in the file. */
 static void numbers_of_metadata(void) {
   static const struct {
     char magic[4];
@@ -292,7 +292,7 @@ static void wrong_arguments(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Leaves no descriptor and no mapping: there is room for a few hundred descriptors only. */
+/* Leaves no descriptor and no mapping: there is room for only a few hundred descriptors. */
 static void many_openings(void) {
   for (int i = 0; i < 10000; i++) {
     DLManagedTensorVersioned *t;

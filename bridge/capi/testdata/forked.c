@@ -1,5 +1,5 @@
-/* Calls a Go function of the library that the argument names, in this process and in a forked child, which refuses the call and
- * takes the arguments over all the same. */
+/* Calls a Go function of the library that the argument names, in this process and in a forked child. In the child, the
+ * function refuses the call, but takes the arguments over. */
 #include "check.h"
 
 #include <dlfcn.h>

@@ -139,8 +139,8 @@ static void *pick(kind k) {
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-/* The role of an argument in a call: an output; memory that is lent, and taken over on success, or only read; an object
- * that is taken over on success; or an argument with which the call cannot succeed. */
+/* The role of an argument in a call: an output; lent memory that is taken over on success, or only read; an object that
+ * is taken over on success; or an argument with which the call cannot succeed. */
 typedef enum { OUTPUT, LENT, SEEN, TAKEN, WRONG } role;
 typedef enum { IN_TENSOR, IN_LEGACY, IN_MESSAGE, IN_FILE, IN_FRAME, IN_VALUES, IN_NUMBERS } output;
 static __thread struct {

@@ -1,6 +1,7 @@
-/* For leak checkers, which run when a program ends: "leaks nothing" releases everything, "leaks keep" still refers to its
- * objects, and "leaks lose WHAT" has lost the reference to an object. "leaks all" has lost each of many tensors. "leaks after WHAT"
- * has lost memory of its own that lies where an object was that it has released. "leaks freed" reads memory that was freed. */
+/* For leak checkers, which run when a program ends: "leaks nothing" releases everything, "leaks keep" still refers to
+ * its objects, and "leaks lose WHAT" has lost the reference to an object. "leaks all" has lost each of many tensors.
+ * "leaks after WHAT" has lost memory at the place of an object that it has released. "leaks freed" reads freed
+ * memory. */
 #include "formats.h"
 
 enum { TIMES = 50 };
@@ -104,7 +105,7 @@ static void lose(const char *what) {
   make_all(&kept[1]);
 }
 
-/* Copies a tensor whose memory is not there any more. */
+/* Copies a tensor whose memory is gone. */
 static void copy_freed(void) {
   int64_t shape[] = {8};
   float *memory = malloc(sizeof(float) * 8);
@@ -117,7 +118,7 @@ static void copy_freed(void) {
   dlb_tensor_release(lent);
 }
 
-/* Each lost tensor is reported, also one whose control block was the only one that was free. */
+/* Each lost tensor is reported, even if its control block was the last free one. */
 static void lose_all(void) {
   enum { MANY = 300 }; /* the test expects so many control blocks, and as much memory */
   DLManagedTensorVersioned *t;
@@ -126,7 +127,7 @@ static void lose_all(void) {
   for (int i = 0; i < MANY; i++) make_tensor(&t);
 }
 
-/* The places of released objects hide no memory of the program that lies there afterwards. */
+/* Places of released objects do not hide later memory of the program there. */
 static void lose_after(const char *what) {
   enum { STEP = 16, LARGEST = 512, EACH = 16 }; /* the test expects 512 */
   things t;

@@ -1,5 +1,5 @@
-/* Calls a Go function that panics, of the library that the argument names. The error names the frames, and a hook is called if there is
- * one. */
+/* Calls a Go function that panics, in the library that the argument names. The error names the frames. If there is a
+ * hook, it is called. */
 #include "check.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ static void *find(void *library, const char *name) {
   return found;
 }
 
-/* Checks that a text is that which is expected, in which each # stands for a number. */
+/* Checks that a text is the expected text, in which each # stands for a number. */
 static void expect(const char *text, const char *expected) {
   for (; *expected != '\0'; expected++) {
     if (*expected == '#') {

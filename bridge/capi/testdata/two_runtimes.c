@@ -32,7 +32,7 @@ static void open_peer(struct peer *p, const char *path, int mode) {
 
 static float value_of(int64_t round) { return (float)(1 + round % 1000); }
 
-/* A consumer that is no Go at all, on a thread of its own. */
+/* A consumer without Go, on a separate thread. */
 static void *read_and_delete(void *arg) {
   DLManagedTensorVersioned *m = arg;
   const float *data = m->dl_tensor.data;

@@ -1,5 +1,5 @@
-/* Views of tensors, dlb_tensor_import, and what is done with tensors. No message function is called, so that the program also links with the C sources
- * alone.
+/* Views of tensors, dlb_tensor_import, and operations on tensors. The program calls no message function, so it also
+ * links with the C sources alone.
  *
  * views CASES. The file has views that Go made of layouts, one a line (see view_test.go); the program makes them too. */
 #include "check.h"

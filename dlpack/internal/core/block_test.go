@@ -25,8 +25,8 @@ func newBlockCache(rank int) (*shard, *blockCache) {
 	return sh, &sh.blocks
 }
 
-// In whatever order blocks die, each rests while its cache makes 64 more exports. Besides those that rest, there are at most
-// two and a half times as many blocks as were ever alive at the same time.
+// Each dead block rests while its cache makes 64 more exports, in whatever order blocks die. In addition to resting
+// blocks, there are at most two and a half times as many blocks as were ever alive at the same time.
 func TestBlocksRestAndAreFew(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {

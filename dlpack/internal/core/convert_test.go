@@ -60,8 +60,8 @@ func codesOf(t scalar.Type) (data []byte) {
 	return data
 }
 
-// hardFloats returns the float64 at which a rule changes: the numbers of all narrower floats, the middles between them, and the limits
-// of the integers.
+// hardFloats returns the float64 numbers at which a rule changes: the numbers of all narrower floats, the midpoints
+// between them, and the limits of the integers.
 func hardFloats(r *rand.Rand) (hard []float64) {
 	for _, t := range numberTypes {
 		if sizeOf(t) > 2 || t.Code < 2 || t.Code == 5 || t.Code == 6 {
@@ -101,8 +101,8 @@ func hardFloats(r *rand.Rand) (hard []float64) {
 	return append(hard, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64)
 }
 
-// samples returns numbers of a type: all codes of one of at most 16 bits; otherwise those of hardFloats with two neighbours on each
-// side, limits of integers, NaNs with payloads, and `count` random codes.
+// samples returns numbers of a type. For a type of at most 16 bits, these are all codes. Otherwise they are those of
+// hardFloats with two neighbours on each side, limits of integers, NaNs with payloads, and `count` random codes.
 func samples(r *rand.Rand, t scalar.Type, hard []float64, count int) (data []byte) {
 	size := sizeOf(t)
 	if size <= 2 {
@@ -170,12 +170,12 @@ func samples(r *rand.Rand, t scalar.Type, hard []float64, count int) (data []byt
 	return data
 }
 
-// numbersOf returns the numbers of a type in memory, each with bytes of its own. Without gaps, the one stride is 1.
+// numbersOf returns the numbers of a type in memory, each in separate bytes. Without gaps, the one stride is 1.
 func numbersOf[T any](memory []T, t scalar.Type, strides ...int64) *Numbers {
 	return arrangement{dtype: t, lanes: 1, padded: true, strides: strides}.numbers(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), 1))
 }
 
-// convertDense converts numbers that lie one after another, each with a byte of its own.
+// convertDense converts consecutive numbers, each in separate bytes.
 func convertDense(plain bool, to, from scalar.Type, src []byte) []byte {
 	n := int64(len(src) / sizeOf(from))
 	dst := make([]byte, n*int64(sizeOf(to)))
@@ -199,8 +199,9 @@ func requireSame(t *testing.T, to, from scalar.Type, src, want, got []byte) {
 	require.Fail(t, "bytes behind the last number differ")
 }
 
-// Every number becomes what the plain code of package scalar makes of it, bit by bit, with AVX2 and without, and whatever floating-point
-// mode the program has set. DLBRIDGE_STRESS is the number of random numbers of wide types, if it is set.
+// For every number, the result has the same bits as that of the plain code of package scalar, with AVX2 and without, in
+// every floating-point mode of the program. If DLBRIDGE_STRESS is set, it is the number of random numbers of wide
+// types.
 func TestNumbersBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 	count := 10_000
 	if text := os.Getenv("DLBRIDGE_STRESS"); text != "" {
@@ -242,7 +243,8 @@ func TestNumbersBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 	}
 }
 
-// betweenGuards returns n bytes that end where a page begins that nobody can read, or, unless atEnd, begin where such a page ends.
+// betweenGuards returns n bytes that end at the beginning of an unreadable page or, unless atEnd, begin at the end of
+// one.
 func betweenGuards(t *testing.T, n int, atEnd bool) []byte {
 	page := syscall.Getpagesize()
 	size := (n + page - 1) / page * page
@@ -256,8 +258,8 @@ func betweenGuards(t *testing.T, n int, atEnd bool) []byte {
 	return all[page:][:n:n]
 }
 
-// guarded returns n bytes of a memory that begin at a place, and what lies beside them on both sides, up to 64 bytes each. What lies
-// beside them is set to a pattern.
+// guarded returns n bytes of a memory that begin at a place, and the bytes beside them, up to 64 on each side. It sets
+// the bytes beside them to a pattern.
 func guarded(memory []byte, place, n int) (data []byte, beside [2][]byte) {
 	beside = [2][]byte{memory[max(place-64, 0):place], memory[place+n : min(place+n+64, len(memory))]}
 	for _, b := range beside {
@@ -273,8 +275,8 @@ func requireUntouched(t *testing.T, beside [2][]byte, text string, args ...any) 
 	}
 }
 
-// Any number of numbers is converted, at any address, and nothing beside them is read or written: neither in the pages before and behind
-// them, which cannot be read, nor in the same page.
+// Any count of numbers is converted, at any address, and nothing beside them is read or written: neither in the
+// unreadable pages before and behind them, nor in the same page.
 func TestFewNumbersAtAnyAddress(t *testing.T) {
 	const most = 3301 * 16
 	r := rand.New(rand.NewPCG(9, 1))
@@ -309,8 +311,8 @@ func TestFewNumbersAtAnyAddress(t *testing.T) {
 	}
 }
 
-// A result that bypasses the caches because it is a part of a large one is that of plain code, wherever source and result begin, and
-// nothing beside it is written.
+// A result that bypasses the caches, because it is a part of a large result, equals that of plain code, wherever source
+// and result begin. Nothing beside it is written.
 func TestPartsOfLargeResultsAreThoseOfPlainCode(t *testing.T) {
 	const n, whole = 5000, 1 << 30
 	r := rand.New(rand.NewPCG(2, 8))
@@ -336,7 +338,7 @@ func TestPartsOfLargeResultsAreThoseOfPlainCode(t *testing.T) {
 	}
 }
 
-// A result that is so large that it bypasses the caches is that of small parts of it.
+// A result that bypasses the caches because it is large equals the results of its small parts.
 func TestLargeResultsAreThoseOfSmallOnes(t *testing.T) {
 	const n = 9 << 20
 	single, half, double, u8 := numberType(2, 32), numberType(2, 16), numberType(2, 64), numberType(1, 8)
@@ -358,7 +360,7 @@ func TestLargeResultsAreThoseOfSmallOnes(t *testing.T) {
 	}
 }
 
-// takeBits returns a number that begins at a bit as bytes of its own, and putBits writes it back.
+// takeBits returns a number that begins at a bit as separate bytes, and putBits writes it back.
 func takeBits(data []byte, at int64, bits int) []byte {
 	out := make([]byte, (bits+7)/8)
 	for k := range bits {
@@ -428,8 +430,8 @@ func (a arrangement) numbers(memory []byte) *Numbers {
 	return &Numbers{Data: uintptr(unsafe.Pointer(&memory[a.start])), DType: dtypeOf(a.dtype, a.lanes), Bits: int(a.dtype.Bits) * a.lanes, Padded: a.padded, Strides: a.strides}
 }
 
-// Tensors in random layouts become what their numbers become one by one: in any order, reversed, repeated, with gaps, with lanes,
-// packed from any bit on.
+// Converting a tensor in a random layout equals converting its numbers one by one: in any order, reversed, repeated,
+// with gaps, with lanes, packed from any bit on.
 func TestNumbersInAnyLayoutBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	sizes := []int64{1, 2, 3, 4, 5, 7, 16, 31, 32, 33, 40, 64, 100, 255, 256, 257, 300, 1000}

@@ -22,8 +22,8 @@ type spread struct {
 	size  int64 // bytes from the beginning of the slice on
 }
 
-// spreadOf returns a random spread of a shape: in any order, reversed, with gaps, and unaligned. In a source, dimensions may also
-// have a stride of 0, or one smaller than what they step over.
+// spreadOf returns a random spread of a shape: in any order, reversed, with gaps, and unaligned. In a source,
+// dimensions may also have a stride of 0, or a stride so small that elements overlap.
 func spreadOf(r *rand.Rand, shape []int64, item int64, source bool) spread {
 	s := spread{steps: make([]int64, len(shape)), start: 64 + r.Int64N(2)*r.Int64N(70)}
 	step, low, high := item, int64(0), item
@@ -179,7 +179,7 @@ func TestTransposesOfEverySize(t *testing.T) {
 	}
 }
 
-// Lines with steps of every width, forwards and backwards, and of every length around that of a block.
+// Lines with steps of every width, forwards and backwards, and of every length near the length of a block.
 func TestGathersOfEveryStep(t *testing.T) {
 	src := make([]byte, 1<<16)
 	for i := range src {

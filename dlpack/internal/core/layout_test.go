@@ -33,8 +33,8 @@ func (s strided) layout() layout.Layout {
 	return layout.Layout{Shape: s.Shape, Strides: s.Strides, Offset: s.Offset}.Clone()
 }
 
-// A view is an operation on a layout, with the view or the error that it has in Go and in C. The arguments of a slice are
-// indices in Python's notation.
+// A view is an operation on a layout, with the resulting view or error, the same in Go and in C. The arguments of a
+// slice are indices in Python's notation.
 type view struct {
 	Name           string
 	Op             string
@@ -147,7 +147,7 @@ func statusOf(t testing.TB, err error) core.Status {
 	return core.OK
 }
 
-// textOf returns the text of an error of package layout without the names of package and operation, which C has otherwise.
+// textOf returns the text of an error of package layout without the names of package and operation, which differ in C.
 func textOf(err error, op string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "layout: "), op+": ")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// An export that takes a share while detach takes the handle out keeps the old slot. The memory may get another slot after
-// that, and OnRelease waits for both.
+// An export that takes a share while detach takes the handle out keeps the old slot. The memory may then get another
+// slot, and OnRelease waits for both.
 func TestOnReleaseWaitsForSlotsThatWereDetached(t *testing.T) {
 	for _, oldFirst := range []bool{true, false} {
 		before := Pinned()

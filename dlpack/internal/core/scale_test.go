@@ -36,7 +36,7 @@ func factors(r *rand.Rand, n int64) []float64 {
 	return all
 }
 
-// factorAt returns the factor of an index: that one, the only one, or `otherwise` if there is none.
+// factorAt returns the factor of an index: the factor at the index, the only factor, or `otherwise` if there is none.
 func factorAt(factors []float64, otherwise float64, index int64) float64 {
 	switch len(factors) {
 	case 0:
@@ -47,7 +47,7 @@ func factorAt(factors []float64, otherwise float64, index int64) float64 {
 	return factors[index]
 }
 
-// repeated returns the factor of each of n numbers, of which `each` in succession have the same.
+// repeated returns the factors of n numbers. `each` consecutive numbers have the same factor.
 func repeated(factors []float64, otherwise float64, each, n int64) []float64 {
 	all := make([]float64, n)
 	for i := range all {
@@ -58,8 +58,8 @@ func repeated(factors []float64, otherwise float64, each, n int64) []float64 {
 
 func isReal(t scalar.Type) bool { return t.Code != 5 }
 
-// Every number becomes what the plain code of package scalar makes of it, bit by bit, with factors that repeat after any number of numbers,
-// with AVX2 and without, and whatever floating-point mode the program has set.
+// For every number, the result has the same bits as that of the plain code of package scalar, with factors that repeat
+// after any count of numbers, with AVX2 and without, in every floating-point mode of the program.
 func TestScaledNumbersBecomeWhatTheyBecomeOneByOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 36))
 	hard := hardFloats(r)

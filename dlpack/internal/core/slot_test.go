@@ -63,8 +63,8 @@ func TestSharesHaveAnEnd(t *testing.T) {
 	block.end(stateLive)
 }
 
-// Exports run at the same time as Reap and the Close of their memory, while slots are used again and again. No share may be
-// taken of memory that has ended, and each memory must end once.
+// Exports run at the same time as Reap and the Close of their memory, while slots are reused. No share may be taken of
+// memory that has ended, and each memory must end once.
 func TestSharesMeetCloses(t *testing.T) {
 	start := ReadStats()
 	rounds := 300
@@ -122,7 +122,7 @@ func TestSharesMeetCloses(t *testing.T) {
 	assert.Zero(t, Pinned())
 }
 
-// The number of live objects is never negative, however often the counters change.
+// The number of live objects is never negative while the counters change.
 func TestCountersOfWhatIsAlive(t *testing.T) {
 	var c counter
 	var group sync.WaitGroup
@@ -176,7 +176,7 @@ func TestAMemoryHasOneSlot(t *testing.T) {
 	}
 }
 
-// Garbage collections unpin exactly the memory of which only Go has a share.
+// Garbage collections unpin exactly the memory that only Go has a share of.
 func TestDetachLeavesAloneWhatIsExported(t *testing.T) {
 	before := Pinned()
 	m := pinned(t)
@@ -218,7 +218,7 @@ func TestDetachLeavesAloneWhatIsClosed(t *testing.T) {
 	assert.Zero(t, uint32(slotAt(block.share).count))
 }
 
-// Goroutines use different shards. A slot that one of them has left in its shard serves the next one.
+// Goroutines use different shards. A slot that one goroutine leaves in its shard serves the next goroutine.
 func TestShardsShareTheirSlots(t *testing.T) {
 	const many = 5000
 	data := make([]byte, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/testmode"
 )
 
-// The fast path gives the same result as arithmetic with numbers of any size, also at its limits.
+// The fast path gives the same result as arithmetic with numbers of any size, even at its limits.
 func TestOrdinaryExtentsDoNotOverflow(t *testing.T) {
 	testmode.SkipLong(t)
 	random := rand.New(rand.NewPCG(1, 2))
