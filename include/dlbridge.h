@@ -665,15 +665,16 @@ DLB_NODISCARD
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
 
-/* Writes the type, the shape and the elements of a tensor in one line: "float32[2 3] on cpu [[1 2
- * 3] [4 5 6]]". Go prints the same words and numbers with %v, but each row in its own line. The
- * strides follow the shape if the tensor is not row-major, and ", read-only" follows the device if
- * the tensor is read-only. A float is written as the shortest decimal that reads back as the same
- * float64, or as the same float32 for all narrower types. Below 1e-4 and from 1e6 on it has an
- * exponent. If a tensor has more than 1000 elements, the text has the first and last three of each
- * dimension, and at most 1000 in all. A tensor without elements ends with "[]", whatever its shape.
- * The elements are left out if the host cannot read the memory, or if they are not single numbers.
- * A bool whose byte is not 0 or 1 is written as "?". The text does not depend on the locale.
+/* Writes the type, the shape and the elements of a tensor in one line:
+ * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, but each
+ * row in its own line. The strides follow the shape if the tensor is not row-major, and
+ * ", read-only" follows the device if the tensor is read-only. A float is written as the shortest
+ * decimal that reads back as the same float64, or as the same float32 for all narrower types. Below
+ * 1e-4 and from 1e6 on it has an exponent. If a tensor has more than 1000 elements, the text has
+ * the first and last three of each dimension, and at most 1000 in all. A tensor without elements
+ * ends with "[]", whatever its shape. The elements are left out if the host cannot read the memory,
+ * or if they are not single numbers. A bool whose byte is not 0 or 1 is written as "?". The text
+ * does not depend on the locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
  * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
 DLB_NODISCARD
@@ -686,14 +687,15 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * 0, and the other functions return DLB_ERROR_SYSTEM.
  *
  * A segment is memory that several processes map. These functions make tensors in segments, and
- * hand them to another process without a copy, whatever their size. They travel through a connected
- * Unix socket, or with a handle that is sent by any means on the same machine, within one network
- * namespace. A segment is a file without a name (memfd_create). The system frees it when no process
- * has it any more, even if processes are killed. Each segment takes one descriptor in every process
- * that has it. A tensor in a segment is a tensor like any other, and its views lie in the segment.
- * The packages bridge/shm of Go and dlbridge.shm of Python send and receive the same messages, and
- * their handles have the same fields. In these functions, a thread can be cancelled
- * (pthread_cancel) only while it waits for a socket. It leaves no descriptor and no mapping behind.
+ * hand them to another process without a copy, whatever their size. The tensors travel through a
+ * connected Unix socket, or by a handle, which may be sent by any means on the same machine, within
+ * one network namespace. A segment is a file without a name (memfd_create). The system frees it
+ * when no process has it any more, even if processes were killed. Each segment takes one descriptor
+ * in every process that has it. A tensor in a segment is a tensor like any other, and its views lie
+ * in the segment. The packages bridge/shm of Go and dlbridge.shm of Python send and receive the
+ * same messages, and their handles have the same fields. In these functions, a thread can be
+ * cancelled (pthread_cancel) only while it waits for a socket. It leaves no descriptor and no
+ * mapping behind.
  *
  * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
  * processes may write to it. After that, in all processes, handing over any tensor of the segment
@@ -1519,16 +1521,17 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * - Writes that skip the forbidden bytes: 200 bytes before the memory, and behind it the red zone
  *   of the tool, which is 16 bytes in valgrind.
  * - Writes outside a part of a frame, or outside other memory that the library has not allocated.
- * - Reads of the struct of a tensor after its release: the library itself reads it to refuse it.
+ * - Reads of the struct of a tensor after its release: the library also reads it, to refuse the
+ *   tensor.
  * - Lost messages, elements and files: the ledger has them.
  * - The call that lost a tensor, if its description reuses the memory of a tensor that was released
  *   at least 65536 tensors before.
  *
- * `make install` installs suppressions with which valgrind does not report the Go runtime: valgrind
- * --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a
- * process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Valgrind
- * calls memory that the library keeps for reuse "still reachable"; it is not a leak. Its warnings
- * about debug information and client stacks come from Go and mean nothing.
+ * `make install` installs suppressions with which valgrind does not report the Go runtime:
+ * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
+ * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0.
+ * Valgrind calls memory that the library keeps for reuse "still reachable"; it is not a leak. Its
+ * warnings about debug information and client stacks come from Go and mean nothing.
  */
 
 /* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops

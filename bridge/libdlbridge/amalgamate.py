@@ -16,9 +16,9 @@ FOLDERS = [ROOT / name for name in ("dlpack/internal/core", "bridge/capi", "brid
 PUBLIC = ["dlbridge.h", "dlbridge.hpp", "dlpack/dlpack.h"]
 
 HEAD = """\
-/* dlbridge_tensor.c: libdlbridge_tensor {version} of dlbridge, whose functions dlbridge.h declares. `cc -c dlbridge_tensor.c` is all that a
- * project needs, and -lpthread -ldl -lm for its programs. They have a library of their own, as with libdlbridge_tensor.a: see
- * "Libraries" in dlbridge.h. `make amalgamation` has written this file.
+/* dlbridge_tensor.c: libdlbridge_tensor {version} of dlbridge, whose functions dlbridge.h declares. Compile it with
+ * `cc -c dlbridge_tensor.c`, and link programs with -lpthread -ldl -lm. Each program then has its own library, as with
+ * libdlbridge_tensor.a: see "Libraries" in dlbridge.h. `make amalgamation` writes this file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 """
