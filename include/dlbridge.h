@@ -1442,8 +1442,9 @@ typedef struct dlb_file_fields {
 
 /* Writes a file with tensors in any layout. It writes to a temporary file in the same folder, waits
  * until that file is on the disk, and then gives it the name. So a file of this name is never
- * incomplete, and the tensors of a file that had the name before do not change. `fields` may be
- * NULL.
+ * incomplete, and the tensors of a file that had the name before do not change. A file in
+ * safetensors has the largest data types first, and tensors of one type by their names; npz keeps
+ * the order of `tensors`. `fields` may be NULL.
  * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
  * writes to the tensors; progress is called on the thread of the call. On error: a file that had
  * the name before does not change; DLB_ERROR_ARGUMENT for an unknown format, for fields that the
