@@ -368,7 +368,7 @@ func TestDecodeTensorRefusesWhatIsNone(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x := must.Own(tensorflow.DecodeTensor([]byte("\x08\x04\x12\x04\x12\x02\x08\x03\x22\x03abc")))(t)
 	assert.Equal(t, "uint8[3] on cpu, read-only", x.String())
-	must.Fail(tensorflow.DecodeTensor(nil))(t, elements.ErrDType)
+	must.Fail(tensorflow.DecodeTensor(nil))(t, tensorflow.ErrWire)
 	_, err := tensorflow.DecodeTensor([]byte("\x08\x07\x12\x04\x12\x02\x08\x01\x42\x02go"))
 	assert.ErrorIs(t, err, elements.ErrDType)
 	assert.ErrorIs(t, err, dlpack.ErrDType)

@@ -12,7 +12,7 @@ import (
 // The causes of errors of this package. Further causes are those of package elements, [dlpack.ErrValue] for a value that its
 // type does not have, [layout.ErrNegative], [layout.ErrOverflow], and those of package dlpack.
 var (
-	// ErrWire reports bytes that are not a protocol buffer.
+	// ErrWire reports bytes that are not a protocol buffer, and an empty message.
 	ErrWire = errors.New("malformed protocol buffer")
 	// ErrText reports a name that is not UTF-8, such as the name of a dimension, a type or an allocator.
 	ErrText = errors.New("not UTF-8")

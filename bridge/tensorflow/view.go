@@ -282,7 +282,7 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 		return 0, err
 	}
 	if len(data) == 0 {
-		return 0, newError(0, elements.ErrDType, "empty message")
+		return 0, newError(0, ErrWire, "not a TensorProto: empty message")
 	}
 	if !p.dtype.valid() {
 		return 0, newError(p.dtypeAt, elements.ErrDType, "dtype = %d is not a type of TensorFlow", int32(p.dtype))
