@@ -104,7 +104,7 @@ func ReadMessage(format string, r io.Reader, size int64) ([]byte, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: after %d%s bytes of the io.Reader: %w", format, len(data), of, err)
+		return nil, fmt.Errorf("%s: after %d%s bytes of the message: %w", format, len(data), of, err)
 	}
 	return data, nil
 }
