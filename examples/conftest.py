@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -19,7 +20,14 @@ def build(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def run(build):
+def address():
+    """An address on which nothing listens, which replaces localhost:8080 in the commands."""
+    with socket.create_server(("localhost", 0)) as server:
+        return f"localhost:{server.getsockname()[1]}"
+
+
+@pytest.fixture(scope="session")
+def run(build, address):
     """Runs a shell command in the root of the repository and returns the finished process. C and C++ programs are built with
     the sanitizers. Libraries in C are not, because Python could not load them."""
     tools = build / "sanitized"
@@ -36,6 +44,7 @@ def run(build):
 
     def run(command, build=build):
         command = re.sub(r"^make venv\b.*$", "", command, flags=re.MULTILINE)  # this Python runs in such an environment
+        command = command.replace("localhost:8080", address)
         command = re.sub(r"(\$PWD/)?build/venv(-peers)?/bin", str(pathlib.Path(sys.executable).parent), command)
         command = re.sub(r"(\$PWD/|(?<=-[IL])|(?<![\w/.-]))build/", f"{build}/", command)
         return subprocess.run(
