@@ -1,8 +1,8 @@
 #!/bin/sh
 # fuzz.sh FOLDER: runs every fuzz target for FUZZTIME. The programs, one for each package, are built in FOLDER.
 #
-# The runner of fuzz tests sometimes fails with `context deadline exceeded` when the time is over. Such a run is repeated, at most
-# twice. An input that makes the target fail has another text, and is reported.
+# `go test -fuzz` sometimes fails with `context deadline exceeded` when the time limit expires. Such a run is repeated, at most
+# twice. If an input makes the target fail, the text is different, and the failure is reported.
 set -eu
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# libzmq.sh PREFIX builds libzmq with its draft API and installs it under PREFIX. No Debian package has the draft API; the sources are
-# those that a crate of Rust carries.
+# libzmq.sh PREFIX builds libzmq with its draft API and installs it under PREFIX. No Debian package has the draft API. The sources
+# come from a Rust crate.
 set -eu
 prefix=$1
 crate=zeromq-src-0.3.6+4.3.5

@@ -1,16 +1,15 @@
-"""Prints the Go tests that call a function of package testmode by which a target of the Makefile chooses them.
+"""Prints the Go tests that a target of the Makefile selects by their calls of package testmode.
 
-    marked.py long      those that -short makes shorter or leaves out: they call SkipLong, SkipMemory or
+    marked.py long      tests that -short makes shorter or leaves out: they call SkipLong, SkipMemory or
                         testing.Short
-    marked.py threads   those in which threads meet: they call MeetsThreads
+    marked.py threads   tests in which threads meet: they call MeetsThreads
+    marked.py skipped   tests that -short leaves out: they call SkipLong or SkipMemory
 
-A test may call the function itself, or in a function of the tests of its package. Each line has a package: its folder, and an
-expression for `go test -run`.
+A test may call the function directly, or through other functions in the tests of its package. Each line has the folder of a package and an
+expression for `go test -run`; with `skipped`, each line has the name of a test.
 
-What counts is the text of a function as gofmt writes it, from `func` to the next line that begins with `}`: a comment or a string that
-has the name with `(` counts as a call, and a function in one line is taken together with the one after it.
-
-    marked.py skipped   the tests that -short leaves out, one in each line
+marked.py searches the text of a function as gofmt writes it, from `func` to the next line that begins with `}`. A comment or a string that
+has the name with `(` counts as a call, and a function in one line is read together with the next one.
 """
 
 import pathlib

@@ -1,11 +1,11 @@
 #!/bin/sh
-# needs.sh says in one line which of the tools that a checkout needs are missing. The variables GO, CC and PYTHON name them; PYTHON_MINOR
-# is the least minor version of Python 3.
+# needs.sh prints one line with the tools that a checkout needs and the machine lacks. The variables GO, CC and PYTHON name the tools.
+# PYTHON_MINOR is the lowest minor version of Python 3.
 set -u
 go=${GO:-go} python=${PYTHON:-python3} least=${PYTHON_MINOR:-11}
 missing=
 
-# In this module Go 1.21 and later download the version that go.mod requires, or fail if they may not.
+# In this module, Go 1.21 and later download the version that go.mod requires, or fail if downloads are disabled.
 version=$("$go" env GOVERSION 2> /dev/null)
 minor=$(echo "$version" | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
 [ "${minor:-0}" -ge 26 ] || missing="$missing; Go 1.26 or later (https://go.dev/dl)"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# packages.sh installs the Debian packages that the checks use beyond what .ci/needs.sh asks for, if any is missing. It needs
-# root, or a sudo that asks for no password. Without them, the tests that need a package are skipped, which .ci/run does not accept.
+# packages.sh installs the Debian packages that the checks need in addition to those of .ci/needs.sh. It needs root, or a sudo
+# without a password. If a package is missing, the tests that need it are skipped, and .ci/run fails.
 set -eu
 missing=
 for package in clang cmake g++ g++-aarch64-linux-gnu gcc-aarch64-linux-gnu gcc-mingw-w64-x86-64-win32 libc6-dev-arm64-cross libclang-rt-dev libczmq-dev libzmq3-dev pkg-config qemu-user valgrind; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# python.sh PYTHON: prints the path of the interpreter that PYTHON names. A name that does not run, such as python3.13, is looked for
-# in pyenv. One that is missing there too is an error.
+# python.sh PYTHON: prints the path of the interpreter that PYTHON names. If a name such as python3.13 does not run, python.sh looks
+# for that version in pyenv. If it is missing there too, python.sh fails.
 set -eu
 name=${1:?usage: python.sh PYTHON}
 python=$name

@@ -1,4 +1,4 @@
-"""Checks who uses whom, as .github/CONTRIBUTING.md draws it:
+"""Checks the layers in .github/CONTRIBUTING.md:
 
 * Go packages import packages below them only. A package that is not in the table, and an import that the table does not allow,
   are errors. Tests may import anything.
@@ -25,7 +25,7 @@ CC = shlex.split(os.environ.get("CC") or "cc")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 FORMAT = {"dlpack", "dlpack/layout", "bridge/elements", "bridge/internal/errtext", "bridge/internal/payload", "tens/strictjson"}
-"""The row of a format: of each package bridge/NAME that has no row of its own."""
+"""The row of a format: each package bridge/NAME without its own row."""
 
 ALLOWED = {
     "include": set(),
