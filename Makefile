@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 PEERS_PYTHON ?= python3.13
 # The Pythons of `make wheel-test`. Those of `make test-versions` are in .ci/versions/run.py.
 WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
-# The processor that `make wheel` builds for: x86_64, or aarch64, for which another machine needs binutils-aarch64-linux-gnu.
+# The processor that `make wheel` builds for: x86_64 or aarch64. To build for aarch64, an x86_64 machine needs binutils-aarch64-linux-gnu.
 WHEEL_ARCH ?= $(shell uname -m)
 GOTESTFLAGS ?=
 PYTESTFLAGS ?= -q
@@ -16,21 +16,21 @@ PYTESTFLAGS ?= -q
 BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
-# libzmq with its draft API, and in the folder python a pyzmq for it.
+# libzmq with its draft API. Its folder python has a pyzmq that uses it.
 LIBZMQ := $(BUILD)/libzmq
 # Examples that need the heavy peers.
 HEAVY_EXAMPLES := examples/libtorch examples/onnxruntime-c examples/ray examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STRICT_CXX = -Wconversion -Wshadow -Wold-style-cast $(if $(findstring clang,$(shell $(CXX) --version)),,-Wuseless-cast)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Where packages are that build without cgo, completely or in part, and these packages.
+# The folders with packages that build without cgo, completely or in part, and the list of these packages.
 PURE := ./tens/... ./dlpack/... ./bridge/...
 WITHOUT_CGO = CGO_ENABLED=0 $(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PURE)
-# Tells the tests of bridge/tvmffi where libtvm_ffi is; it is installed with the light peers.
+# Tells the tests of bridge/tvmffi where libtvm_ffi is. It is installed with the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
 
-# The sources of the Go library and of the Python package. Both are built again when one of them changes.
+# The sources of the Go library and of the Python package. If one changes, both are built again.
 GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python -prune -o -name testdata -prune -o \
 	-type f ! -name '*_test.go' -print)
 PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \
@@ -51,16 +51,16 @@ demo: needs $(VENV)/dlbridge.done ## a tensor of 1 GiB, and messages, shared bet
 	@echo
 	@$(VENV)/bin/python examples/demo/demo.py $(BUILD)/libdemo.so
 
-# Says in one line what a checkout needs and the machine lacks, before anything is downloaded or built.
+# Before anything is downloaded or built, prints one line with the tools that the machine lacks.
 needs:
 	@GO="$(GO)" PYTHON="$(PYTHON)" CC="$(if $(filter default,$(origin CC)),,$(CC))" sh .ci/needs.sh
 
-# The Go tests leave a core idle for much of their time, so the Python tests run beside them.
+# The Go tests leave a core idle for much of their time, so the Python tests run at the same time.
 test: needs ## the tests of all languages, and the demo
 	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python test-cpp
 	@$(MAKE) --no-print-directory demo
 
-# Package dlpack comes first because its tests take longest, so that those of the others run beside them.
+# Package dlpack comes first because its tests take longest. The tests of the other packages run at the same time.
 test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, under the race detector and without cgo
 	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $$($(WITHOUT_CGO))
@@ -70,7 +70,7 @@ race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter
 	while read -r package tests; do $(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/long.txt
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) -run "$$(cut -d ' ' -f 2 $(BUILD)/long.txt | paste -s -d '|')" $$($(WITHOUT_CGO))
 
-test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with the light peers
+test-python: $(VENV)/dlbridge.done ## the Python tests except the long ones, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/share examples/test_readmes.py
@@ -87,7 +87,7 @@ test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchang
 	cd bridge/onnxruntime && PYTHON=$(abspath $(PEERS))/bin/python $(GO) test -race -exec '$(GOGC1)' $(GOTESTFLAGS) ./...
 	cd examples/onnx && PYTHON=$(abspath $(PEERS))/bin/python $(GO) test -race $(GOTESTFLAGS) ./...
 
-exchanges: $(PEERS)/dlbridge.done ## a million exchanges with each of the peers, both ways, without a leak; takes minutes
+exchanges: $(PEERS)/dlbridge.done ## a million exchanges with each of the peers, in both directions, without a leak; takes minutes
 	DLBRIDGE_PEERS=1 DLBRIDGE_EXCHANGES=1000000 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/python/tests/test_peer_exchanges.py
 
 tables: $(PEERS)/dlbridge.done ## measure which tensors the peers accept, and write the tables of bridge/README.md and bridge/python/README.md
@@ -98,10 +98,10 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-# Most checks use one core for much of their time. So two lists of them run at the same time: the checks of Go, and the others.
+# Most checks use one core for much of their time, so two lists run at the same time: the checks of Go, and the others.
 CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-long python-checks
 CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors arm64 zeromq mutants-third fuzz
-check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find what tests alone do not
+check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find faults which the tests alone do not find
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
 
 check-go:
@@ -110,7 +110,7 @@ check-go:
 check-others:
 	@$(MAKE) --no-print-directory -j1 $(CHECKS)
 
-vet: ## formatting, go.mod and go vet, for other platforms too; each mutant has a place
+vet: ## formatting, go.mod and go vet, for other platforms too; the code still has the lines that mutants change
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
 	$(GO) mod tidy -diff
@@ -136,14 +136,14 @@ staticcheck: ## staticcheck, at a pinned version
 	cd examples/gorgonia-graph && $(GO) run $(STATICCHECK) ./...
 	cd examples/onnx && $(GO) run $(STATICCHECK) ./...
 
-# Tests of bridge/capi whose programs are the same under every checker of Go: test-go and tsan run them.
+# Tests of bridge/capi whose programs no checker of Go reaches. asan and gogc1 leave them out; test-go and tsan run them.
 SAME := TestEveryFunctionIsInAllItsPlaces|TestStructuresGrow|TestTheScripts|TestLibraryStaysAfterDlclose|TestFaultsBecomeErrors|TestTwoGoLibraries|TestLibdlbridgeTensor|TestAnOffer|UnderThreadSanitizer|TestToolsNameTheGuilty
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short -skip '$(SAME)' $(GOTESTFLAGS) ./...
 
-# libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own, and finds calls without the GIL. Leaks are not
-# looked for, because Python has some at its end. Tests with the mark memory are left out: the sanitizer takes more. GOGC1 is set at
-# the target gogc1.
+# libasan must be the first library of the process. PYTHONMALLOC gives each Python object its own allocation, and finds calls without the
+# GIL. The check for leaks is off, because Python itself leaks at its end. Tests with the mark memory are left out, because the sanitizer
+# needs more memory. GOGC1 is defined at the target gogc1.
 python-checks: $(BUILD)/asan/dlbridge.done ## the Python tests with the extension under AddressSanitizer and UndefinedBehaviorSanitizer, in Python's development mode, while Go's collector always runs; warnings are errors
 	PYTHONDEVMODE=1 $(GOGC1) LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc_debug \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(abspath $(BUILD)/asan/site) \
@@ -170,9 +170,9 @@ arm64: ## the tests of the core under emulation of arm64
 	    $(GOTESTFLAGS) ./dlpack/internal/core ./dlpack/background; \
 	else echo 'SKIP: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed'; fi
 
-# Needs the Debian packages libzmq3-dev and libczmq-dev, and for drafts cmake and g++. A process has one libzmq: the package drafts has that
-# with drafts, and the others have Debian's.
-# Go's build cache does not know what pkg-config says, but it knows CGO_LDFLAGS: so each checkout links to its own libzmq.
+# Needs the Debian packages libzmq3-dev and libczmq-dev, and for drafts cmake and g++. A process has only one libzmq: the tests of package
+# drafts use the libzmq with drafts, and all others use Debian's.
+# Go's build cache ignores the output of pkg-config, but not CGO_LDFLAGS. So CGO_LDFLAGS makes each checkout link to its own libzmq.
 WITH_DRAFTS = PKG_CONFIG_PATH=$(abspath $(LIBZMQ))/lib/pkgconfig LD_LIBRARY_PATH=$(abspath $(LIBZMQ))/lib \
 	CGO_LDFLAGS="-O2 -g -L$(abspath $(LIBZMQ))/lib" CGO_CFLAGS="-O2 -g -I$(abspath $(LIBZMQ))/include"
 zeromq: $(LIBZMQ)/pyzmq.done $(VENV)/dlbridge.done ## messages between bridge/zeromq and its peers, go-zeromq, pebbe/zmq4 and CZMQ, under the race detector; CLIENT and SERVER, in Python too
@@ -189,21 +189,21 @@ soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with 
 	$(GO) test -count=1 -timeout 60m -run HostileMessages ./bridge/zeromq -args -hostile 1000000
 	$(BUILD)/pipeline run -for $(SOAK) -random -kill 2s -python $(VENV)/bin/python
 
-# The environment is set for the tests and not for the compiler. The tests of capi run the compiler, so they set it themselves.
+# These variables are for the tests, not for the compiler. The tests of capi run the compiler, so they set the variables themselves.
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
-# The libraries that the tests of capi build have no tags.
-gogc1: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules, with a collector that always runs and overwrites freed memory, and tensors that fault after they are freed
+# capi is tested without the tag debug, because the libraries that its tests build have no tags.
+gogc1: $(VENV)/requirements.done ## the Go tests with the strictest check of the cgo rules, a collector that always runs and overwrites freed memory, and tensors whose freed memory faults
 	$(GO) vet -tags debug ./...
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -tags debug -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
 	GOEXPERIMENT=cgocheck2 $(GO) test -short -skip '$(SAME)' $(GOTESTFLAGS) ./bridge/capi
 
-mutants: ## rules of ownership, formats and layouts broken in turn, which a test must notice
+mutants: ## break rules of ownership, formats and layouts in turn; a test must notice each
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
 
-mutants-third: ## a third of mutants, which each commit chooses by its name
+mutants-third: ## a third of mutants, which the hash of the commit selects
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants "$$(git rev-parse HEAD)"
 
-abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
+abi: $(VENV)/requirements.done ## compare our dlpack.h with upstream's, and build with upstream's
 	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h
 	sh .ci/abi/build.sh $(BUILD)/abi "$$($(VENV)/bin/python .ci/abi/compare.py --upstream)"
 
@@ -225,7 +225,7 @@ header: ## compile each header alone, in C99, C11, C++17 and C++20
 	  echo '#include <dlbridge.hpp>' | $(CXX) -x c++ -std=$$standard $(STRICT) $(STRICT_CXX) -Iinclude -fsyntax-only - || exit 1; \
 	done
 
-# A larger frame could reach over the guard page below the stack of a thread, into other memory.
+# A larger frame could reach beyond the guard page below the stack of a thread, into other memory.
 FRAMES = -O2 -Werror=frame-larger-than=4096 -Werror=vla
 
 frames: ## no stack frame of the C code is larger than a page
@@ -289,11 +289,11 @@ amalgamation: ## build/amalgamation: libdlbridge_tensor as one C file, and its h
 install: clib ## the C libraries and their headers, under PREFIX; the libraries in LIBDIR there, by default lib
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(PREFIX)"
 
-install-tensor: ## libdlbridge_tensor and the headers alone, for which no Go is needed
+install-tensor: ## only libdlbridge_tensor and the headers; needs no Go
 	sh bridge/libdlbridge/tensor.sh $(BUILD)/lib-tensor
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib-tensor "$(PREFIX)"
 
-uninstall: ## remove what install has put under PREFIX, and the folders that it has made
+uninstall: ## remove the files that install has put under PREFIX, and the folders that it has made
 	sh bridge/libdlbridge/uninstall.sh "$(PREFIX)"
 
 clean: ## remove all build products
@@ -329,14 +329,14 @@ $(LIBZMQ)/pyzmq.done: $(LIBZMQ)/libzmq.done $(VENV)/requirements.done
 	  "$$(grep '^pyzmq==' bridge/python/requirements-test.txt)"
 	@touch $@
 
-# The tests of DLPack of TVM-FFI are in its source distribution, not in its wheel.
+# The DLPack tests of TVM-FFI are in its source distribution, not in its wheel.
 $(PEERS)/suites/test_tensor.py: $(PEERS)/requirements.done
 	@mkdir -p $(@D)
 	$(PEERS)/bin/python -m pip --disable-pip-version-check download --quiet --no-deps --no-binary apache-tvm-ffi -d $(@D) \
 	  "$$(grep '^apache-tvm-ffi==' bridge/python/requirements-test.txt)"
 	tar -xzmf $(@D)/apache_tvm_ffi-*.tar.gz -C $(@D) --strip-components=3 --wildcards '*/tests/python/test_tensor.py'
 
-# The extension alone has the sanitizers. It is installed beside the environment, with the Go library that is there.
+# Only the extension is built with the sanitizers. It is installed beside the environment, with a copy of the environment's Go library.
 SANITIZERS := -fsanitize=address,undefined -fno-omit-frame-pointer
 $(BUILD)/asan/dlbridge.done: $(VENV)/dlbridge.done
 	@mkdir -p $(BUILD)/asan
