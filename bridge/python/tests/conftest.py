@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 CORE = ROOT / "dlpack" / "internal" / "core"
 RANK = 300
-collect_ignore = ["test_zeromq_drafts.py"]  # which make zeromq runs by its name, with another pyzmq
+collect_ignore = ["test_zeromq_drafts.py"]  # make zeromq runs this file by its name, with another pyzmq
 MODULES = [dlbridge, *(value for name in dlbridge.__all__ if isinstance(value := getattr(dlbridge, name), types.ModuleType))]
 
 

@@ -1,4 +1,4 @@
-"""The formats of the package, each with what the tests of all formats need of it: a new format adds a row to FORMATS."""
+"""The formats of the package, with the values that the tests of all formats need. A new format adds a row to FORMATS."""
 
 from __future__ import annotations
 

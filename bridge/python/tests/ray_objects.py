@@ -72,7 +72,7 @@ class Worker:
         return result
 
     def add_in_place(self, t: dlbridge.Tensor) -> str:
-        """Has a Go function write to its argument, and returns the error."""
+        """Lets a Go function write to its argument, and returns the error."""
         try:
             self.add_scaled(t, 1.0, t)
         except BufferError as error:
@@ -81,7 +81,7 @@ class Worker:
 
 
 def consumers(t: dlbridge.Tensor) -> dict:
-    """Returns what consumers make of a tensor of the store: the same memory, a copy, or an error."""
+    """Returns what each consumer does with a tensor of the store: it uses the same memory, makes a copy, or raises an error."""
     import jax
     import torch
 
@@ -111,7 +111,7 @@ def consumers(t: dlbridge.Tensor) -> dict:
 
 def main(library: str) -> None:
     """Starts Ray, and prints what its workers have seen, as JSON."""
-    # A cluster of its own, even where one runs.
+    # A new cluster, even if one is running.
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
     t = dlbridge.from_buffer(np.arange(120_000, dtype=np.float32)).reshape(300, 400)
     put = ray.put(t)

@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BEGIN, END = "<!-- `make tables` writes this table. -->\n\n", "\n<!-- The table ends. -->\n"
 
-# The rows of bridge/README.md: the column of the report, and what the README calls it.
+# The rows of bridge/README.md: the column of the report, and its name in the README.
 ROWS = {
     "shares": "float32",
     "read-only": "read-only memory",

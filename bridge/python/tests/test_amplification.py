@@ -183,7 +183,7 @@ MESSAGES = {
 
 
 def allowed(format: Format, options: dict) -> int:
-    """Returns how much a call may take beyond what is in proportion to its input."""
+    """Returns how much a call may take in addition to the memory in proportion to its input."""
     return options.get("limit", 64 << 20 if "limit" in inspect.signature(format.decode).parameters else 0)
 
 

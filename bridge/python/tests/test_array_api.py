@@ -1,4 +1,4 @@
-"""The functions of DLPack in the Python array API standard, version 2024.12: what it says, sentence by sentence.
+"""The functions of DLPack in the Python array API standard, version 2024.12: a test for each of its sentences.
 
 https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.array.__dlpack__.html
 https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.array.__dlpack_device__.html
@@ -167,7 +167,7 @@ def test_a_stream_that_the_device_does_not_have_is_refused(c, device, stream, er
 
 
 def test_a_stream_is_never_left_out(c):
-    """Without the keywords that a producer does not know it is asked again, but not without the stream."""
+    """A producer that does not know keywords is called again without them, but never without the stream."""
     calls = []
 
     class Before2022:
@@ -210,7 +210,7 @@ def test_a_refusal_says_on_which_stream_the_memory_is_ready(c, stream, text):
 
 @pytest.mark.parametrize("there", ["cpu", "cuda:1", "cuda:0", "cuda_host"])
 def test_a_copy_on_a_device_is_asked_of_the_producer_once(c, there):
-    """Its own memory beside it shows whether the producer copies."""
+    """The producer copies if the result does not lie in its own memory."""
     calls = []
 
     class OnDevice:
@@ -244,7 +244,7 @@ def test_a_producer_that_can_only_copy_is_asked_for_a_copy(c, there, kind):
     if kind == CUDA:
         assert (copied.device, calls) == ((CUDA, 0), [(None, None), asked, asked])  # the two copies lie apart
         return
-    memory += 1  # which is the memory that the producer calls a copy
+    memory += 1  # this is the memory that the producer calls a copy
     assert (copied.device, copied.tolist(), copied.readonly) == ((1, 0), [0, 1, 2, 3], False)
     assert calls == [(None, None), asked]
 
@@ -349,7 +349,7 @@ def test_an_object_without_the_methods_is_an_attribute_error(x):
             dlbridge.from_dlpack(x, **arguments)
     with pytest.raises(AttributeError):
         np.from_dlpack(x)
-    with pytest.raises(TypeError, match="has no __dlpack__"):  # elsewhere it is an argument of a wrong type
+    with pytest.raises(TypeError, match="has no __dlpack__"):  # other functions get an argument of a wrong type
         dlbridge.to_address(x)
 
 
@@ -402,7 +402,7 @@ def test_copy_false_refuses_a_copy_also_of_a_producer_without_the_keyword(c):
         with pytest.raises(BufferError, match="copy=False"):
             dlbridge.from_dlpack(producer, copy=False)
     assert c.deletes() == before + 2
-    capsule = c.new_capsule(flags=IS_COPIED)  # from_dlpack makes no copy of what is one already
+    capsule = c.new_capsule(flags=IS_COPIED)  # from_dlpack does not copy a copy
     assert dlbridge.from_dlpack(capsule, copy=False).data_ptr == c.describe(c.capsule_pointer(capsule))["data"]
 
 

@@ -1,4 +1,4 @@
-"""The DLPack protocol. Numbers such as g13 are the rows of the project's list of guarantees."""
+"""The DLPack protocol."""
 
 from __future__ import annotations
 
@@ -645,7 +645,7 @@ def test_from_dlpack_asks_with_the_version_and_only_what_was_given(c):
         {"max_version": (1, 3)},
         {"max_version": (1, 3), "copy": False},
         {"max_version": (1, 3), "dl_device": (1, 0)},
-        {"max_version": (1, 3)},  # the copy is made here
+        {"max_version": (1, 3)},  # dlbridge makes the copy
     ]
 
 
@@ -929,7 +929,7 @@ def test_from_buffer_takes_ctypes_and_strided_arrays():
         lambda: np.zeros(3, dtype=[("a", "i1"), ("b", "i4")])["b"],
         lambda: memoryview(b"abc").cast("c"),
     ],
-    ids="struct bytes g26-longdouble g27-byteorder g34-odd-stride char".split(),
+    ids="struct bytes longdouble byteorder odd-stride char".split(),
 )
 def test_from_buffer_refuses_what_dlpack_cannot_carry(make):
     with pytest.raises(BufferError):
@@ -1334,7 +1334,7 @@ def test_an_array_of_arrow_holds_the_memory_until_it_is_released(c):
     schema, array = arrow(t)
     t.close()
     schema.release()
-    del capsules  # nobody has taken them
+    del capsules  # nobody has taken them over
     assert c.deletes() == before
     child = array.children[0].contents.moved()
     array.release()

@@ -235,7 +235,7 @@ def test_failed_allocations_are_memory_errors_and_leave_nothing(tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="LD_PRELOAD and ELF")
 @pytest.mark.parametrize(("offset", "report"), [(8, None), (12, "heap-buffer-overflow"), (-4, "use-after-poison")])
 def test_writes_outside_of_new_memory_are_reported(offset, report):
-    """AddressSanitizer is only in the process here, not in the extension."""
+    """Here AddressSanitizer is only in the process, not in the extension."""
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
     script = f"import ctypes, dlbridge; x = dlbridge.empty((3,), 'float32'); ctypes.memset(x.data_ptr + {offset}, 1, 4)"
     environment = {**os.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"}

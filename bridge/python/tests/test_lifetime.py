@@ -1272,7 +1272,7 @@ def test_32_threads_exchange_tensors_with_numpy_for_30_seconds():
     assert sys.getrefcount(shared) == references
 
 
-# What goes around: an export, and an import that ends it. The C fixture is the peer that has its own deleter.
+# One round is an export, and an import that ends it. The C fixture is the peer that has its own deleter.
 ROUNDS = {
     "versioned capsules": lambda c, t: dlbridge.from_dlpack(t.__dlpack__(max_version=(1, 0))),
     "legacy capsules": lambda c, t: dlbridge.from_dlpack(t.__dlpack__()),

@@ -22,7 +22,7 @@ def test_the_manifest_is_that_of_this_numpy():
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ("objects.npy", "refused.npz") and "deflated" not in name])
-def test_numpy_writes_the_files_byte_for_byte(name):  # but for pickles and deflated data, which differ with the version
+def test_numpy_writes_the_files_byte_for_byte(name):  # except for pickles and deflated data, which differ with the version
     assert (FOLDER / name).read_bytes() == FILES[name]
 
 

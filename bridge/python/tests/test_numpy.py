@@ -156,7 +156,7 @@ def test_arrays_and_tensors_hold_the_memory():
     assert released
 
 
-# ---- numpy.from_dlpack, which asks for what its version knows -----------------------------------------------
+# ---- numpy.from_dlpack, which differs between versions ------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TYPES)

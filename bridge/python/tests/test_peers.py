@@ -392,7 +392,7 @@ def test_frameworks_read_what_we_write(name):
     x = take(name, t)
     assert ELEMENTS[name](x).tolist() == a.tolist()
     a[1, 1] = 1000
-    copied = name == "mlx.core"  # it refuses to share memory of the CPU, also if asked to: copy=False is a ValueError
+    copied = name == "mlx.core"  # it refuses to share memory of the CPU, even with copy=False, which is a ValueError
     assert ELEMENTS[name](x)[1, 1] == (65 if copied else 1000)
     assert copied == (FRAMEWORKS[name].address(peer(name), x) != t.data_ptr)
 

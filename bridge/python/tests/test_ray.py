@@ -60,7 +60,7 @@ def test_layout_and_data_type_survive_without_a_copy(seen, name, strides):
 
 def test_an_argument_passed_by_value_lies_in_the_store(seen):
     assert seen["passed by value"]["permissions"] == "rw-s" and seen["passed by value"]["elements"] == [0, 119_999]
-    assert seen["small"]["elements"] == [97, 98, 99]  # Ray sends small arguments in a message
+    assert seen["small"]["elements"] == [97, 98, 99]  # Ray sends small arguments in a message, not through the store
 
 
 def test_tensors_of_the_store_are_aligned_and_read_only(seen):

@@ -1,4 +1,4 @@
-"""What the READMEs say of consumers and `python -m dlbridge` cannot see: what they do with the memory that they were given."""
+"""The sentences of the READMEs about consumers that `python -m dlbridge` cannot measure: what consumers do with the memory that they get."""
 
 from __future__ import annotations
 

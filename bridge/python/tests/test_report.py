@@ -116,7 +116,7 @@ def test_a_copy_of_a_framework_is_told_from_an_alias_by_a_write(take, said):
 
 @pytest.mark.peers
 def test_the_tables_of_the_readmes_are_those_of_the_report(as_json):
-    """If it fails, `make tables` writes them, and `git diff` shows what has changed."""
+    """If it fails, run `make tables`, which writes the tables; `git diff` then shows the changes."""
     for file, table in tables.tables(as_json["frameworks"]).items():
         assert tables.parts(file)[1] == table, f"{file} differs from the report of this environment: run `make tables`, and read its diff"
 

@@ -148,7 +148,7 @@ def other(tmp_path_factory):
     """A Go library of another project: a copy of the file has a runtime of its own."""
     path = tmp_path_factory.mktemp("other") / "libother.so"
     shutil.copy(LIBRARY, path)
-    for half in pathlib.Path(LIBRARY).parent.glob("libdlbridge_tensor.so.?"):  # which the copy finds beside it
+    for half in pathlib.Path(LIBRARY).parent.glob("libdlbridge_tensor.so.?"):  # the copy finds it in the same folder
         shutil.copy(half, path.parent)
     return str(path)
 

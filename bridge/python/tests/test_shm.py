@@ -61,7 +61,7 @@ def pair():
     b.close()
     _core.shm_offers_end()
     end = time.monotonic() + 10
-    while len(os.listdir("/proc/self/fd")) > files and time.monotonic() < end:  # threads close what is no segment
+    while len(os.listdir("/proc/self/fd")) > files and time.monotonic() < end:  # threads close descriptors that are not segments
         time.sleep(0.001)
     assert len(os.listdir("/proc/self/fd")) == files
     assert _core.shm_mappings() == mapped
@@ -114,7 +114,7 @@ def by_pipe(pair):
     return (lambda t, readonly: a.send(shm.readonly(t) if readonly and not t.readonly else t)), b.recv
 
 
-# What was handed over first decides, whatever the ways: the other is an error at the sender, and what is under way arrives as it was sent.
+# The first hand-over of a segment decides, by whatever function. A later one of the other kind is an error at the sender. Tensors on their way arrive as they were sent.
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("second", [by_socket, by_handle, by_pipe])
 @pytest.mark.parametrize("first", [by_socket, by_handle, by_pipe])
@@ -154,7 +154,7 @@ def test_the_error_of_a_pickle_names_the_ways_out():
     assert _core.shm_mappings() < 5
 
 
-# A queue pickles in a thread of its own, where nobody would see an exception, and the rest of the item would be lost.
+# A queue pickles in its own thread. Nobody would see an exception there, and the rest of the item would be lost.
 def test_what_a_queue_cannot_hand_over_raises_when_it_is_used():
     q = multiprocessing.Queue()
     x = shm.zeros(3, "int8")
@@ -1341,7 +1341,7 @@ def test_segments_are_gone_with_their_last_process():
 @pytest.mark.parametrize("end", [dlbridge.Tensor.close, lambda t: None], ids=["close", "del"])
 def test_other_threads_run_while_a_large_segment_is_freed(end):
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e6)  # a thread runs only when the one before it gives the GIL up
+    sys.setswitchinterval(1e6)  # a thread runs only when the thread before it releases the GIL
     try:
         for _ in range(20):
             t = shm.copy(np.ones(1 << 27, np.uint8))

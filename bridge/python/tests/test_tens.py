@@ -343,7 +343,7 @@ def test_a_tensor_keeps_its_frame_and_only_its_frame():
     with pytest.raises(BufferError):
         frames[3].append(0)
     del message
-    frames[3].append(0)  # nothing holds the second tensor any more
+    frames[3].append(0)  # nothing holds the second tensor now
     with pytest.raises(BufferError):
         frames[2].append(0)
     array = np.from_dlpack(tensor)
@@ -1110,7 +1110,7 @@ def test_integers_longer_than_python_reads_are_told_with_our_name():
 
 
 class Mine(Exception):
-    """An error of a producer's own."""
+    """An error that a producer defines."""
 
 
 def raise_mine():

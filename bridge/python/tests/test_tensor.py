@@ -42,7 +42,7 @@ NUMPY_DTYPES = (
 
 
 def numbers(shape, dtype="float32"):
-    """Returns an array of different elements, as far as the data type has as many."""
+    """Returns an array whose elements differ, as far as the data type has enough values."""
     return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
 
 
@@ -997,7 +997,7 @@ def test_convert_into_out_allocates_no_elements():
     assert one[3:].convert(out=one[:1]).tolist() == [3] and one.convert("float64", out=one).tolist() == [3, 1, 2, 3]
 
 
-# float64 and wide integers are computed in float64, all others in float32, as NumPy computes a * scale + shift in these types.
+# float64 and wide integers are computed in float64, all others in float32, like a * scale + shift in NumPy with these types.
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "int32", "uint64", "float64"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
 def test_convert_scales_and_shifts(dtype, axis):
@@ -1434,7 +1434,7 @@ def test_the_examples_in_the_documentation_are_true(tmp_path, monkeypatch):
     assert tried > 25 and runner.failures == 0
 
 
-# ---- what a Tensor is not --------------------------------------------------------------------------
+# ---- operations that a Tensor lacks --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

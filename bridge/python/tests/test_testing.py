@@ -1,4 +1,4 @@
-"""dlbridge.testing: what is equal, what is close, and what the errors say."""
+"""dlbridge.testing: which values are equal or close, and the texts of the errors."""
 
 from __future__ import annotations
 

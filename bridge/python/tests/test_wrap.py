@@ -790,7 +790,7 @@ HOSTILE = {
         assert dlbridge.counters()["exports"] == 1
         lib.fixture_end_kept()
     """,
-    # Only control blocks of dlbridge, in which a Tensor is passed, show that they were released or taken over. An array is
+    # Only control blocks of dlbridge, which pass a Tensor, show that they were released or taken over. An array is
     # passed in NumPy's own memory, which the function must not use after it has released it.
     "results that are no tensors of the function's": """
         released = dlbridge.wrap(lib.fixture_return_released, args=["tensor"], returns="tensor")
@@ -1383,7 +1383,7 @@ def test_a_c_function_gets_memory_that_is_ready_on_the_stream_of_its_caller(c, l
     same = dlbridge.wrap(lib.fixture_return, **ONE, device="cuda")
     with same(dlbridge.from_dlpack(p, stream=7)) as back:
         assert (back.device, p.calls) == ((2, 0), [{"max_version": (1, 3), "stream": 7}])
-        assert back.__dlpack__(max_version=(1, 0)) is not None  # what a function returns is ready on the default stream
+        assert back.__dlpack__(max_version=(1, 0)) is not None  # the result of a function is ready on the default stream
         with pytest.raises(BufferError, match="ready on the default stream"):
             back.__dlpack__(max_version=(1, 0), stream=7)
 
@@ -1433,7 +1433,7 @@ def test_a_types_table_is_used(c, major):
 
 @pytest.mark.parametrize(("stream", "asked"), [(0, []), (2, ["__dlpack__"]), (0x7F00, ["__dlpack__"]), (-1, ["__dlpack__"])])
 def test_the_table_is_used_for_a_device_if_its_producer_works_on_the_default_stream(c, stream, asked):
-    """The table waits for no stream, and __dlpack__ does."""
+    """The C exchange API waits for no stream, but __dlpack__ does."""
     calls = []
 
     def make():
@@ -1446,7 +1446,7 @@ def test_the_table_is_used_for_a_device_if_its_producer_works_on_the_default_str
     with dlbridge.from_dlpack(producer) as t:
         assert (t.device, calls, c.table_calls()) == ((2, 1), asked, 1)
     assert c.deletes() == before + 1 + len(asked)
-    assert producer.calls == [{"max_version": (1, 3)} for _ in asked]  # without a stream: the default one is meant
+    assert producer.calls == [{"max_version": (1, 3)} for _ in asked]  # no stream means the default stream
     with dlbridge.from_dlpack(producer, stream=9):
         assert (c.table_calls(), producer.calls[-1]) == (1, {"max_version": (1, 3), "stream": 9})
 
@@ -1542,7 +1542,7 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
     refused = type("Refused", (Lazy,), {"__dlpack__": refuse_export})
     with pytest.raises(BufferError, match=r"conjugate bit set, use tensor.resolve_conj\(\)"):
         dlbridge.from_dlpack(refused(array, is_conj=True))
-    for says in (False, KeyError("mine")):  # the error of __dlpack__ is not about this
+    for says in (False, KeyError("mine")):  # the error of __dlpack__ has another cause
         with pytest.raises(BufferError, match="not exported"):
             dlbridge.from_dlpack(refused(array, is_conj=says))
     for says in (True, KeyError("mine")):  # __dlpack__ handles these cases

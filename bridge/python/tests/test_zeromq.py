@@ -59,7 +59,7 @@ def keep_frames(socket):
 
 
 def wait_for(done):
-    """Waits until libzmq's and pyzmq's threads have done their part."""
+    """Waits until the threads of libzmq and pyzmq have finished their work."""
     end = time.monotonic() + 60
     while not done():
         assert time.monotonic() < end
@@ -751,8 +751,8 @@ def test_a_message_whose_peer_goes_leaves_nothing_for_another_peer(at):
             first.connect("inproc://x")
             try:
                 tens.send(push, message_of(0, 100), flags=zmq.DONTWAIT)
-            except zmq.Again:  # libzmq may also drop the message without a word
-                assert push.left == (0 if at == 102 else -1)  # a message that misses more than its last frame is ended
+            except zmq.Again:  # libzmq may also drop the message without an error
+                assert push.left == (0 if at == 102 else -1)  # a message that lacks more than its last frame is ended
             assert not second.poll(20)
             tens.send(push, message_of(1), seqno=1)
             assert second.poll(10_000) and tens.recv(second).seqno == 1 and not second.poll(0)
@@ -940,7 +940,7 @@ def test_asyncio_calls_that_do_not_wait_overtake_none_that_wait():
     async def main(pull, push):
         waiting = asyncio.ensure_future(tens.recv(pull))
         await asyncio.sleep(0)
-        tens.send(zmq.Socket.shadow(push), message_of(0))  # at once, before `waiting` can notice it
+        tens.send(zmq.Socket.shadow(push), message_of(0))  # immediately, before `waiting` can notice it
         with pytest.raises(zmq.Again):
             await tens.recv(pull, flags=zmq.DONTWAIT)
         assert is_message(await waiting)
@@ -961,7 +961,7 @@ def test_asyncio_calls_on_a_closed_socket_raise_its_error():
     async def main():
         with zmq.Context() as context, context.socket(zmq.PULL) as plain:
             pull = zmq.asyncio.Socket.shadow(plain)
-            waiting = asyncio.ensure_future(tens.recv(pull))  # for ever: the shadow does not notice that the socket is closed
+            waiting = asyncio.ensure_future(tens.recv(pull))  # forever: the shadow does not notice that the socket is closed
             await asyncio.sleep(0.01)
             plain.close()
             for flags in (0, zmq.DONTWAIT):
@@ -1167,7 +1167,7 @@ def test_what_was_sent_to_a_peer_that_has_gone_is_released(kinds, how):
             while not receiver.poll(1):  # a subscription takes some time to arrive
                 tens.send(sender, [])
         before = dlbridge.counters()["exports"]
-        sent = [tens.send(sender, [np.zeros(1 << 19)], track=True) for _ in range(10)]  # more than TCP takes
+        sent = [tens.send(sender, [np.zeros(1 << 19)], track=True) for _ in range(10)]  # more than TCP buffers
         receiver.close()
 
         def released_by_sending():

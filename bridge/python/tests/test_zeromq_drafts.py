@@ -1,4 +1,4 @@
-"""CLIENT and SERVER sockets, by a pyzmq that is built against a libzmq with the draft API (`make zeromq`)."""
+"""CLIENT and SERVER sockets, with a pyzmq that is built against a libzmq with the draft API (`make zeromq`)."""
 
 from __future__ import annotations
 

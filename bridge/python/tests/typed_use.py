@@ -145,7 +145,7 @@ def functions() -> None:
     assert_type(dlbridge.get_include(), str)
     try:
         dlbridge.load("no such library")
-    except (OSError, RuntimeError) as error:  # the latter once a format has loaded the library of the package
+    except (OSError, RuntimeError) as error:  # the latter after a format has loaded the library of the package
         print(error)
 
 
