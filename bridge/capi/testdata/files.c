@@ -165,7 +165,7 @@ static void writing(void) {
   CHECK_INT(42, ((float *)y->dl_tensor.data)[5]);
   dlb_tensor_release(y);
 
-  /* The file becomes shorter: what reads it is an error. */
+  /* If the file becomes shorter, reading it is an error. */
   CHECK_INT(0, truncate(path, 100));
   CHECK_CODE(DLB_ERROR_SYSTEM, dlb_file_verify(file, &error));
   CHECK_CODE(DLB_ERROR_SYSTEM, dlb_file_copy(&y, file, 0, &error));

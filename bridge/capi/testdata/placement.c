@@ -32,7 +32,7 @@ static void unmap(char *memory, size_t size, int at_end) {
   CHECK_INT(0, munmap(all, pages + 2 * page));
 }
 
-/* The expected results of the functions: those for a tensor in memory of malloc. */
+/* The expected results: the functions return them for a tensor in memory of malloc. */
 enum { ENCODED = 16, CHECKED = ENCODED + FORMAT_COUNT, OUTCOMES = CHECKED + FORMAT_COUNT };
 typedef struct outcome {
   size_t size[OUTCOMES];
@@ -176,7 +176,7 @@ static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first
   note(expected, 13, elements, strlen(elements), first);
 }
 
-/* Hands a copy in shared memory over, and compares what comes out. */
+/* Hands a copy in shared memory over, and compares the tensor that arrives. */
 static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
   DLManagedTensorVersioned *copy, *received, *second, *fetched;
   dlb_shm_handle handle;
@@ -203,7 +203,7 @@ static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
   close(ends[1]);
 }
 
-/* Writes a tensor to a file, and compares what is in it. */
+/* Writes a tensor to a file, and compares the contents. */
 static void store(DLManagedTensorVersioned *tensor, outcome *expected) {
   char path[] = "/tmp/dlbridge-placement-XXXXXX";
   int fd = mkstemp(path);

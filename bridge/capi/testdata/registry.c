@@ -45,7 +45,7 @@ int main(void) {
     for (int i = 0; i < 1000; i++) {
       dlb_message_free(message);
       dlb_elements_free(elements);
-      dlb_message_free((dlb_message *)elements); /* the address may be that of either kind */
+      dlb_message_free((dlb_message *)elements); /* either kind may have this address */
       dlb_elements_free((dlb_elements *)message);
     }
   }

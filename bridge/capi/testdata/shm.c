@@ -28,7 +28,7 @@
 
 static int ends[2];
 
-/* The number of open descriptors, without the one by which the library asks the kernel for mappings. */
+/* The number of open descriptors, except the one with which the library asks the kernel for mappings. */
 static int descriptors(void) {
   DIR *dir = opendir("/proc/self/fd");
   int count = 0;
@@ -451,7 +451,7 @@ static void a_handle_is_fetched_by_another_process(uint64_t flags) {
   dlb_tensor_release(y);
 }
 
-/* In a program without standard descriptors, what some code writes to stderr must not come to lie in a segment. */
+/* In a program without standard descriptors, output to stderr must not land in a segment. */
 static void no_segment_gets_a_standard_descriptor(void) {
   DLManagedTensorVersioned *x, *y;
   int kept[3], taken = 0;

@@ -810,7 +810,7 @@ static void encode_takes_empty_tensors(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Names are written into the metadata, and found in the message that is encoded and in what is decoded from it. */
+/* Names are written into the metadata, and found in the encoded and in the decoded message. */
 static void named_tensors_are_found(void) {
   producer p;
   set_up_producer(&p);

@@ -162,7 +162,7 @@ static void check_relay(const dlb_message *m) {
   free(tensors);
 }
 
-/* Checks that the frames of a message are those it was decoded from, and that its packed form decodes to the same. */
+/* Checks that a message has the frames that it was decoded from, and that its packed form decodes to the same. */
 static void check_frames(const dlb_message *m, const dlb_frame *frames, size_t count, int packed) {
   dlb_frame whole;
   REQUIRE(dlb_message_encode_packed(&whole, m, NULL) == DLB_OK);

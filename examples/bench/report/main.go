@@ -465,8 +465,8 @@ func (r results) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# Benchmarks
 
-What dlbridge costs, and what the libraries cost that you would use instead. Each time is that of one round on the machine
-below; compare times within this page only.
+These tables show what dlbridge costs, and what other libraries for the same task cost. Each time is for one round on the machine below;
+compare times only within this page.
 
 %s, %d cores, %s.
 
@@ -488,7 +488,7 @@ below; compare times within this page only.
 	fmt.Fprintf(&b, `
 ![The times of this table](times.svg)
 
-In the first row, the copy is made by Go in an array of NumPy. In the last row, the time of dlbridge includes the copy of the array into
+In the first row, Go copies into an array of NumPy. In the last row, the time of dlbridge includes the copy of the array into
 shared memory; multiprocessing pickles the array.
 
 A C function that keeps nothing after it returns needs no dlbridge: an empty cgo call takes %s, and an export of a Go slice with its
@@ -498,12 +498,12 @@ release takes another %s. Two other pages have the times of [other ways to anoth
 ## How it is measured
 
 `+"`make bench` (or `sh examples/bench/run.sh`)"+` builds dlbridge and its peers from the registries, times all of them, and writes this
-page. All paths take turns in running short batches. The time of a path is the median over 20 turns of its fastest
-batch in each turn. Other work of the machine and most garbage collections therefore do not show in the times. Files, messages between
+page. All paths take turns in running short batches. The time of a path is the median, over 20 turns, of the fastest
+batch of each turn. So other work of the machine and most garbage collections do not affect the times. Files, messages between
 processes and other rounds of many milliseconds have fewer turns.
 
-Rows in bold are paths of dlbridge; the others are its peers. An aim is how many times as fast as its peer a path should at least be. A
-crossing is a call from Go into C. For maintainers: [GUARANTEES.md](../../dlpack/GUARANTEES.md), [DESIGN.md](../../dlpack/DESIGN.md),
+Rows in bold are paths of dlbridge; the others are its peers. An aim of 2 means that a path should be at least twice as fast as its
+peer. A crossing is a call from Go into C. For maintainers: [GUARANTEES.md](../../dlpack/GUARANTEES.md), [DESIGN.md](../../dlpack/DESIGN.md),
 [CONTRIBUTING.md](../../.github/CONTRIBUTING.md).
 `, duration(r["cgo_call"]), duration(r["life_export_slice"]))
 	for _, peer := range []struct{ path, what string }{
