@@ -9,6 +9,6 @@ MUTANTS = [
     ("files without a size are refused as such", "part.go", "n > 0 {", "n > 1 {", "TestOpenRefusesFilesWithoutASize"),
     ("Close waits for calls of others", "file.go", "	f.mutex.RLock()\n	defer f.mutex.RUnlock()\n	e := &f.list[i]", "	e := &f.list[i]",
      "TestCloseWhileOthersUseTheFile"),
-    ("not a link is replaced, but the file", "write.go", "err == nil { // not the link is", "err != nil { // not the link is", "TestWriteReplacesAFile"),
+    ("not a link is replaced, but the file", "write.go", "err == nil { // replace the file", "err != nil { // replace the file", "TestWriteReplacesAFile"),
     ("no temporary file is left", "write.go", "os.Remove(temporary)", "_ = temporary", "TestWriteRefuses"),
 ]
