@@ -1,10 +1,12 @@
 """Tensors across Python, C and Go on one memory: the DLPack protocol and the tensor messages of ZIO.
 
 A *producer* owns memory and describes it. A *consumer* reads it. A `Tensor` is a view of memory, and a share in its
-ownership. It is made without copying from any DLPack producer (`from_dlpack`), from the result of a C function
-(`from_address`), or from any buffer (`from_buffer`); or on new memory, from lists (`asarray`) or of a shape (`empty`, `zeros`).
-`open_file` opens files of tensors in place. Any DLPack consumer accepts it. `tens` decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and
-encode the tensors of other formats, with `Elements` for types that DLPack lacks.
+ownership. Any DLPack consumer accepts it. These functions make a Tensor without copying: `from_dlpack` from any DLPack producer,
+`from_address` from the result of a C function, and `from_buffer` from any buffer. These make one on new memory: `asarray` from lists,
+and `empty` and `zeros` from a shape.
+
+`open_file` opens files of tensors in place. `tens` decodes and encodes messages that contain tensors. `decthings` and `tensorflow`
+decode and encode the tensors of other formats, with `Elements` for types that DLPack lacks.
 
 All functions raise `BufferError` for tensors that DLPack cannot carry, `ValueError` for malformed data (the text
 says where), and `TypeError` for wrong arguments. `from_dlpack` raises `AttributeError` for an object without `__dlpack__`.
@@ -12,7 +14,7 @@ says where), and `TypeError` for wrong arguments. `from_dlpack` raises `Attribut
 
 from __future__ import annotations
 
-# This import comes first: it is the one that fails in a subinterpreter, and its error names this package.
+# This import comes first: it fails in a subinterpreter, with an error that names this package.
 from ._core import (
     Tensor,
     counters,
@@ -27,7 +29,7 @@ from ._core import (
 import os
 from importlib import import_module
 
-TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this package
+TYPE_CHECKING = False  # as in typing, whose import takes longer than that of this package
 if TYPE_CHECKING:
     from . import decthings, npy, safetensors, shm, tens, tensorflow, testing
     from ._asarray import asarray

@@ -2,7 +2,7 @@
 
 `python -m dlbridge ls|show|check FILE...` is about files of tensors instead: see `_listing.py`.
 
-Each framework is tried out in a process of its own, which may fail or take too long without any effect on the others.
+Each framework is measured in a separate process. A process that fails or takes too long has no effect on the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ shares      the framework takes a float32 tensor of dlbridge: yes (on the same m
             changed (the array has another data type or shape)
 read-only   the same with read-only memory; ignored: the framework can write to it
 copy=True   from_dlpack(copy=True) copies; alias: a write to the tensor shows in what it returns; refused: an exception
-numbers     as shares, for bool, the integers of 8 to 64 bits, float16, float32 and float64
+numbers     like shares, for bool, the integers of 8 to 64 bits, float16, float32 and float64
 complex     complex64, complex128
 bfloat16    bfloat16
 float8      all eight float8
@@ -35,11 +35,11 @@ sub-byte    float4_e2m1fn alone and in pairs, both float6, int4, uint4
 lanes       vectors as elements, such as float32x4
 negative    negative strides
 gaps        gaps between the elements, gaps between the rows, and a broadcast row
-column-major, unaligned: such a layout, and memory that is aligned to 16 bytes and not to 64
+column-major, unaligned: a column-major layout; memory that is aligned to 16 bytes and not to 64
 capsule     the version of DLPack that the framework asks for; legacy: it asks for none
 C exchange  arrays of the framework have the C exchange API
 gives       dlbridge takes an array of the framework; read-only: as a Tensor that cannot be written to
-5/8         of eight types or layouts, the framework takes five on the same memory; copies:5/8: it copies five, and takes none
+5/8         the framework takes five of eight types or layouts on the same memory; copies:5/8: it copies five, and takes none
             on the same memory
 -           does not apply: ml_dtypes and polars are measured with Tensor.numpy, ray and distributed (Dask) with
             their serialisation of a Tensor, without a cluster
@@ -48,7 +48,7 @@ crashes, hangs: the process of the framework ended, or did not return
 
 
 def run(name: str, columns: list[str], timeout: float) -> tuple[dict[str, str], str | None]:
-    """Returns what one process for a framework, or for the library, has measured, and why the process did not finish."""
+    """Runs one process for a framework, or for the library. Returns what it has measured, and the reason if it did not finish."""
     flags = [flag for flag, given in (("-I", sys.flags.isolated), ("-P", sys.flags.safe_path)) if given]
     environment = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     process = subprocess.Popen(
@@ -72,7 +72,7 @@ def run(name: str, columns: list[str], timeout: float) -> tuple[dict[str, str], 
 def ask(name: str, timeout: float) -> dict[str, str]:
     """Returns the row of a framework: its version, its columns, and "error" if a process did not finish.
 
-    Another process measures what is left after a column that ends the process. After one that does not return, nothing more is measured.
+    If a column ends the process, another process measures the rest. After a column that does not return, nothing more is measured.
     """
     row: dict[str, str] = {}
     while left := [column for column in COLUMNS if column not in row]:
@@ -104,11 +104,11 @@ def main() -> None:
         sys.exit(_listing.main())
     parser = argparse.ArgumentParser(
         prog="python -m dlbridge",
-        description="Prints versions, the Go library and the frameworks found.",
+        description="Prints versions, the Go library, and what the installed frameworks accept.",
         epilog="python -m dlbridge ls|show|check FILE... lists, shows and checks files of tensors (ls --help).",
     )
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each framework (default: 60)")
-    parser.add_argument("--json", action="store_true", help="prints all of it as a JSON object, for programs")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="stop measuring a framework after this time (default: 60)")
+    parser.add_argument("--json", action="store_true", help="print the report as a JSON object")
     arguments = parser.parse_args()
     timeout = arguments.timeout
 

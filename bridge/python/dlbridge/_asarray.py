@@ -1,4 +1,4 @@
-"""asarray: Tensors of lists and numbers, and of whatever else has elements."""
+"""asarray: makes Tensors of lists, numbers, arrays and buffers."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ._core import Tensor, aligned, dtype_of, empty, from_buffer, from_dlpack
 __all__ = ["asarray"]
 
 _DEPTH = 64
-"""The most lists in each other: one that contains itself has no end."""
+"""The limit of nested lists. A list that contains itself would never end."""
 
 
 def asarray(x: Any, dtype: Any = None) -> Tensor:
     """Returns a Tensor of an array, a buffer, a number, or lists of these, on the same memory where that is possible.
 
-    x is a Tensor, which is returned itself unless dtype differs; a producer, as from_dlpack takes it; a bytes-like object, as
-    from_buffer takes it; an object with `__array__`; a number; or a list or tuple of tensors, arrays, numbers or such lists, all of
-    one shape. Lists and numbers are copied. Their data type is bool, int64, uint64, float64 or complex128, as in NumPy, or that of
-    the arrays in them. Arrays of NumPy in the other byte order, such as ">f4", and arrays and buffers whose elements are not aligned to
-    the size of a number, as in a packed structure, are copied too.
+    x is a Tensor; a producer that from_dlpack takes; a bytes-like object that from_buffer takes; an object with `__array__`; a number;
+    or a list or tuple of tensors, arrays, numbers or nested lists, all of one shape. A Tensor is returned itself unless dtype differs.
+    Lists and numbers are copied. Their data type is bool, int64, uint64, float64 or complex128, as in NumPy, or that of the arrays in
+    them. Arrays of NumPy in the other byte order, such as ">f4", are copied too, and so are arrays and buffers whose elements are not
+    aligned to the size of a number, as in a packed structure.
 
-    dtype is a name or a type, as in from_buffer. If x has another, the elements are converted into new memory, those of arrays as by
-    convert(). Numbers must fit, as in `t[index] = number`. Complex elements do not become real ones, whatever their imaginary parts;
-    t.convert(dtype) drops these.
+    dtype is a name or a type, as in from_buffer. If x has another type, the elements are converted into new memory, those of arrays by
+    convert(). Numbers must fit, as in `t[index] = number`. Complex elements never become real; t.convert(dtype) drops their imaginary
+    parts.
 
         >>> dlbridge.asarray([[1, 2], [3, 4.5]]).tolist()
         [[1.0, 2.0], [3.0, 4.5]]
         >>> dlbridge.asarray([1, 2], "bfloat16").dtype
         'bfloat16'
 
-    Ownership: that of from_dlpack or from_buffer without a copy; otherwise it is new memory. Errors: ValueError for lists of different
-    lengths or depths, and NaN as an integer; OverflowError for a number that dtype lacks; TypeError for any other x, for complex
-    elements as real ones, and for arrays of different types in a list without dtype; BufferError as from_dlpack.
+    Ownership: without a copy, as from_dlpack or from_buffer; otherwise the Tensor owns new memory. Errors: ValueError for lists of
+    different lengths or depths, and for NaN if dtype is an integer type; OverflowError for a number that dtype lacks; TypeError for any
+    other x, for complex elements if dtype is real, and for arrays of different types in a list without dtype; BufferError as from_dlpack.
     """
     if isinstance(x, (list, tuple, int, float, complex)):
         return _of_list(x, dtype)

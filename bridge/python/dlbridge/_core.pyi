@@ -23,7 +23,7 @@ _Factors = SupportsFloat | Sequence[SupportsFloat] | None
 
 @final
 class DType(str):
-    """The data type of a Tensor: its name, a str that is also equal to whatever else names the type."""
+    """The data type of a Tensor: a str that is equal to every name of the type."""
     itemsize: Final[int]
     """The size of one element in bytes, with all lanes, rounded up to whole bytes."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -89,16 +89,16 @@ class Tensor:
         """Returns a view with another shape, in which the elements keep their row-major order."""
     @overload
     def transpose(self, axes: Sequence[SupportsIndex] | None, /) -> Tensor:
-        """Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor."""
+        """Returns a view with the dimensions in another order: its dimension k is dimension axes[k] of the tensor."""
     @overload
     def transpose(self, *axes: SupportsIndex) -> Tensor:
-        """Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor."""
+        """Returns a view with the dimensions in another order: its dimension k is dimension axes[k] of the tensor."""
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
-        """Returns a view with two dimensions in each other's place."""
+        """Returns a view with two dimensions swapped."""
     def moveaxis(
         self, source: SupportsIndex | Sequence[SupportsIndex], destination: SupportsIndex | Sequence[SupportsIndex]
     ) -> Tensor:
-        """Returns a view with dimensions at other places."""
+        """Returns a view with dimensions moved to other places."""
     def ravel(self) -> Tensor:
         """Returns the elements in row-major order as one dimension: reshape(-1), a view if that is possible."""
     def flatten(self) -> Tensor:
@@ -106,13 +106,13 @@ class Tensor:
     def view(self, dtype: Any) -> Tensor:
         """Returns a tensor on the same memory that reads its bytes as elements of another data type."""
     def squeeze(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor:
-        """Returns a view without the dimensions of size 1: all of them, or those that axis names, one or several."""
+        """Returns a view without the dimensions of size 1: all of them, or the one or several that axis names."""
     def flip(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor:
         """Returns a view with the elements in reverse order along a dimension, several, or all (None)."""
     def broadcast_to(self, shape: _Shape) -> Tensor:
-        """Returns a view in which elements are repeated until it has the shape."""
+        """Returns a view with the shape, in which elements are repeated."""
     def contiguous(self) -> Tensor:
-        """Returns the tensor without gaps, row-major: a view if it is so already, and a copy otherwise."""
+        """Returns a row-major tensor without gaps: a view if the tensor is row-major already, and a copy otherwise."""
     def copy(self) -> Tensor:
         """Returns a row-major, writable copy in new memory."""
     @overload
@@ -125,7 +125,7 @@ class Tensor:
         shift: _Factors = None,
         axis: SupportsIndex = -1,
     ) -> Tensor:
-        """Returns a copy of another data type, row-major in new memory, or writes the elements to `out`, and returns out."""
+        """Returns a row-major copy of another data type, or writes the elements to `out` and returns `out`."""
     @overload
     def convert(
         self,
@@ -136,11 +136,11 @@ class Tensor:
         shift: _Factors = None,
         axis: SupportsIndex = -1,
     ) -> _Out:
-        """Returns a copy of another data type, row-major in new memory, or writes the elements to `out`, and returns out."""
+        """Returns a row-major copy of another data type, or writes the elements to `out` and returns `out`."""
     def astype(self, dtype: Any) -> Tensor:
-        """Returns convert(dtype), under the name that NumPy has for it. As in NumPy, None stands for float64."""
+        """Returns convert(dtype); NumPy has this name for it. As in NumPy, None stands for float64."""
     def tolist(self) -> Any:
-        """Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number."""
+        """Returns the elements as nested lists of Python's numbers; a tensor of 0 dimensions returns one number."""
     def tobytes(self) -> bytes:
         """Returns a copy of the elements in row-major order, as bytes(tensor) does."""
     @overload
@@ -154,7 +154,7 @@ class Tensor:
     def close(self) -> None:
         """Releases the tensor's share of its memory. Further calls have no effect."""
     def on_release(self, function: Callable[[], object], /) -> None:
-        """Has function() called once, when nobody holds the memory of the tensor any more."""
+        """Calls function() once, after the last holder has released the memory of the tensor."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /

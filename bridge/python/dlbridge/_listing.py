@@ -13,14 +13,14 @@ from ._files import Entry, File, open_file
 
 _BLOCK = 1 << 16  # elements; as float64 they stay in the cache of a processor
 COMMANDS = {
-    "ls": "lists the tensors of files: safetensors, npy, npz, GGUF, and an index of safetensors",
-    "show": "the same with the elements, their smallest, largest and mean number, and how many are NaN",
-    "check": "checks files and makes all their tensors; an error names the byte",
+    "ls": "lists the tensors of files in safetensors, npy, npz and GGUF, and of an index of safetensors",
+    "show": "lists the tensors with their elements, smallest, largest and mean number, and the count of NaN",
+    "check": "checks files and opens all their tensors; an error names the byte",
 }
 
 
 def statistics(t: Tensor) -> dict[str, Any]:
-    """Returns the statistics of the numbers of a tensor, of which some are converted at a time. NaN does not count for the others.
+    """Returns the statistics of the numbers of a tensor, converting one block at a time. NaN counts only in "nan".
 
     NumPy computes them if it is installed, which is faster.
     """
@@ -29,7 +29,7 @@ def statistics(t: Tensor) -> dict[str, Any]:
     except ImportError:
         np = None  # type: ignore[assignment]
     if t.strides[:1] < t.strides[-1:]:
-        t = t.T  # of a column-major tensor, which has no copy then; the order of the numbers does not matter
+        t = t.T  # a column-major tensor then needs no copy; the order of the numbers does not matter
     flat = t.contiguous().reshape(-1)
     least = most = math.nan
     total, nan = 0.0, 0
@@ -54,7 +54,7 @@ def statistics(t: Tensor) -> dict[str, Any]:
 
 
 def row(command: str, file: File, e: Entry) -> dict[str, Any]:
-    """Returns what is said of a tensor. `check` and `show` make it, which checks what only a copy can check."""
+    """Returns the row of a tensor. `check` and `show` also make the tensor, because only this checks deflated elements."""
     found: dict[str, Any] = e._asdict()
     if command == "check" or (command == "show" and not e.problem):
         t = file[e.name]
@@ -139,7 +139,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, help in COMMANDS.items():
         one = commands.add_parser(name, help=help, description=help)
-        one.add_argument("--json", action="store_true", help="prints a JSON object for each file, one a line")
+        one.add_argument("--json", action="store_true", help="print a JSON object for each file, each on one line")
         one.add_argument("file", nargs="+")
     arguments = parser.parse_args()
     status = 0

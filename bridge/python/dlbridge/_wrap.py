@@ -60,23 +60,23 @@ def _is_managed(kind: Any) -> bool:
 
 
 class converted:
-    """A kind of argument for `wrap`: a tensor that is made of whatever `asarray` takes, such as a list, a number or an array.
+    """A kind of argument for `wrap`: `asarray` makes a tensor of the argument, such as a list, a number or an array.
 
         >>> same = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda tensor: tensor)
         >>> f = dlbridge.wrap(same, args=[dlbridge.converted("float32", contiguous=True)], returns="tensor")
         >>> f([1, 2]).dtype
         'float32'
 
-    dtype: the data type that the C function gets, a name or a type as in `from_buffer`; None for that of the argument.
+    dtype: the data type that the C function gets, a name or a type as in `from_buffer`. None keeps the type of the argument.
 
-    contiguous: whether it gets the elements without gaps, in row-major order.
+    contiguous: whether the C function gets the elements without gaps, in row-major order.
 
-    An argument that has this type and layout, and elements that are aligned to the size of a number, is shared with the C function. Of any
-    other, such as an array of NumPy in the other byte order, it gets a copy, and what it writes to the copy is lost, unless it returns the
-    tensor. Read-only memory stays read-only if it is not copied. Complex elements do not become real ones.
+    The C function shares the memory of an argument that has this type and layout, and elements that are aligned to the size of a number.
+    It gets a copy of any other argument, such as an array of NumPy in the other byte order. What it writes to the copy is lost, unless it
+    returns the tensor. Read-only memory stays read-only if it is not copied. Complex elements do not become real.
 
-    Errors: those of `from_buffer` for a data type. Those of the call are those of `asarray`; BufferError for memory of a device that would
-    have to be converted.
+    Errors: those of `from_buffer` for a data type. Errors of the call: those of `asarray`; BufferError for memory of a device that needs
+    a conversion.
     """
 
     def __init__(self, dtype: Any = None, *, contiguous: bool = False) -> None:
@@ -84,7 +84,7 @@ class converted:
         self.contiguous = contiguous
 
     def __call__(self, x: Any, /) -> Tensor:
-        """Returns the tensor that the C function gets of an argument."""
+        """Returns the tensor that the C function gets for an argument."""
         tensor = _core.aligned(asarray(x, self.dtype))
         return tensor.contiguous() if self.contiguous else tensor
 
@@ -171,7 +171,7 @@ def _like(name: str, names: list[str], positional_only: bool) -> Callable[..., N
 
 
 def _letter(kind: Any) -> str:
-    """Returns the letter that ctypes has for a type of integers or addresses, of which it would drop high bits, or "."."""
+    """Returns the letter of a ctypes type whose high bits ctypes would drop (an integer or address), or "."."""
     letter = getattr(kind, "_type_", ".") if isinstance(kind, _Simple) else "."
     return letter if letter in "bBhHiIlLqQP" and isinstance(kind.from_param, BuiltinMethodType) else "."
 
@@ -203,7 +203,7 @@ def _origin_of(cfunc: Any, name: str) -> _Origin | None:
 
 
 class _Made:
-    """A ctypes type without a name of its own, in a pickle: what reads the pickle makes the type."""
+    """A ctypes type without a name, in a pickle. Reading the pickle makes the type again."""
 
     def __init__(self, make: Callable[..., Any], *of: Any) -> None:
         self.made = make, of
@@ -249,8 +249,8 @@ def rewrap(origin: _Origin, name: str, args: Any, returns: Any, to: Any, device:
 def load(path: str | bytes | os.PathLike[Any]) -> ctypes.CDLL:
     """Loads a Go library that imports package `bridge/capi`, and returns it as a ctypes library, whose functions `wrap` accepts.
 
-    Call it before the first use of a format, such as `tens`: the formats use this library from then on. A process can have only
-    one, which is otherwise the library in this package or the one that the environment variable DLBRIDGE_LIBRARY names. It is never
+    Call it before the first use of a format, such as `tens`. The formats use this library from then on. Without `load`, they use the one that
+    the environment variable DLBRIDGE_LIBRARY names, or the library in this package. A process can have only one Go library. It is never
     unloaded: restart Python to load it again after a build.
 
     The functions of a plain C library need no `load`: `wrap` takes those of a `ctypes.CDLL`.
@@ -295,7 +295,7 @@ def wrap(
     returns: Any = ...,
     device: tuple[int, int] | str | None = "cpu",
 ) -> Callable[..., Any]:
-    """Makes a Python function of a C function whose arguments or result are managed tensors.
+    """Returns a Python function that calls a C function whose arguments or result are managed tensors.
 
         >>> absolute = dlbridge.wrap(ctypes.CDLL(None).abs, args=[ctypes.c_int], returns=ctypes.c_int)
         >>> absolute(-3)
@@ -311,35 +311,34 @@ def wrap(
         an integer type;
         "error", as the last, for a `dlb_error *` of dlbridge.h: the Python function has no such parameter, and raises the
         error that the C function reports.
-        A dict has names beside the types, {"x": "tensor", "factor": c_float, "error": "error"}: the arguments of the Python function
-        can be given by these names, which errors and help() show. Without names they are positional only. Where a Go function says "tensor
-        argument 2", the error has the name of the second tensor in args: let `capi.Tensors` have them in the same order.
+        A dict gives names to the types, {"x": "tensor", "factor": c_float, "error": "error"}. Calls can use these names, and errors and
+        help() show them. Without names, arguments are positional only. If a Go function reports "tensor argument 2", the error has the
+        name of the second tensor in args: pass the tensors to `capi.Tensors` in the same order.
 
     returns: the type of the result: "tensor", a ctypes type, or None for a function without a result.
 
     to: a function that converts the `Tensor` that is returned, such as `torch.from_dlpack`.
 
-    device: where the C function needs the memory of all its tensors, as in `from_dlpack`: "cpu", which is any memory that the host can
-        read, "cuda:1", or a tuple (type, id). It is checked before each call. With None the function must check it itself. Memory of a
-        device is ready on the default stream of the device, on which the function must work, or for which it must wait; that of
-        `from_dlpack(x, stream=…)` on that stream. A tensor that the function returns may be on any device. It counts as ready on the
-        default stream, also if it is memory of an argument that was tied to another: only the function knows where it has worked.
+    device: the device on which the memory of all tensors must be, as in `from_dlpack`: "cpu" (any memory that the host can read),
+        "cuda:1", or a tuple (type, id). It is checked before each call. With None the function must check it itself. Memory of a device
+        is ready on the default stream of the device; memory of `from_dlpack(x, stream=…)` is ready on that stream. The function must work
+        on this stream, or wait for it. A tensor that the function returns may be on any device. It counts as ready on the default stream,
+        even if it is memory of an argument that was tied to another stream: only the function knows which stream it used.
 
     Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
     end the process. If `args` has only "tensor" and "error", and `returns` is "tensor" or None, parameters that are missing within the
     first eight are NULL instead, which functions of dlbridge report as an error.
 
-    Instead of by `args` and `returns`, the types can be declared by `cfunc.argtypes` and `cfunc.restype`, as ctypes has it. A
-    `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, then stand for "tensor". A function whose types are
-    declared in neither way is refused.
+    `cfunc.argtypes` and `cfunc.restype` can declare the types instead of `args` and `returns`, as in ctypes. A `c_void_p`, and a pointer
+    to a structure named DLManagedTensorVersioned, then stand for "tensor". A function without either declaration is refused.
 
     The GIL is released during the call, unless `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show the
     names and types of its arguments.
 
     The new function can be pickled, for multiprocessing for example, if `cfunc` is a function of a library. The process that reads the
-    pickle opens the library by its path, with `load` if `load` has opened it here and else with its type of ctypes, and looks the
-    function up by its name. The argument `mode` of ctypes.CDLL is not kept. The types and `to` must be importable there, as pickle needs
-    it of all functions and classes; pointers to ctypes types and arrays of them are.
+    pickle opens the library by its path: with `load` if `load` has opened it here, and otherwise with its type of ctypes. It looks the
+    function up by its name. The argument `mode` of ctypes.CDLL is not kept. The other process must be able to import the types and `to`,
+    as for every pickle of a function or class. It can always make pointers to ctypes types and arrays of ctypes types.
 
     Ownership: the memory of each tensor is shared with the C function, which must call its deleter once; what it returns
     belongs to the caller. If an error occurs before the call, nothing is shared.
@@ -348,8 +347,8 @@ def wrap(
     name of a device.
 
     Errors of the new function, before the call: those of `from_dlpack` for a tensor; BufferError if it is on another device;
-    OverflowError for an integer that is out of the range of its type; TypeError for another argument, and in Python's own words for
-    arguments that are missing, unknown or given twice; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a
+    OverflowError for an integer that is out of the range of its type; TypeError for another argument, and for arguments that
+    are missing, unknown or given twice; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a
     function of a Go library in a forked child of the process that loaded it. After the call: the error that the C function
     reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if it returns an address that cannot be that of
     a managed tensor, or a tensor that was released or taken over before. The code of a reported error decides the exception:
@@ -361,8 +360,8 @@ def wrap(
         ValueError    a layout, or any other wrong value
         RuntimeError  a panic, or an error of the function's own
 
-    The exception has notes (`__notes__`): the name of the function and, of a panic in Go, "in FUNCTION (FILE:LINE)" for each call, the
-    innermost first, at most 16 and as many as a dlb_error has room for.
+    The exception has notes (`__notes__`). The first is the name of the function. A panic in Go adds "in FUNCTION (FILE:LINE)" for each
+    call, the innermost first: at most 16, and no more than fit into a dlb_error.
 
     A result that is returned with an error is ignored. A ctypes callback that returns a tensor must not raise, because its
     result is then undefined.

@@ -172,14 +172,14 @@ static PyObject *dtype_get_itemsize(PyObject *self, void *Py_UNUSED(closure)) {
   return PyLong_FromLongLong(dtype_itemsize(dtype));
 }
 
-/* A remembered DType refers, by its type, to the module that remembers it: the collector must see that to free the module. */
+/* A cached DType refers, through its type, to the module that caches it. The collector must see this to free the module. */
 static int dtype_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   return 0;
 }
 
 PyDoc_STRVAR(dtype_doc,
-             "The data type of a Tensor: its name, a str that is also equal to whatever else names the type.\n\n"
+             "The data type of a Tensor: a str that is equal to every name of the type.\n\n"
              "    >>> t = dlbridge.empty(3, 'float32')\n"
              "    >>> t.dtype, t.dtype == np.float32, t.dtype == '<f4', t.dtype == float\n"
              "    ('float32', True, True, False)\n"
@@ -195,7 +195,7 @@ static PyMethodDef dtype_methods[] = {
 static PyGetSetDef dtype_getset[] = {
     {"itemsize", dtype_get_itemsize, NULL,
      "The size of one element in bytes, with all lanes, rounded up to whole bytes.\n\n"
-     "So it is 16 for 'float32x4', and 1 for 'int4', although two such elements can share a byte (Tensor.nbytes).", NULL},
+     "It is 16 for 'float32x4', and 1 for 'int4', although two elements of int4 can share a byte (Tensor.nbytes).", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

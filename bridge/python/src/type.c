@@ -251,7 +251,7 @@ static PyGetSetDef tensor_getset[] = {
      "Elements smaller than a byte count as packed, unless they are padded.", NULL},
     {"dtype", get_dtype, NULL, 
      "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.\n\n"
-     "It is also equal to whatever else names the type, such as numpy.float32 and '<f4'.", NULL},
+     "It is also equal to other names of the type, such as numpy.float32 and '<f4'.", NULL},
     {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,
      "Whether the memory must not be written. It is also True if the producer could not state whether it may be.", NULL},
@@ -286,11 +286,11 @@ PyDoc_STRVAR(close_doc,
              "    (3,)");
 PyDoc_STRVAR(on_release_doc,
              "on_release($self, function, /)\n--\n\n"
-             "Has function() called once, when nobody holds the memory of the tensor any more.\n\n"
-             "That is when all tensors of the memory are closed or gone, all consumers of it have let go (arrays, memoryviews,\n"
-             "frames that a socket sends), and it was given back to its producer or freed. A pool of buffers can then use it\n"
-             "again. Views and from_dlpack(tensor) are tensors of the same memory. Several functions are called one after\n"
-             "the other, the last first.\n\n"
+             "Calls function() once, after the last holder has released the memory of the tensor.\n\n"
+             "The holders are all tensors of the memory, including views and from_dlpack(tensor), and all its consumers: arrays,\n"
+             "memoryviews, and frames that a socket sends. When function() is called, the memory was freed or given back to its\n"
+             "producer, so a pool of buffers can use it again. Several functions are called one after the other, the last\n"
+             "first.\n\n"
              "    >>> free, buffer = [], np.zeros(3)\n"
              "    >>> with dlbridge.from_dlpack(buffer) as t:\n"
              "    ...     t.on_release(lambda: free.append(buffer))\n"
@@ -300,24 +300,24 @@ PyDoc_STRVAR(on_release_doc,
              "    >>> del array\n"
              "    >>> len(free)\n"
              "    1\n\n"
-             "The thread that lets go last calls the function, as with weakref.finalize: it may be any thread, such as one of\n"
-             "pyzmq, in the middle of other code. So the function should be short and wait for nothing. Its exceptions go\n"
-             "to sys.unraisablehook. It is not called if the interpreter ends before. In a forked child, the child's own\n"
-             "copies of the tensors count, and its copy of the function is called.\n\n"
-             "Lifetime: the function is held until it was called. It should not refer to a tensor of the memory, which would\n"
-             "then stay alive until it is closed. Errors: ValueError if the tensor is closed, TypeError if function\n"
+             "The thread of the last holder calls the function, as with weakref.finalize. It may be any thread, such as one of\n"
+             "pyzmq, in the middle of other code. Therefore the function should be short and must not wait. Its exceptions go\n"
+             "to sys.unraisablehook. It is not called if the interpreter ends first. A forked child has its own copies of the\n"
+             "tensors and of the function.\n\n"
+             "Lifetime: the function is held until it was called. It should not refer to a tensor of the memory: that tensor\n"
+             "would stay alive until it is closed. Errors: ValueError if the tensor is closed, TypeError if function\n"
              "cannot be called.");
 PyDoc_STRVAR(dlpack_doc,
              "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-             "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
+             "Returns a capsule with a managed tensor on the same memory. Its deleter releases one share of the memory.\n\n"
              "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
              "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy, with\n"
-             "IS_COPIED set in the versioned form. No other export has this flag, not even one of t.copy(), since its\n"
-             "memory is that of the tensor.\n"
+             "IS_COPIED set in the versioned form. No other export has this flag. Even an export of t.copy() lacks it, since it\n"
+             "shares the memory of that tensor.\n"
              "dl_device must be the tensor's own device, or the CPU for page-locked memory, which is then exported as\n"
              "memory of the CPU. The memory is ready on the default stream of its device, or on the stream that was passed\n"
-             "to from_dlpack, and dlbridge cannot wait for another: stream may be -1 (the consumer waits itself), that\n"
-             "stream, or for the default stream None, 1 for CUDA and 0 for ROCm; on the CPU None or -1.\n\n"
+             "to from_dlpack; dlbridge cannot wait for another stream. So stream may be that stream, or -1 (the consumer waits\n"
+             "itself). The default stream is None, 1 for CUDA or 0 for ROCm. On the CPU, stream is None or -1.\n\n"
              "Errors: BufferError for another device or another stream; ValueError for a stream that the standard does not\n"
              "allow.\n\n"
              "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
@@ -336,8 +336,8 @@ PyDoc_STRVAR(arrow_doc,
              "__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
              "Returns the capsules of an array of Apache Arrow on the tensor's memory, for pyarrow.array, polars.Series and others.\n\n"
              "A tensor of several dimensions is an array of lists of fixed sizes. Elements that are not row-major, or not aligned,\n"
-             "are copied. requested_schema is ignored, as the interface allows: the consumer converts. Consumers of Arrow rely on\n"
-             "elements that do not change: do not write to the tensor meanwhile.\n\n"
+             "are copied. requested_schema is ignored, as the interface allows: the consumer converts. Consumers of Arrow require\n"
+             "that elements do not change: do not write to the tensor while they use it.\n\n"
              "    >>> schema, array = dlbridge.empty(3, 'int8').__arrow_c_array__()\n\n"
              "Ownership: the array holds the memory until its consumer releases it. Errors: BufferError for bool, whose elements\n"
              "take a bit in Arrow, and for data types that Arrow lacks; for tensors of 0 or more than 64 dimensions, and sizes of more\n"
@@ -346,7 +346,7 @@ PyDoc_STRVAR(jax_array_doc,
              "__jax_array__($self, /)\n--\n\n"
              "Returns jax.dlpack.from_dlpack(self), for jax.numpy.asarray and the operators of arrays of JAX.\n\n"
              "The array is on the tensor's memory if JAX shares it. Elements that are neither row-major nor column-major are copied.\n"
-             "JAX may compute later: do not write to the tensor before it has.\n\n"
+             "JAX may compute later: do not write to the tensor until then.\n\n"
              "Errors: those of jax.dlpack.from_dlpack; ValueError if the tensor is closed.");
 PyDoc_STRVAR(numpy_doc,
              "numpy($self, /)\n--\n\n"
@@ -355,32 +355,32 @@ PyDoc_STRVAR(numpy_doc,
              "    >>> dlbridge.from_buffer(b'abc').numpy()\n"
              "    array([97, 98, 99], dtype=uint8)\n\n"
              "Ownership: the array keeps the memory alive, and is read-only if the tensor is. (Before NumPy 2.2.5, it is also\n"
-             "read-only if elements overlap.) Errors: those of __array__; ValueError for packed elements, which only a copy\n"
-             "can have in NumPy.");
+             "read-only if elements overlap.) Errors: those of __array__; ValueError for packed elements, which NumPy can hold only\n"
+             "as a copy.");
 PyDoc_STRVAR(reshape_doc,
              "reshape($self, /, *shape, copy=None)\n--\n\n"
              "Returns a view with another shape, in which the elements keep their row-major order.\n\n"
-             "shape is a sequence of ints, or the ints themselves. One size may be -1: it follows from the others. If only\n"
-             "a copy can have the shape, copy=None makes it and copy=False raises ValueError. copy=True always copies.\n\n"
+             "shape is a sequence of ints, or the ints themselves. One size may be -1: it follows from the others. If the\n"
+             "shape needs a copy, copy=None makes one and copy=False raises ValueError. copy=True always copies.\n\n"
              "    >>> dlbridge.empty((2, 3), 'int8').reshape(3, -1).shape\n"
              "    (3, 2)");
 PyDoc_STRVAR(transpose_doc,
              "transpose($self, /, *axes)\n--\n\n"
-             "Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor.\n\n"
+             "Returns a view with the dimensions in another order: its dimension k is dimension axes[k] of the tensor.\n\n"
              "Without axes, or with None, the order is reversed, as by T.\n\n"
              "    >>> dlbridge.empty((2, 3, 4), 'int8').transpose(0, 2, 1).shape\n"
              "    (2, 4, 3)");
 PyDoc_STRVAR(swapaxes_doc,
              "swapaxes($self, /, axis1, axis2)\n--\n\n"
-             "Returns a view with two dimensions in each other's place.\n\n"
+             "Returns a view with two dimensions swapped.\n\n"
              "    >>> dlbridge.empty((2, 3, 4), 'int8').swapaxes(0, -1).shape\n"
              "    (4, 3, 2)\n\n"
              "Errors: ValueError for a dimension that does not exist.");
 PyDoc_STRVAR(moveaxis_doc,
              "moveaxis($self, /, source, destination)\n--\n\n"
-             "Returns a view with dimensions at other places.\n\n"
+             "Returns a view with dimensions moved to other places.\n\n"
              "Dimension source[k] becomes dimension destination[k], and the others keep their order. Both are ints, or sequences\n"
-             "of as many ints.\n\n"
+             "of ints of the same length.\n\n"
              "    >>> dlbridge.empty((2, 3, 4), 'int8').moveaxis(0, -1).shape\n"
              "    (3, 4, 2)\n\n"
              "Errors: ValueError for a dimension that does not exist or is named twice, and for different numbers of dimensions.");
@@ -392,13 +392,13 @@ PyDoc_STRVAR(flatten_doc,
 PyDoc_STRVAR(view_doc,
              "view($self, /, dtype)\n--\n\n"
              "Returns a tensor on the same memory that reads its bytes as elements of another data type.\n\n"
-             "If the sizes of the elements differ, the last dimension changes its size: it must be without gaps, and hold a whole\n"
-             "number of the new elements. So the bytes of bfloat16 and other types that the buffer protocol lacks are those of\n"
-             "view('uint8'). Lanes become elements, as those of float32x4 by view('float32'). Padded elements stay padded.\n\n"
+             "If the sizes of the elements differ, the last dimension changes its size. It must have no gaps, and hold a whole\n"
+             "number of the new elements. view('uint8') has the bytes of bfloat16 and other types that the buffer protocol\n"
+             "lacks. view('float32') makes elements of the lanes of float32x4. Padded elements stay padded.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).view('uint16').tolist()\n"
              "    [[25185], [25699]]\n\n"
-             "Errors: ValueError for a last dimension that does not fit or has gaps, and for a tensor of 0 dimensions, which keeps\n"
-             "the size of its element; TypeError for an unknown dtype.");
+             "Errors: ValueError if the last dimension does not fit or has gaps, and for another size of element in a tensor of 0\n"
+             "dimensions; TypeError for an unknown dtype.");
 PyDoc_STRVAR(flip_doc,
              "flip($self, /, axis=None)\n--\n\n"
              "Returns a view with the elements in reverse order along a dimension, several, or all (None).\n\n"
@@ -406,14 +406,14 @@ PyDoc_STRVAR(flip_doc,
              "    [99, 98, 97]");
 PyDoc_STRVAR(broadcast_to_doc,
              "broadcast_to($self, /, shape)\n--\n\n"
-             "Returns a view in which elements are repeated until it has the shape.\n\n"
+             "Returns a view with the shape, in which elements are repeated.\n\n"
              "Dimensions are matched from the last one on; those of size 1 are repeated, and missing ones are added. The\n"
              "view is readonly if two indexes lead to one element.\n\n"
              "    >>> dlbridge.from_buffer(b'ab').broadcast_to((2, 2)).tolist()\n"
              "    [[97, 98], [97, 98]]");
 PyDoc_STRVAR(contiguous_doc,
              "contiguous($self, /)\n--\n\n"
-             "Returns the tensor without gaps, row-major: a view if it is so already, and a copy otherwise.\n\n"
+             "Returns a row-major tensor without gaps: a view if the tensor is row-major already, and a copy otherwise.\n\n"
              "    >>> dlbridge.empty((2, 3), 'int8').T.contiguous().strides\n"
              "    (2, 1)");
 PyDoc_STRVAR(copy_doc,
@@ -423,40 +423,40 @@ PyDoc_STRVAR(copy_doc,
              "    False");
 PyDoc_STRVAR(convert_doc,
              "convert($self, /, dtype=None, *, out=None, scale=None, shift=None, axis=-1)\n--\n\n"
-             "Returns a copy of another data type, row-major in new memory, or writes the elements to `out`, and returns out.\n\n"
-             "out is a tensor, or an array of another library, with the shape of the tensor and any layout; dtype may be left\n"
-             "out then, and is that of out.\n\n"
-             "A number becomes the nearest one of a float type. A float becomes an integer without its fraction; if it is\n"
-             "out of range, it becomes the nearest integer of the type or, in types of fewer than 8 bits, what ml_dtypes\n"
-             "makes of it; NaN becomes 0. An integer that another integer type lacks keeps only its low bits. A complex\n"
-             "number becomes a real one by dropping the imaginary part. Every number but 0 becomes True.\n\n"
+             "Returns a row-major copy of another data type, or writes the elements to `out` and returns `out`.\n\n"
+             "out is a tensor, or an array of another library, with the shape of the tensor and any layout. Its data type is\n"
+             "the default of dtype.\n\n"
+             "A number becomes the nearest number of a float type. A float becomes an integer by dropping its fraction. If it is\n"
+             "out of range, it becomes the nearest integer of the type; in types of fewer than 8 bits, it becomes the integer\n"
+             "that ml_dtypes makes of it. NaN becomes 0. An integer out of range of another integer type keeps only its low\n"
+             "bits. A complex number becomes a real number by dropping the imaginary part. Every number but 0 becomes True.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]\n"
              "    >>> dlbridge.from_buffer(b'abc').convert(out=np.zeros(3))\n"
              "    array([97., 98., 99.])\n\n"
-             "scale and shift are numbers, or sequences or 1-d arrays of numbers, one for each index of the axis. Then each x\n"
-             "becomes x * scale + shift on its way, computed as float32 if the tensor has bools, integers of at most 16 bits or\n"
-             "floats of at most 32 bits, and otherwise as float64: x, scale and shift are rounded to this type, the product is\n"
-             "rounded, then the sum, and the sum is converted. If it is NaN, its sign and payload are lost.\n\n"
+             "scale and shift are numbers, or sequences or 1-d arrays with one number for each index of the axis. Each x is then\n"
+             "converted as x * scale + shift. This is computed as float32 if the tensor has bools, integers of at most 16 bits or\n"
+             "floats of at most 32 bits, and otherwise as float64. x, scale and shift are rounded to this type, then the product,\n"
+             "then the sum. If the sum is NaN, its sign and payload are lost.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).convert('float32', scale=[1, 0.5], shift=-1).tolist()\n"
              "    [[96.0, 48.0], [98.0, 49.0]]\n\n"
-             "Errors: BufferError for types that are not numbers, or that have another number of lanes, for memory that is not\n"
-             "in the host, and for an out that is read-only, or a copy that its producer makes; ValueError for another shape, for\n"
-             "an out whose elements overlap, and for one that has, or may have, memory in common with a tensor of several\n"
-             "elements, unless both are the same elements of one type and not scaled; ValueError for an axis that does not\n"
-             "exist, and for another number of scales or shifts; TypeError for a dtype that is not that of out, and for a scale\n"
-             "or shift that is not of numbers; BufferError for scales of complex numbers. After an error nothing is written.\n"
-             "Threads: nobody else may write to the tensor, or use out, meanwhile.");
+             "Errors: BufferError for types that are not numbers, for another number of lanes, for memory that is not in the host,\n"
+             "for an out that is read-only or that its producer copies, and for scales of complex numbers; ValueError for another\n"
+             "shape, for an out whose elements overlap, for an axis that does not exist, and for another number of scales or\n"
+             "shifts; ValueError also if out has, or may have, memory in common with a tensor of several elements, unless both\n"
+             "are the same elements of one type and not scaled; TypeError if dtype is not that of out, and for a scale or shift\n"
+             "that is not a number. After an error nothing is written.\n"
+             "Threads: no other thread may write to the tensor, or use out, during the call.");
 PyDoc_STRVAR(tolist_doc,
              "tolist($self, /)\n--\n\n"
-             "Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number.\n\n"
+             "Returns the elements as nested lists of Python's numbers; a tensor of 0 dimensions returns one number.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).tolist()\n"
              "    [[97, 98], [99, 100]]");
 PyDoc_STRVAR(item_doc,
              "item($self, /, *index)\n--\n\n"
              "Returns one element as a Python number: a bool, int, float or complex.\n\n"
-             "Without an index, the tensor must have one element. An int counts in row-major order; several ints, or a\n"
-             "tuple, are one index for each dimension.\n\n"
+             "Without an index, the tensor must have one element. An int counts in row-major order. Several ints, or a\n"
+             "tuple, have one index for each dimension.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').item(-1)\n"
              "    99");
 PyDoc_STRVAR(bytes_doc,
@@ -479,7 +479,7 @@ PyDoc_STRVAR(shallow_copy_doc,
              "    [97, 98, 99]");
 PyDoc_STRVAR(dir_doc,
              "__dir__($self, /)\n--\n\n"
-             "The names of the attributes, without those that only arrays have.");
+             "Returns the names of the attributes, without those that only arrays have.");
 
 static PyObject *tensor_dir(PyObject *op, PyObject *unused) {
   (void)unused;
@@ -502,16 +502,16 @@ PyDoc_STRVAR(deepcopy_doc,
 PyDoc_STRVAR(reduce_doc,
              "__reduce_ex__($self, protocol, /)\n--\n\n"
              "Returns what pickle writes: shape, data type and elements, without gaps.\n\n"
-             "With protocol 5 and a buffer_callback, the elements are a PickleBuffer on the tensor's memory, and the tensor that\n"
-             "pickle.loads makes is on the memory of the buffer it is given, and read-only if that is. Otherwise the elements\n"
+             "With protocol 5 and a buffer_callback, the elements are a PickleBuffer on the tensor's memory. pickle.loads then\n"
+             "makes a tensor on the memory of the buffer it is given, read-only if the buffer is. Otherwise the elements\n"
              "are copied into the pickle. Elements that are neither row-major nor column-major are copied first. A tensor\n"
              "that is read-only stays so.\n\n"
              "    >>> import pickle\n"
              "    >>> pickle.loads(pickle.dumps(dlbridge.from_buffer(b'abc'))).tolist()\n"
              "    [97, 98, 99]\n\n"
              "Errors: ValueError if the tensor is closed; BufferError if the memory is not in the host; TypeError for handles. A\n"
-             "queue of multiprocessing, which pickles in a thread where nobody would see the error, sends a tensor whose every use\n"
-             "raises a ConnectionError with the cause.");
+             "queue of multiprocessing pickles in a thread, where nobody would see the error. Instead it sends a tensor that raises\n"
+             "a ConnectionError with the cause at each use.");
 PyDoc_STRVAR(dlpack_device_doc,
              "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).\n\n"
              "    >>> dlbridge.empty(3, 'int8').__dlpack_device__()\n"
@@ -519,7 +519,7 @@ PyDoc_STRVAR(dlpack_device_doc,
 
 PyDoc_STRVAR(astype_doc,
              "astype($self, /, dtype)\n--\n\n"
-             "Returns convert(dtype), under the name that NumPy has for it. As in NumPy, None stands for float64.\n\n"
+             "Returns convert(dtype); NumPy has this name for it. As in NumPy, None stands for float64.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').astype('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]");
 PyDoc_STRVAR(ravel_doc,
@@ -529,7 +529,7 @@ PyDoc_STRVAR(ravel_doc,
              "    (6,)");
 PyDoc_STRVAR(squeeze_doc,
              "squeeze($self, /, axis=None)\n--\n\n"
-             "Returns a view without the dimensions of size 1: all of them, or those that axis names, one or several.\n\n"
+             "Returns a view without the dimensions of size 1: all of them, or the one or several that axis names.\n\n"
              "    >>> dlbridge.empty((1, 3, 1), 'int8').squeeze().shape\n"
              "    (3,)\n\n"
              "Errors: ValueError for a dimension of another size.");
