@@ -54,7 +54,7 @@ def statistics(t: Tensor) -> dict[str, Any]:
 
 
 def row(command: str, file: File, e: Entry) -> dict[str, Any]:
-    """Returns the row of a tensor. `check` and `show` also make the tensor, because only this checks deflated elements."""
+    """Returns the row of a tensor. `check` and `show` also make the tensor, which finds errors that opening the file cannot."""
     found: dict[str, Any] = e._asdict()
     if command == "check" or (command == "show" and not e.problem):
         t = file[e.name]

@@ -1,4 +1,4 @@
-"""Handles of segments, which travel over any transport: the functions `offer`, `fetch`, `offer_parts` and `fetch_parts` of `shm`."""
+"""Handles of segments, for any transport: the functions `offer`, `fetch`, `offer_parts` and `fetch_parts` of `shm`."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def milliseconds_of(timeout: float, what: str) -> int:
 
 
 def offer(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -> dict[str, Any]:
-    """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds, and returns what that process
-    passes to `fetch`: a dict that JSON can represent, of less than 200 bytes, which travels over any transport on the machine, within one
+    """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds. Returns a dict that the other process
+    passes to `fetch`. JSON can represent it in less than 200 bytes. It can travel over any transport on the machine, within one
     network namespace.
 
-    The dict has the name of an abstract Unix socket, a token, which works once, the offset of the tensor and the size of the segment in
-    bytes, and whether the segment is read-only. The data type and the shape travel by other means. The tensor must be row-major, and
-    elements smaller than a byte must be packed: `fetch` reads them so. `readonly` is that of `send`.
+    The dict has the name of an abstract Unix socket, a token that works once, the offset of the tensor and the size of the segment in
+    bytes, and whether the segment is read-only. It lacks the data type and the shape, which the caller must send too. The tensor must be
+    row-major, and elements smaller than a byte must be packed, because `fetch` reads them packed. `readonly` is as in `send`.
 
-    Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched, and waits for
+    Ownership: the caller keeps the tensor, and may close it. This process must live until the segment has been fetched, and waits for
     that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for one whose elements are
-    smaller than a byte and padded, as those of arrays of ml_dtypes.int4 are; ValueError for a tensor without elements, and for a timeout
+    smaller than a byte and padded, as in arrays of ml_dtypes.int4; ValueError for a tensor without elements, and for a timeout
     that is not more than 0.
 
         >>> h = dlbridge.shm.offer(dlbridge.shm.copy(np.arange(3)))
@@ -60,11 +60,11 @@ def offer(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) ->
 def fetch(
     handle: Mapping[str, Any], shape: int | Sequence[int], dtype: Any, /, *, timeout: float = 5.0, copy_unsealed: int = 0
 ) -> Tensor:
-    """Returns a row-major Tensor in the segment of a handle, which `offer`, Go's shm.Offer or C's dlb_shm_offer has made, in another
+    """Returns a row-major Tensor in the segment of a handle. `offer`, Go's shm.Offer or C's dlb_shm_offer makes the handle, in another
     process or this one. Elements smaller than a byte are read as packed.
 
-    `timeout` is in seconds. What the handle says is checked against what the kernel says. A shape that does not fit the size in the
-    handle is an error that does not use it up. `copy_unsealed` is that of `recv`.
+    `timeout` is in seconds. The handle is checked against the kernel. A shape that does not fit the size in the handle is an error, after
+    which the handle can still be used. `copy_unsealed` is as in `recv`.
 
     Ownership: the mapping of the segment ends with the last share of the Tensor. Errors: LookupError if the handle was used before, its
     time is over, or its process has ended or is in another network namespace; TimeoutError; PermissionError for the socket of another
@@ -106,7 +106,7 @@ class _Handle:
         return value
 
     def check(self, size: int) -> None:
-        """Raises what `fetch` of so many bytes would raise before it uses the handle up."""
+        """Raises the errors that `fetch` of `size` bytes would raise before it uses up the handle."""
         _core.shm_check_handle(self.socket, self.token, self.offset, self.size, size)
 
     def fetch(self, shape: int | Sequence[int], dtype: Any, timeout: float, copy_unsealed: int) -> Tensor:
@@ -117,12 +117,11 @@ class _Handle:
 
 
 def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly: bool = True) -> list[memoryview]:
-    """Returns the frames of a TENS message, such as those of `tens.encode`, without the payload parts that lie in segments. These parts
-    are offered to one receiver, as by `offer`, for `timeout` seconds, so that a message of some hundred bytes carries tensors of any
-    size.
+    """Returns the frames of a TENS message, such as those of `tens.encode`, without the payload parts in segments. Like `offer`, it offers
+    these parts to one receiver, for `timeout` seconds. So a message of some hundred bytes carries tensors of any size.
 
     In the label, a tensor without its part has the packing "shm" and the attribute "shm", its handle. The receiver calls `fetch_parts`,
-    or in Go shm.FetchTensors; readers that know neither refuse the tensor. Tensors in several parts (spread) keep their parts. The
+    or in Go shm.FetchTensors. Other readers refuse the tensor. Tensors in several parts (spread) keep their parts. The
     rest of the label stays as it is.
 
     Ownership: as `offer`. Errors: those of `tens.decode` for frames that are not a message; those of `offer`, before anything is
@@ -150,7 +149,7 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
                 left_out.add(number)
     for i, tensor in enumerate(label.tensors):
         if i not in segments and tensor.get("packing") != _PACKING:
-            left_out.difference_update(_part_numbers(tensor, i))  # parts that other tensors need
+            left_out.difference_update(_part_numbers(tensor, i))  # other tensors need these parts
     gone = list(accumulate((i in left_out for i in range(len(message.parts))), initial=0))  # the parts that are left out before each part
     for i, tensor in enumerate(label.tensors):
         if i in segments:
@@ -164,12 +163,12 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
 
 
 def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsealed: int = 0) -> list[memoryview]:
-    """Returns the frames of a TENS message whose tensors were left in segments, by `offer_parts` or by Go's shm.Offers, with a payload
-    part for each of them, on the memory of its segment. `tens.decode` then reads the message as any other.
+    """Fetches the tensors that `offer_parts` or Go's shm.Offers has left in segments. Returns the frames of the TENS message with a payload
+    part for each of these tensors, on the memory of its segment. `tens.decode` then reads the message like any other.
 
-    In the label, only the descriptions of these tensors change. `timeout` is in seconds, for each tensor; `copy_unsealed` is that of
-    `recv`, for each tensor. Errors: those of `tens.decode` and `fetch`, the latter with a note that has the index of the tensor. What can
-    be checked is checked for all tensors first. If one cannot be fetched, those before it have been fetched, and cannot be again.
+    In the label, only the descriptions of these tensors change. `timeout`, in seconds, and `copy_unsealed`, as in
+    `recv`, hold for each tensor. Errors: those of `tens.decode`, and those of `fetch` with a note that has the index of the tensor. All
+    handles are checked first. If a tensor cannot be fetched, those before it have been fetched, and cannot be fetched again.
 
         >>> frames = dlbridge.shm.offer_parts(dlbridge.tens.encode([dlbridge.shm.copy(np.arange(3))]))
         >>> dlbridge.tens.decode(dlbridge.shm.fetch_parts(frames)).tensors[0].tolist()
@@ -200,8 +199,8 @@ def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsea
 
 
 class _Label:
-    """The text of a label, whose tensors can be changed. The rest of the text stays as it is: json would write other numbers than it
-    has read.
+    """The text of a label whose tensors can be changed. The rest of the text stays as it is, because json would write other numbers
+    than it has read.
     """
 
     def __init__(self, message: tens.Message) -> None:

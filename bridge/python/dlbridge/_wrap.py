@@ -360,7 +360,7 @@ def wrap(
         ValueError    a layout, or any other wrong value
         RuntimeError  a panic, or an error of the function's own
 
-    The exception has notes (`__notes__`). The first is the name of the function. A panic in Go adds "in FUNCTION (FILE:LINE)" for each
+    The exception has notes (`__notes__`). They have the name of the function. A panic in Go adds "in FUNCTION (FILE:LINE)" for each
     call, the innermost first: at most 16, and no more than fit into a dlb_error.
 
     A result that is returned with an error is ignored. A ctypes callback that returns a tensor must not raise, because its

@@ -1,32 +1,32 @@
 """Tensors in memory that the processes of one machine share.
 
-A *segment* is memory with a descriptor and without a name. It is gone when the last process that holds it ends, however it ends. A
-tensor in a segment is an ordinary `Tensor`: its views lie in the segment, NumPy, PyTorch and C functions use its memory, and when the
-last of these users is gone, this process holds the segment no longer.
+A *segment* is memory with a descriptor and without a name. The kernel frees it when the last process that holds it ends, however it
+ends. A tensor in a segment is an ordinary `Tensor`: its views lie in the segment, and NumPy, PyTorch and C functions use its memory. This
+process holds the segment until the last of these users is gone.
 
-`send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. Pickled by
-multiprocessing, for a queue, a pipe or the arguments of a process, a tensor is handed over too, without a copy. The other process may
-then write to it, unless the tensor is read-only (`readonly`). For other transports, `offer` makes a small dict from which `fetch` makes
-the tensor again, and `offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
+`send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. When
+multiprocessing pickles a tensor, for a queue, a pipe or the arguments of a process, it hands the tensor over without a copy too. The
+other process may then write to it, unless the tensor is read-only (`readonly`). For other transports, `offer` makes a small dict, and
+`fetch` makes the tensor from it. `offer_parts` and `fetch_parts` do the same with the tensors of a TENS message.
 
-The first hand-over of a segment decides whether other processes may write to it. From then on, in all processes, to hand over any tensor
-of it in the other way is a BufferError, before anything is sent: what is under way arrives as it was sent. `copy` makes a tensor in a
-segment of its own, for which nothing is decided.
+The first hand-over of a segment decides whether other processes may write to it. This holds for all processes: a later hand-over of any
+of its tensors in the other way raises BufferError, before anything is sent. Tensors already sent arrive as they were sent. `copy` makes
+a tensor in a new segment, for which nothing is decided.
 
-The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
-waits until what it has offered was fetched, also what its threads have offered, themselves or by a queue, but not for what daemon threads
-go on offering. It waits at most for the seconds of the variable `exit_timeout`. The variable belongs to each process: a function given as
-`initializer` to a pool can set it in the workers. An item that no thread has pickled before the process ends is lost, as items of
-multiprocessing are that have no tensors: those that a daemon thread puts into a queue then, and those of a queue after
-`cancel_join_thread`. What was pickled and is never received is on offer for the seconds of `pickle_timeout`, an hour. Who receives it
-waits up to 30 seconds, for each tensor, for a process that does not answer, such as one that a debugger has stopped.
+A process that pickles a tensor, or makes a handle, must live until the tensor is received. Therefore each process, including workers of
+a pool, waits at its end until others have fetched the tensors it has offered. This includes tensors that its threads have offered,
+directly or through a queue, but not those that daemon threads offer meanwhile. It waits for at most `exit_timeout` seconds. Each process
+has its own `exit_timeout`; the `initializer` of a pool can set it in the workers. An item that no thread has pickled before the process
+ends is lost, as are other items of multiprocessing: those that a daemon thread puts into a queue then, and those of a queue after
+`cancel_join_thread`. A pickled tensor that nobody receives stays on offer for `pickle_timeout` seconds, an hour by default. A receiver
+waits up to 30 seconds for each tensor if the sender does not answer, for example because a debugger has stopped it.
 
-A tensor that cannot be pickled, because it is on a device or closed, was handed over in the other way, or the process has no descriptor or
-memory left, is an error of the caller, such as `Connection.send`, or of the result of a pool. A queue pickles in a thread, later than
-`put`, where nobody would see the error. (So do not close a tensor after `put`; dropping the last reference is enough.) Such a tensor
-arrives all the same, and so does one that the receiver cannot fetch, because the sender has ended, or a process has no descriptor
-or memory left: each use of it raises a ConnectionError that names the cause. (An exception in an unpickler would end the thread that
-receives the results of a pool.)
+A tensor cannot be pickled if it is on a device, is closed, or was handed over in the other way, or if the process has no descriptor or
+memory left. The caller, such as `Connection.send`, or the result of a pool then raises the error. A queue pickles in a thread, after
+`put` has returned, where nobody would see the error. (So do not close a tensor after `put`; dropping the last reference is enough.) The
+tensor of a queue then arrives all the same. So does a tensor that the receiver cannot fetch, because the sender has ended, or a process
+has no descriptor or memory left. Each use of it raises a ConnectionError that names the cause. (An exception in an unpickler would end
+the thread that receives the results of a pool.)
 
 Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy. So does an array of
 NumPy, wherever its memory is, unless `register_numpy` was called.
@@ -64,15 +64,15 @@ def __dir__() -> list[str]:
 
 
 exit_timeout: float = 5.0
-"""For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
-delayed. A process that is killed does not wait, and neither does one that calls os._exit itself. What a function of atexit offers is
-waited for if the function was registered after this module was imported: those registered before are called after the wait."""
+"""The number of seconds that this process waits at its end for others to fetch the tensors it has offered. An exit with nothing on offer
+is not delayed. A process that is killed, or calls os._exit itself, does not wait. The wait includes tensors that a function of atexit
+offers, if it was registered after this module was imported. Functions registered before are called after the wait."""
 
 pickle_timeout: float = 3600.0
-"""For how many seconds a tensor that multiprocessing has pickled can be received: so long this process holds its segment and a
-descriptor, if nobody receives it. That is so after an error in the rest of an item (`Connection.send` does not tell a tensor that it was
-not sent), for the tasks of a pool that is left early (`imap`), and for those of a worker that has died. Set it to more if tasks
-wait longer in their queue (`math.inf`: until this process ends), and to less if many are dropped."""
+"""The number of seconds in which a tensor that multiprocessing has pickled can be received. If nobody receives it, this process holds its
+segment and a descriptor for this time. This happens after an error in the rest of an item (`Connection.send` does not report to a tensor
+that it was not sent), for the tasks of a pool that is left early (`imap`), and for the tasks of a worker that has died. Set a larger
+number if tasks wait longer in their queue (`math.inf`: until this process ends), and a smaller one if many are dropped."""
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> Tensor:
@@ -109,15 +109,15 @@ def attach(
     trust_peer: bool = False,
     readonly: bool = False,
 ) -> Tensor:
-    """Returns a row-major Tensor of the elements in a shared memory object of POSIX, which another program has made under that name, as
-    multiprocessing.shared_memory does.
+    """Returns a row-major Tensor of the elements in a named shared memory object of POSIX that another program has made, for example with
+    multiprocessing.shared_memory.
 
     The Tensor is a copy, because such an object can become smaller at any time. With `trust_peer` it is on the memory of the object
     itself; if the object then becomes smaller, the next access to the part that is gone ends this process. With `readonly` the Tensor is
     read-only, and the object is not opened for writing.
 
     `directory` is the only folder in which the name is looked up; links are not followed. `offset` is in bytes. The object is neither
-    removed nor registered with the resource tracker: that stays with the program that has made it, which may remove the name at once.
+    removed nor registered with the resource tracker. The program that has made it removes it, and may remove the name immediately.
 
     Errors: ValueError for a name with a slash, for anything but a regular file, and for an object that is too small; FileNotFoundError
     and other OSErrors.
@@ -135,12 +135,12 @@ def attach(
 
 def is_shared(x: Any, /) -> bool:
     """Reports whether all elements of a tensor, array or buffer lie in a segment, whichever library of the process has made it: this module,
-    libdlbridge_tensor, or Go's bridge/shm. For memory of others the kernel is asked, which takes less than half a microsecond, and a
-    descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library the
-    descriptors of the process are searched, which takes about 2 microseconds for each that is open.
+    libdlbridge_tensor, or Go's bridge/shm. For other memory it asks the kernel, which takes less than half a microsecond and a
+    descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library it
+    searches the descriptors of the process, which takes about 2 microseconds for each open descriptor.
 
     It is False for a tensor without elements, for a broadcast of more bytes than its segment, and for a tensor on the memory of an
-    object that `attach` has mapped: others would have to copy that, because the object can become smaller.
+    object that `attach` has mapped: that object can become smaller, so other processes would have to copy it.
 
     Errors: those of `asarray`, which takes the same objects.
 
@@ -152,7 +152,7 @@ def is_shared(x: Any, /) -> bool:
 
 
 def readonly(tensor: Tensor, /) -> Tensor:
-    """Returns a read-only Tensor on the same memory, which is mapped once more without write permission.
+    """Returns a read-only Tensor on the same memory, in a second mapping without write permission.
 
     A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the
     elements. The tensor must lie in a segment, or in a file that was mapped with mmap.MAP_SHARED, as mmap.mmap does by default.
@@ -166,13 +166,13 @@ def readonly(tensor: Tensor, /) -> Tensor:
 
 
 def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> None:
-    """Sends tensors, which lie in segments, to another process, which calls `recv`. Nothing is copied.
+    """Sends tensors in segments to another process, which calls `recv`. Nothing is copied.
 
-    sock is a connected Unix socket of the type SOCK_STREAM; its timeout applies. With readonly=True, no process can map these
-    segments writable any more, and the receiver cannot write; mappings that were writable before, as the sender's, stay so. The first
-    hand-over of a segment, here or in another process, decides: later ones must say the same.
+    sock is a connected Unix socket of the type SOCK_STREAM; its timeout applies. After readonly=True, no process can map these
+    segments writable, and the receiver cannot write. Earlier writable mappings, such as the sender's, stay writable. The first hand-over
+    of a segment, here or in another process, decides: later ones must use the same `readonly`.
 
-    Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, for
+    Ownership: the caller keeps the tensors, and may close them. Errors: BufferError for a tensor that is not in a segment, for
     one whose segment was handed over in the other way before, and with readonly=False for one that is read-only; ValueError for a
     broadcast of more bytes than its segment, for tensors in more than 253 segments, and for more than a message of 1 MiB can describe;
     OSError of the socket. After a BufferError or ValueError nothing was sent, and nothing was decided, unless another thread or process
@@ -192,8 +192,8 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
 def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
     """Receives the tensors of one `send`.
 
-    What the other process says is checked against what the kernel says. Files that another process can make smaller are refused;
-    up to `copy_unsealed` bytes of them are copied instead.
+    The message of the other process is checked against the kernel. Files that another process can make smaller are refused, except
+    that up to `copy_unsealed` bytes of them are copied.
 
     Ownership: the mapping of a segment ends with the last share of its tensors. Errors: EOFError if the other side has closed the socket;
     ValueError and BufferError for a message that is not as `send` writes it; MemoryError, also if segments of other processes would take
@@ -233,8 +233,8 @@ def _reduce(tensor: Tensor) -> _pickle.Reduced:
 
 # Pickles name this function.
 def _rebuild(data: bytes, name: str, token: str) -> Tensor:
-    """Returns the tensor of an offer. What goes wrong here is raised when the tensor is used: an exception in an unpickler ends the
-    thread of a pool that receives the results, and all that wait for them wait for ever.
+    """Returns the tensor of an offer. An error here is raised when the tensor is used. An exception in an unpickler would end the thread
+    that receives the results of a pool, and all callers that wait for a result would wait for ever.
     """
     result = _core.shm_unpickle(data, name, token, _FETCHING)
     if isinstance(result, Tensor):
@@ -251,13 +251,13 @@ multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)
 
 
 def register_numpy() -> None:
-    """Lets multiprocessing hand over the arrays of NumPy that lie in segments, such as `tensor.numpy()` and slices of it, without a copy.
+    """Lets multiprocessing hand over arrays of NumPy in segments, such as `tensor.numpy()` and slices of it, without a copy.
 
-    It holds for what this process then puts into a queue, a pipe, a pool or the arguments of a process: an array on the same memory
-    arrives. As with tensors, it may be written unless it is read-only, and the process must live until it is received. If it was not
-    handed over, a Tensor arrives in its place, which raises a ConnectionError with the cause when it is indexed, computed with or passed
-    to NumPy. All other arrays, also those whose data type DLPack lacks and those of subclasses, are pickled as before. A process that was
-    started by `spawn` or `forkserver` and returns arrays calls the function itself: it can be the `initializer` of a pool.
+    It concerns arrays that this process then puts into a queue, a pipe, a pool or the arguments of a process. An array on the same memory
+    arrives. As with tensors, the receiver may write to it unless it is read-only, and this process must live until it is received. If the
+    hand-over fails, a Tensor arrives in its place. It raises a ConnectionError with the cause when it is indexed, computed with or passed
+    to NumPy. All other arrays, including those of subclasses and those whose data type DLPack lacks, are pickled as before. A process that
+    was started by `spawn` or `forkserver` and returns arrays must call this function itself: it can be the `initializer` of a pool.
 
     Errors: ImportError without NumPy.
 
@@ -294,9 +294,9 @@ def _array_of(tensor: Tensor) -> Any:
 
 def _register(_: object = None) -> None:
     """Makes this process wait at its end until what it offers was fetched."""
-    # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
-    # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers. It is too late
-    # to register when the first tensor is offered: that can be while the finalizers are called.
+    # Workers leave by os._exit and call only these finalizers, in the order of their priorities. This one must come after that of a queue
+    # (-5), whose thread has then pickled all items, and after the children of this process have ended, which fetch its offers. The first
+    # offer may happen while finalizers are called, which is too late to register one.
     multiprocessing.util.Finalize(None, _end, exitpriority=-100)
 
 
@@ -310,7 +310,7 @@ def _end() -> None:
 
 
 def _wait(until: float) -> None:
-    """Waits until what was offered so far was fetched, or until that time. Daemon threads may go on offering, for ever."""
+    """Waits until all offers made so far were fetched, or until that time. It ignores later offers: daemon threads may make them for ever."""
     made = _core.shm_offers_made()
     while _core.shm_offer_count(made) > 0 and time.monotonic() < until:
         time.sleep(0.002)
