@@ -1,8 +1,8 @@
 """TENS messages over the sockets of pyzmq: `tens.send` and `tens.recv`. Nothing here imports pyzmq.
 
-A message is sent and received in several calls of libzmq, and a signal handler, such as that of Ctrl-C, can raise an exception
-between any two of them, or in a call that has succeeded. Therefore a mark in `_State` is set before the first call and cleared after
-the last. While it is set, the state of the message is unknown, and the next call on the socket finishes the message first.
+Sending or receiving a message takes several calls of libzmq. A signal handler, such as the one for Ctrl-C, can raise an exception between
+any two calls, or in a call that has succeeded. Therefore a mark in `_State` is set before the first call and cleared after the last.
+While it is set, the state of the message is unknown, and the next call on the socket finishes the message first.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ _DONTWAIT, _SNDMORE = 1, 2
 _POLLIN, _POLLOUT = 1, 2
 
 _LOOKED_AT = (0, 1, 5, 8, 9, _SERVER, _CLIENT)
-"""PAIR, PUB, DEALER, PUSH, XPUB, SERVER and CLIENT: the sockets that may send for long without receiving, and fetch no frame when they
-are asked for zmq.EVENTS. libzmq notices there, and some of them only there, that a peer has gone, and releases what it holds for it."""
+"""PAIR, PUB, DEALER, PUSH, XPUB, SERVER and CLIENT: sockets that may send for long without receiving, and that fetch no frame when the
+program reads zmq.EVENTS. Reading it lets libzmq notice that a peer has gone, and release the memory it holds for this peer. Some sockets
+notice it only then."""
 
 _LOOK_EVERY = 1e-3
-"""The seconds after which `send` asks a socket again: to ask takes as long as to send three frames."""
+"""The seconds after which `send` reads zmq.EVENTS again. Reading it takes as long as sending three frames."""
 
 _KEPT = 16 << 10
-"""The size in bytes from which on a received part stays in libzmq's memory. Smaller parts are copied, because several of
-them may lie in one buffer of 8 KiB, which each would keep alive."""
+"""The size in bytes of the smallest received part that stays in libzmq's memory. Smaller parts are copied, because several of
+them may share a buffer of 8 KiB, and each part would keep the whole buffer alive."""
 
 
 class Tracker:
     """Reports when libzmq has let go of the parts of a message: the result of `tens.send` with `track=True`.
 
-    From then on, the memory of the tensors may be written to. Over TCP and IPC that is when all parts are sent, or dropped. Over
-    inproc, it is when the receiver has let go of them too. If the peer of a PUSH, PUB or similar socket goes while `send` is in the
-    middle of a message, libzmq can drop parts without ever letting go of them, even when the context ends: the tracker is then
+    After that, the memory of the tensors may be written to. Over TCP and IPC libzmq lets go when all parts are sent, or dropped. Over
+    inproc, the receiver must also have let go of them. If the peer of a PUSH, PUB or similar socket goes while `send` is in the
+    middle of a message, libzmq can drop parts without ever letting go of them, even when the context ends. The tracker is then
     never done, and the memory is never released. Wait with a timeout where that matters.
 
         >>> import zmq
@@ -70,8 +71,9 @@ class Tracker:
         >>> before, sent.done
         (False, True)
 
-    It may be used on any thread. On the thread of `send`, `done` and `wait` also ask the socket for zmq.EVENTS, because libzmq may only
-    then release what it holds for a peer that has gone: let no other thread use the socket meanwhile. (Of a ROUTER, see `send`.)
+    It may be used on any thread. On the thread of `send`, `done` and `wait` also read zmq.EVENTS of the socket, because libzmq may release
+    the memory it holds for a peer that has gone only then. No other thread may use the socket during these calls. (For a ROUTER, see
+    `send`.)
     """
 
     __slots__ = ("_parts", "_place", "_socket")
@@ -82,11 +84,11 @@ class Tracker:
         self._place = os.getpid(), threading.get_ident()
 
     def _look(self) -> bool:
-        """Has libzmq release what it holds for peers that have gone, if this is the thread of `send`. Reports whether it has."""
+        """Lets libzmq release the memory it holds for peers that have gone, if this is the thread of `send`. Reports whether it did."""
         socket = None if self._socket is None or self._place != (os.getpid(), threading.get_ident()) else self._socket()
         try:
             return socket is not None and socket.get(_EVENTS) >= 0
-        except (sys.modules["zmq"].ZMQError, RuntimeError):  # it is closed, or asyncio's, and its event loop has ended
+        except (sys.modules["zmq"].ZMQError, RuntimeError):  # the socket is closed, or its event loop of asyncio has ended
             return False
 
     @property
@@ -176,26 +178,26 @@ def send(
 
     Returns: None; with `track`, a `Tracker`; on a socket of zmq.asyncio, a coroutine with this result, which must be awaited.
 
-    Waits: until libzmq has taken the message, as `socket.send`. That is at once unless `socket.sndhwm` messages wait for the peer, or
-    there is none; then it takes at most `socket.sndtimeo` milliseconds (-1, for ever, by default). A PUB drops the message instead. The call
-    does not wait until the message is sent or received.
+    Waits: until libzmq has taken the message, as `socket.send`. The call returns immediately unless `socket.sndhwm` messages wait for the
+    peer, or there is no peer. It then waits for at most `socket.sndtimeo` milliseconds (-1, for ever, by default). A PUB drops the message
+    instead. The call does not wait until the message is sent or received.
 
     Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised where the call would wait.
 
-    Ownership: libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory
-    until the part is sent, also after the array or `Tensor` is gone; nobody should write to it before. `track` reports when libzmq has let
-    go of all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper:
+    Ownership: libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor. It holds that memory
+    until the part is sent, even after the array or `Tensor` is gone; do not write to it before. `track` reports when libzmq has let go of all
+    parts. `Tensor.on_release` calls a function after the last holder has released the memory. Smaller parts are copied, which is cheaper:
     their memory is free when the call returns.
 
-    Errors: those of `encode`, before anything is sent; TypeError for what is no socket of pyzmq; and those of the socket, after which the
-    message is not sent: zmq.Again where it would wait or has waited too long, and zmq.ZMQError, such as that of a closed socket (ENOTSOCK)
-    or of a REQ that sends twice (EFSM).
+    Errors: those of `encode`, before anything is sent; TypeError if `socket` is not a socket of pyzmq; and those of the socket, after which
+    the message is not sent: zmq.Again where it would wait or has waited too long, and zmq.ZMQError, for example for a closed socket (ENOTSOCK)
+    or a REQ that sends twice (EFSM).
 
-    With `packed` the message is one frame, the packed form, which is a copy. `routing` has frames to send before the message: those of
-    `Message.routing`, on a ROUTER.
+    With `packed` the message is one frame in the packed form, which is a copy. `routing` has frames to send before the message: on a
+    ROUTER, those of `Message.routing`.
 
-    Messages of CLIENT and SERVER sockets have one frame, so they need `packed`. A SERVER also needs `routing_id`, which says to which
-    CLIENT it sends: the `Message.routing_id` of a message that it has received from there. Both need a libzmq with the draft API, and
+    Messages of CLIENT and SERVER sockets have one frame, so they need `packed`. A SERVER also needs the `routing_id` of the receiving
+    CLIENT: the `Message.routing_id` of a message from that CLIENT. Both need a libzmq with the draft API, and
     a pyzmq that is built against it (ZMQ_PREFIX=… ZMQ_DRAFT_API=1 pip install --no-binary pyzmq pyzmq). Their sockets of zmq.asyncio are
     experimental in pyzmq (DraftFDWarning): an event loop that waits for them keeps a processor busy.
 
@@ -208,35 +210,34 @@ def send(
         >>> message.metadata, message["x"].tolist()
         ({'run': 7}, [0, 1, 2])
 
-    On a socket of zmq.asyncio the tensors are encoded at once, and the coroutine sends the message when it is the turn of the call: after
-    the calls before it on the same socket, or, on a ROUTER, to the same peer. With zmq.DONTWAIT it raises zmq.Again if such calls wait. If
-    it is cancelled, the message is sent whole or not at all.
+    On a socket of zmq.asyncio the tensors are encoded immediately. The coroutine sends the message after all earlier calls on the same
+    socket or, on a ROUTER, to the same peer. With zmq.DONTWAIT it raises zmq.Again if earlier calls wait. If it is cancelled, the message is
+    sent whole or not at all.
 
-    An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. The receiver then gets the message
-    whole or not at all; or it gets the first parts followed by an empty one, or an empty message, which `recv` refuses. (With
-    `message_only`, `recv` cannot see that parts are missing.) Other messages are not affected, as long as they are sent by this
-    function, and the socket can be used on. On REQ and REP the refused message counts as the request or the answer. Rarely, the
+    An exception that a signal handler raises during the call, such as KeyboardInterrupt, passes through. The receiver then gets the message
+    whole or not at all; or it gets the first parts followed by an empty part, or an empty message, which `recv` refuses. (With
+    `message_only`, `recv` cannot see that parts are missing.) Other messages that this function sends are not affected, and the socket
+    stays usable. On REQ and REP the refused message counts as the request or the answer. Rarely, the
     exception comes while pyzmq destroys a frame: pyzmq hands it to sys.unraisablehook, and the call goes on. A handler that also sets
     a flag, which the program tests after the call, misses nothing.
 
-    A signal handler that calls `send` or `recv` on a socket while one of these is sending or receiving the frames of a message on it gets
-    RuntimeError.
+    `send` and `recv` raise RuntimeError in a signal handler that has interrupted one of them on the same socket.
 
     If the peer of a REQ goes in the middle of the request, the request is sent again as a whole, to the next peer. If there is none
     in time, zmq.Again is raised, and the socket can send again. A next peer that is a ROUTER may first get a message that its `recv`
     refuses.
 
-    libzmq holds what was sent to a peer that has gone until the socket is asked for messages to receive. `send` does so once in a
-    millisecond, by zmq.EVENTS, but not on a ROUTER, which then fetches the first frame of a message (see `recv`): where a program sends
-    on a ROUTER and does not receive, it calls `socket.get(zmq.EVENTS)` itself now and then.
+    libzmq holds messages for a peer that has gone until the program looks for messages to receive. `send` does so once in a millisecond, by
+    reading zmq.EVENTS, but not on a ROUTER, which would then fetch the first frame of a message (see `recv`). A program that sends on a
+    ROUTER and does not receive must call `socket.get(zmq.EVENTS)` itself now and then.
 
     If one of several peers of a PUSH or DEALER goes while a message for another is being sent, libzmq can send the rest of that message
     to a third one. With `packed` it cannot.
 
     End the context (`Context.term`, or leave a `with` block of it) before the process ends. It waits until everything is sent, at most
     `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone. So can
-    a process that closes a socket with a `linger` of a few milliseconds, or 0, while a message of several parts is half sent and its
-    receiver goes at that moment: let it be at least 100.
+    a process that closes a socket with a `linger` of a few milliseconds, or 0, if a message of several parts is half sent and its
+    receiver goes at that moment. Set a `linger` of at least 100.
     """
     state = _state(socket, "send")
     peer_id = _peer_id(state, packed, routing, routing_id)
@@ -300,13 +301,13 @@ def recv(
     Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised if no message is there.
 
     Ownership: parts of at least 16 KiB stay in libzmq's memory until the tensors and `parts` of the message, and all arrays made of them,
-    are gone, also after the socket is closed. Smaller ones are copied. Tensors are read-only without `writable`, which copies, because
-    the memory may be the sender's (inproc) or shared by several receivers. libzmq aligns parts to 8 bytes at most, and often not at
-    all: `aligned` copies those that do not begin at a multiple of 256 bytes.
+    are gone, even after the socket is closed. Smaller parts are copied. Tensors are read-only, because the memory may be the sender's
+    (inproc) or shared by several receivers; `writable` makes copies. libzmq aligns parts to 8 bytes at most, and often not at all:
+    `aligned` copies those that do not begin at a multiple of 256 bytes.
 
-    Errors: those of `decode` for a message that is not valid, which is dropped whole; TypeError for what is no socket of pyzmq; and those
-    of the socket: zmq.Again if no message came in time, and zmq.ZMQError, such as that of a closed socket (ENOTSOCK) or of a REQ that
-    has sent no request (EFSM).
+    Errors: those of `decode` for a message that is not valid, which is dropped whole; TypeError if `socket` is not a socket of pyzmq; and
+    those of the socket: zmq.Again if no message came in time, and zmq.ZMQError, for example for a closed socket (ENOTSOCK) or a REQ that has
+    sent no request (EFSM).
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -321,8 +322,8 @@ def recv(
         >>> tensor.tolist(), tensor.readonly
         ([0, 1, 2], True)
 
-    The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
-    as a message does ("ZIO", a digit, a form). On a SERVER, `routing_id` of the result says which CLIENT has sent the message.
+    `routing` of the result has the frames before the message, such as the routing id on a ROUTER. The message starts at the first frame
+    that begins with "ZIO", a digit and a form. On a SERVER, `routing_id` of the result says which CLIENT has sent the message.
     A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
 
     If the coroutine of a socket of zmq.asyncio is cancelled, it has taken no message. Concurrent calls receive in the order in which they
@@ -331,22 +332,22 @@ def recv(
     If `recv` on a REP socket raises an exception after it has taken a request, such as ValueError for a request that is refused, the
     program may `send` an answer. Otherwise the next `recv` answers with an empty frame, which the client's `recv` refuses; until then
     `socket.poll` reports no further request. After a request that `recv` has returned, the next `recv` is an error (zmq.EFSM) until an
-    answer is sent. So is `recv` on a REQ socket before a request is sent.
+    answer is sent. `recv` on a REQ socket is the same error until a request is sent.
 
-    A ROUTER or REP gives its peers ids that it counts up from a number of rand() of C, and a peer that chooses the next one for itself ends
-    the process. Python programs do not seed rand(), so that anybody knows that number. Call
+    A ROUTER or REP numbers its peers upwards from a result of rand() of C. A peer that chooses the next number as its own id ends the
+    process. Python programs do not seed rand(), so anybody knows that number. Call
     ctypes.CDLL(None).srand(int.from_bytes(os.urandom(4))) before the socket is made, and let only peers connect that you trust (CURVE).
 
     A SUB or ROUTER socket takes the first frame of a message when the program polls it or waits for it in asyncio. If the program then
     disconnects from the peer before it has received the message, the rest is lost, and libzmq can end the process. Receive what is
     there (zmq.DONTWAIT) before such a disconnect, or close the socket.
 
-    An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. What is left of the message that was
-    being received is dropped, at the latest by the next call of `recv` or `send` on the socket. If such a call comes first, no other
-    message is affected. If the exception comes while pyzmq destroys a frame, which in `recv` are a few of a hundred cases, pyzmq
-    hands it to sys.unraisablehook, and the call goes on: see `send`.
+    An exception that a signal handler raises during the call, such as KeyboardInterrupt, passes through. The rest of the message is dropped,
+    at the latest by the next call of `recv` or `send` on the socket. No other message is affected if the program makes no other call on
+    the socket before. In a few of a hundred cases, the exception comes while pyzmq destroys a frame: pyzmq hands it to
+    sys.unraisablehook, and the call goes on (see `send`).
 
-    `limit` bounds what tensors in several parts take, as in `decode`. The parts themselves take memory in proportion to the bytes and
+    `limit` bounds the memory of tensors in several parts, as in `decode`. The parts themselves take memory in proportion to the bytes and
     the number of frames. libzmq bounds the bytes of a frame (`socket.maxmsgsize`), and not their number.
     """
     check_limit(limit)  # before a message is taken
@@ -370,7 +371,7 @@ def recv(
 
 
 class _State:
-    """What is known about a socket between two calls.
+    """The state of a socket between two calls.
 
     receiving: frames of a message that `recv` has begun may be left in the socket. RCVMORE is true then, and if it is not, none
         are. (Without the mark, RCVMORE means that the program has received the first frames itself.)
@@ -380,8 +381,8 @@ class _State:
     relaxed: `send` has set ZMQ_REQ_RELAXED since, until a request is sent.
     looked: when `send` has last asked the socket for zmq.EVENTS, by time.monotonic.
     futures: the module of pyzmq whose sockets return futures, if this is one of them, or None.
-    loop, locks: the running event loop, and the locks for which calls that receive and that send (on a ROUTER, to one peer) wait in
-        turn.
+    loop, locks: the running event loop, and its locks. Calls that receive wait in turn for one lock, and calls that send for another
+        (on a ROUTER, one for each peer).
     """
 
     __slots__ = ("futures", "locks", "looked", "loop", "lost", "receiving", "refused", "relaxed", "sending", "type", "zmq")
@@ -418,7 +419,7 @@ def _state(socket: Any, what: str) -> _State:
 
 
 def _plain_calls(socket: Any, state: _State) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Returns the functions by which a socket of asyncio sends and receives a frame at once."""
+    """Returns the functions with which a socket of asyncio sends and receives a frame immediately."""
     plain = state.zmq.Socket
     return functools.partial(plain.send, socket), functools.partial(plain.recv, socket)
 
@@ -460,8 +461,8 @@ def _refuse_inner_call(state: _State, what: str) -> None:
 def _receive(socket: Any, put: Callable[..., Any], take: Callable[..., Any], state: _State, flags: int) -> list[Any]:
     """Receives the frames of a message.
 
-    Once its first frame is here, all are, because libzmq hands messages over whole. But sockets such as SUB and ROUTER take the
-    first frame when the program only asks whether there is a message, and if the program then disconnects, libzmq drops the rest.
+    When the first frame has arrived, all frames have, because libzmq hands messages over whole. But sockets such as SUB and ROUTER take
+    the first frame when the program only asks whether there is a message. If the program then disconnects, libzmq drops the rest.
     """
     if state.receiving or state.sending:
         _refuse_inner_call(state, "recv")
@@ -542,7 +543,7 @@ def _send(
         for frame in frames[:-1]:
             trackers.append(put(frame, rest | _SNDMORE, copy=copy, track=track))
             if state.type == _REQ:
-                rest |= _DONTWAIT  # libzmq has room for the rest, and does not report in a call that waits that the peer has gone
+                rest |= _DONTWAIT  # libzmq has room for the rest; a call that waits would not report that the peer has gone
         trackers.append(put(frames[-1], rest, copy=copy, track=track))
     except BaseException as error:
         refused = isinstance(error, state.zmq.ZMQError)
@@ -572,9 +573,9 @@ _CALLS = (_receive.__code__, _send.__code__)
 def _is_request_lost(socket: Any, state: _State, error: Any, begun: bool) -> bool:
     """Reports whether a request that a REQ socket has refused must be sent once more.
 
-    If the peer goes in the middle of a request, libzmq refuses the next frame, and takes what `_end_message` sends for the
-    request: it would wait for an answer to it. ZMQ_REQ_RELAXED allows the next request all the same. The option cannot be
-    read, but if the program has set it, libzmq does not refuse that request.
+    If the peer goes in the middle of a request, libzmq refuses the next frame. It then mistakes the frame of `_end_message` for the
+    request, and would wait for an answer to it. ZMQ_REQ_RELAXED allows the next request all the same. The option cannot be read, but if
+    the program has set it, libzmq does not refuse that request.
     """
     if begun and error.errno == state.zmq.EAGAIN:
         state.lost = True
@@ -587,9 +588,9 @@ def _is_request_lost(socket: Any, state: _State, error: Any, begun: bool) -> boo
 
 
 def _end_message(put: Callable[..., Any], state: _State) -> bool:
-    """Ends a message that may lack its last frame by an empty one, so that its receiver refuses it. Reports whether libzmq took it.
+    """Ends a message that may lack its last frame with an empty frame, so that its receiver refuses it. Reports whether libzmq took it.
 
-    libzmq refuses the frame only if the message has ended already, or the connection that it went to.
+    libzmq refuses the frame only if the message, or its connection, has ended already.
     """
     try:
         put(b"", _DONTWAIT)
@@ -609,7 +610,7 @@ _guarding = threading.Lock()
 def _may_lend(zmq: Any) -> bool:
     """Reports whether libzmq may send from the memory of tensors.
 
-    pyzmq keeps what it has lent to libzmq in a table, from which a thread of pyzmq removes it when libzmq has let go. If the thread
+    pyzmq keeps the memory it has lent to libzmq in a table. A thread of pyzmq removes an entry when libzmq has let go of it. If the thread
     seems to have ended, pyzmq begins an empty table, and memory is freed while libzmq sends it. Up to Python 3.12, an
     exception of a signal handler in Thread.is_alive makes a living thread seem so for ever (bpo-45274).
     """
@@ -644,7 +645,7 @@ def _guard_collector(zmq: Any) -> None:
 def _forget(frames: list[Any], error: BaseException) -> None:
     """Removes the first frame from pyzmq's table if an exception came while pyzmq put it there.
 
-    libzmq has not got it then, and will never say that it has let go. The last entry is the one, if there are several.
+    libzmq then has not received it, and will never report that it has let go. If there are several entries, it is the last.
     """
     garbage = sys.modules["zmq.utils.garbage"]
     traceback = error.__traceback__
@@ -663,9 +664,9 @@ async def _in_turn(
 ) -> Any:
     """Returns the result of `step`, which sends or receives a message without waiting, once it does not raise zmq.Again.
 
-    A task can be cancelled only where it waits. Nothing waits within `step` or after it, so that no message is cut, or
-    received for nobody. Calls that send wait for those before them to the same `peer`, if the socket chooses it. A REP or REQ
-    socket is not ready to receive out of turn, and never will be: therefore `step` comes first there, and raises the error.
+    A task can be cancelled only where it waits. Nothing waits in `step` or after it, so no message is cut, and none is received and lost.
+    Calls that send wait for earlier calls to the same `peer`, if the call names one. A REP or REQ socket never becomes ready to receive
+    out of turn: therefore `step` comes first there, and raises the error.
     """
     import asyncio
 
@@ -711,7 +712,7 @@ async def _ready(socket: Any, state: _State, event: int, seconds: float | None) 
     import asyncio
 
     add = getattr(socket, "_add_recv_event" if event == _POLLIN else "_add_send_event", None)
-    if seconds is None and add is not None:  # what pyzmq's poller does, without the poller, which takes longer than the rest
+    if seconds is None and add is not None:  # as pyzmq's poller does, without its cost, which is more than that of the rest
         future: Any = asyncio.Future()
         add("poll", future=future)
         await future
@@ -725,7 +726,7 @@ def _step(socket: Any, state: _State, step: Callable[[], Any]) -> Any:
     try:
         return step()
     finally:
-        # `step` may have read the signal of tasks that wait for the socket, which pyzmq then wakes, or of a peer that has gone.
+        # `step` may have consumed the signal for tasks that wait for the socket, or for a peer that has gone. This read wakes these tasks.
         if state.type in _LOOKED_AT or getattr(socket, "_recv_futures", True) or getattr(socket, "_send_futures", True):
             socket.get(_EVENTS)
 
