@@ -1,4 +1,4 @@
-"""Files of tensors: open_file, and what the modules of the formats use to write them."""
+"""Files of tensors: open_file, and the function with which the modules of the formats write them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ else:
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _Progress = Callable[[int, int], object]
 _SET, _WRITABLE = 1, 2  # DLB_FILE_SET, DLB_FILE_WRITABLE
-_SHOWN, _SHOWN_NAME = 8, 64  # how many tensors, and how many characters of the name of each, the text of a file has
+_SHOWN, _SHOWN_NAME = 8, 64  # the most tensors, and the most characters of each name, that the text of a file has
 _T = TypeVar("_T")
 
 
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
         ('<i2', 'int16', (2, 3), 128, 12, True)
 
     Attributes:
-        name: the name of the tensor; that of the only array of an npy file is "arr_0".
+        name: the name of the tensor. The only array of an npy file is named "arr_0".
         type: the name of the element type in the format, such as "F32" in safetensors, "<f4" in npy and "Q4_K" in GGUF.
         dtype: the data type of the Tensor, or None if there is none. It is "uint8" for quantised blocks of GGUF.
         shape: the shape of the Tensor or, for quantised blocks, of the numbers in them.
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 def _system_error(error: Exception, path: _Path) -> Exception:
-    """Returns the exception that Python raises for the error of the system that a text ends with, or the error itself."""
+    """Returns Python's exception for the system error at the end of the text of an error, or the error itself."""
     text = str(error)
     if isinstance(error, OSError):
         for number in errno.errorcode:
@@ -84,8 +84,7 @@ def _on(path: _Path, call: Callable[..., _T], *arguments: Any) -> _T:
 class File(Mapping[str, Tensor]):
     """An open file of tensors: a mapping of their names to Tensors. `open_file` makes it.
 
-    `file["w"]` makes a Tensor in the memory of the file when it is asked for, and again each time; nothing is read before
-    somebody uses the elements. `keys`, `items`, `get`, `len`, `in` and iteration are those of a dict. Unlike a dict, a file is equal to
+    Each `file["w"]` makes a new Tensor in the memory of the file. Nothing is read before somebody uses the elements. `keys`, `items`, `get`, `len`, `in` and iteration are those of a dict. Unlike a dict, a file is equal to
     itself only, and can be hashed.
 
         >>> dlbridge.npy.savez("x.npz", a=np.arange(3), b=np.ones(2))
@@ -96,13 +95,14 @@ class File(Mapping[str, Tensor]):
     Attributes:
         path: the path, as it was given.
         format: "safetensors", "npy", "npz" or "gguf".
-        metadata: what the file says beside its tensors, as a dict, which is empty if it says nothing. In a text of GGUF, bytes that are
-            not UTF-8 are those of Python's error handler "surrogateescape".
+        metadata: the metadata of the file, as a dict; it is empty if the file has none. In a text of GGUF, bytes that are not UTF-8 are
+            decoded by Python's error handler "surrogateescape".
         entries: the descriptions of all tensors, a read-only mapping of their names to `Entry`. It makes no Tensor.
         closed: whether the file was closed.
 
-    `with` closes the file, and so does `close`, or the last reference to it. Tensors stay valid after that, and after the file was
-    renamed, replaced or deleted. `entries` and `metadata` stay if they were used before. All else raises ValueError then.
+    The end of a `with` block closes the file, and so does `close`, or the end of the last reference to it. Tensors stay valid after that,
+    and after the file was renamed, replaced or deleted. `entries` and `metadata` stay if they were used before. All other uses of a closed
+    file raise ValueError.
     """
 
     __slots__ = ("_entries", "_file", "_metadata", "_places", "format", "path")
@@ -166,16 +166,16 @@ class File(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         """Returns the tensor with the name, in the memory of the file.
 
-        It is read-only without `writable=True`, and the system enforces that: a consumer that writes to it nevertheless ends the process.
-        Quantised blocks of GGUF are bytes: the last dimension is those of a block.
+        It is read-only without `writable=True`. The system enforces this: a consumer that writes to it ends the process.
+        Quantised blocks of GGUF are bytes: the last dimension has the bytes of a block.
 
-        Errors: KeyError for a name that no tensor has; BufferError for an array of a type that DLPack cannot carry; ValueError for deflated
+        Errors: KeyError if no tensor has the name; BufferError for an array of a type that DLPack cannot carry; ValueError for deflated
         elements that are malformed.
         """
         return self._tensor(name, False)
 
     def copy(self, name: str) -> Tensor:
-        """Returns a copy of the tensor with the name: writable, aligned, and independent of the file, which it reads.
+        """Reads the tensor with the name into new memory, which is writable, aligned and independent of the file.
 
         Errors: those of file[name], and OSError if the file has become shorter.
         """
@@ -196,11 +196,11 @@ class File(Mapping[str, Tensor]):
         return f"; {what} {', '.join(repr(name[:_SHOWN_NAME]) for name in names)}" if names else "; it has none"
 
     def verify(self) -> None:
-        """Checks that the file has the size and the time of its last change that it had when it was opened. OSError if not."""
+        """Checks that the size of the file and the time of its last change are the same as when it was opened. OSError if not."""
         _on(self.path, _core.file_check, self._open(), False)
 
     def sync(self) -> None:
-        """Waits until all that was written to a tensor of a file that was opened with `writable=True` is on the disk."""
+        """Waits until all changes of a file that was opened with `writable=True` are on the disk."""
         _on(self.path, _core.file_check, self._open(), True)
 
     def close(self) -> None:
@@ -239,18 +239,18 @@ def open_file(path: _Path, *, writable: bool = False, as_dtype: Any = None, inde
         ...     file.format, file.metadata, w.shape
         ('safetensors', {'made by': 'me'}, (2, 3))
 
-    The contents of the file decide its format. It is mapped, and all that it says about its tensors is checked, without reading these.
-    `index` is whether the file is an index of safetensors, a JSON file that names others in its folder: these are opened as one file. By
-    default it is one if the path ends in ".index.json".
+    The contents of the file decide its format. The file is mapped, and the descriptions of its tensors are checked, without reading elements.
+    `index` is whether the file is an index of safetensors, a JSON file that names others in its folder. These are opened as one file. The
+    default is True if the path ends in ".index.json".
 
     `writable=True` maps an npy file so that writing to its tensor changes the file. `as_dtype`, such as "bfloat16", is the data type of the
-    elements of an npy file if NumPy has no name for it, because numpy.save drops the types of ml_dtypes. In an npz file it is that of
-    all arrays of which the file only says that their elements have the size of that type.
+    elements of an npy file if NumPy has no name for it, because numpy.save drops the types of ml_dtypes. In an npz file it applies to all
+    arrays that have elements of its size and no other type.
 
-    Ownership: a Tensor, and everything made from it, keeps the mapping, also after the file was closed or deleted. If another program
-    makes the file shorter, the process ends by SIGBUS when it reads pages that are gone: replace files, as the functions `save` do.
-    Errors: FileNotFoundError, PermissionError and others of the system; ValueError for a malformed file, with the byte, and for one that
-    is not a regular file; BufferError for an npy file of a type that DLPack cannot carry.
+    Ownership: a Tensor, and everything made from it, keeps the mapping, even after the file was closed or deleted. If another program
+    makes the file shorter, SIGBUS ends the process when it reads the missing pages: replace files, as the functions `save` do.
+    Errors: FileNotFoundError, PermissionError and others of the system; ValueError for a malformed file, with the byte, and for a path
+    that is not a regular file; BufferError for an npy file of a type that DLPack cannot carry.
     """
     return File(path, writable=writable, as_dtype=as_dtype, index=index)
 
@@ -264,7 +264,7 @@ def write(
     align: int | None = None,
     progress: _Progress | None = None,
 ) -> None:
-    """Writes a file, for `function`, which errors name."""
+    """Writes a file. Errors have the name of `function`."""
     if not isinstance(tensors, Mapping):
         raise TypeError(f"dlbridge: {function}: the tensors must be a mapping of names to tensors, such as a dict, not {type(tensors).__name__}")
     names = tuple(tensors)

@@ -1,4 +1,4 @@
-"""TENS messages as frames: what `tens` has but for `send` and `recv`."""
+"""TENS messages as frames: all of `tens` except `send` and `recv`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ._json import dumps, loads, name_only, object_of, read
 _UNREAD: Any = object()
 
 _SHOWN, _SHOWN_NAME = 8, 64
-"""How many tensors, and how many characters of the name of each, the text of a message has."""
+"""The most tensors, and the most characters of each name, that the text of a message has."""
 
 
 class Message(Mapping[str, Tensor]):
     """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata`, `tensor_metadata` or a name.
 
-    A tensor has a name if its metadata have a text "name", and `message["w"]` is then the tensor with the name "w". The message is a
-    mapping of the names to these tensors, with all that a dict has for reading: `keys`, `values`, `items`, `get`, `len`, `in`, iteration
-    over the names, `dict(message)` and `f(**message)`. Tensors without a name are not in it: `tensors` has all of them, by index. Unlike
-    a dict, a message is also true without names, is equal to itself only, and can be hashed.
+    A tensor has a name if its metadata have a text "name": `message["w"]` is the tensor with the name "w". The message is a mapping of
+    names to tensors, with all reading methods of a dict: `keys`, `values`, `items`, `get`, `len`, `in`, iteration over the names,
+    `dict(message)` and `f(**message)`. The mapping lacks tensors without a name; `tensors` has all tensors, by index. Unlike a dict, a
+    message is true even without names, is equal to itself only, and can be hashed.
 
     Attributes:
         level: 0 to 8.
@@ -40,15 +40,15 @@ class Message(Mapping[str, Tensor]):
         routing: the frames that `recv` has received before the message, such as a routing id, as a list of bytes.
         routing_id: the routing id of the CLIENT that a SERVER has received the message from, never 0; for other sockets, 0.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
-            when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
-            defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing. None
-            also stands for a tensor that is only metadata, as the Wire-Cell Toolkit sends it (dtype "?"): `tensor_metadata` has these.
+            when the buffer of its frame is. A tensor of a packing other than "dense" cannot be read; no version of
+            the format defines one yet. None stands for it (the type hint leaves that out), and `label` has its packing. None
+            also stands for a tensor that is only metadata (dtype "?", from the Wire-Cell Toolkit); `tensor_metadata` has the metadata.
             The list is empty for a message that was made from its fields, or was decoded with message_only=True.
         metadata: the attribute `metadata` of TENS, or None.
         tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
             many digits.
 
-    Decoding the label and the metadata needs little stack, however deep they are nested. If even that is not left,
+    Decoding the label and the metadata needs little stack, however deep they are nested. If even that is not available,
     accessing them raises ValueError.
 
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros(3)], metadata={"run": 7}))
@@ -167,7 +167,7 @@ class Message(Mapping[str, Tensor]):
         return self._places
 
     def keys(self) -> KeysView[str]:
-        """Returns the names of the tensors, in the order of the tensors. Those without a name are in `tensors` alone.
+        """Returns the names of the tensors, in the order of the tensors. Only `tensors` has tensors without a name.
 
             >>> dlbridge.tens.decode(dlbridge.tens.encode({"w": np.zeros(3)})).keys()
             dict_keys(['w'])
@@ -185,7 +185,7 @@ class Message(Mapping[str, Tensor]):
         return len(self._names())
 
     def __bool__(self) -> bool:
-        """Returns True: a message without names is a message too."""
+        """Returns True, even for a message without names."""
         return True
 
     __eq__ = object.__eq__
@@ -198,8 +198,8 @@ class Message(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         """Returns the tensor with the name, one of `tensors`.
 
-        Errors: KeyError for a name that no tensor has; ValueError for one that several have, such as the pieces of a tensor that was
-        encoded with `spread` and decoded without `join`; and those of `tensor_metadata`.
+        Errors: KeyError if no tensor has the name; ValueError if several have it, such as the pieces of a tensor that was encoded with
+        `spread` and decoded without `join`; and those of `tensor_metadata`.
         """
         if not isinstance(name, str):
             raise TypeError(f"dlbridge: message[{name!r}]: a name is a str, not {type(name)!r}; message.tensors has the tensors by index")
@@ -216,7 +216,7 @@ class Message(Mapping[str, Tensor]):
         raise KeyError(f"dlbridge: message[{name!r}]: no tensor has this name; {have}")
 
     def frames(self) -> list[memoryview]:
-        """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied.
+        """Returns the frames of the message, ready to be sent: prefix, header and parts. The parts are not copied.
 
             >>> message = dlbridge.tens.Message(form="TEXT", label="a label", parts=[b"payload"])
             >>> [bytes(frame) for frame in message.frames()][2:]
@@ -228,7 +228,7 @@ class Message(Mapping[str, Tensor]):
         return self.level, _form(self.form), self.label_bytes, self.origin, self.granule, self.seqno
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
-        """Returns what pickle writes: the frames, which protocol 5 can send without a copy."""
+        """Returns the frames, for pickle. Protocol 5 can send them without a copy."""
         frames: list[Any] = []
         for frame in self.frames():
             if operator.index(protocol) >= 5:
@@ -262,12 +262,12 @@ class Message(Mapping[str, Tensor]):
 def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int = LIMIT) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
-    A message of the form TENS must have a label that describes tensors, or is null. A message of another form whose label does
-    not describe tensors has none, and neither has one with a label that is null, or with a TENS without the attribute tensors. With
+    A message of the form TENS must have a label that describes tensors, or is null. The message has no tensors if its label is null, if
+    TENS in the label lacks the attribute tensors, or if the message has another form and its label does not describe tensors. With
     `message_only` the label is not decoded, and the message has no tensors.
 
-    A tensor that lies in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts,
-    so that `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is
+    A tensor in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts.
+    Therefore `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is
     row-major, writable and aligned to 256 bytes.
 
         >>> frames = dlbridge.tens.encode([np.arange(5, dtype=np.int8)], spread=2)
@@ -277,14 +277,14 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
         [0, 1, 2, 3, 4]
 
     The call takes at most 64 times the size of the frames, 2816 bytes for each frame, and `limit` bytes. Only the pieces and copies of
-    tensors in several parts can need more than that: a piece counts as 1600 bytes, and 64 for each dimension.
+    tensors in several parts can need more: a piece counts as 1600 bytes, and 64 more for each dimension.
 
         >>> dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)])).tensors[0].tolist()
         [1.0, 1.0, 1.0]
 
     Ownership: the buffers of the frames are held until the parts and tensors, and everything exported from them, are
     gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that would take
-    more memory; after an error no buffer is held.
+    more memory. After an error no buffer is held.
     """
     message = Message.__new__(Message)
     (
@@ -323,26 +323,26 @@ def encode(
 ) -> list[memoryview]:
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
-    `tensors` are any DLPack producers, in a list, or in a mapping by their names: `{"w": a, "b": b}`, of which the receiver takes
-    `message["w"]`, and of which errors name the tensor: `encode: "w": …`. The names travel in the metadata of the tensors, as "name". A
-    tensor without gaps that is row-major, permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is
-    copied into a compact part. A decoded message, which is encoded as a whole, stands for `encode(message.tensors, relay=message)`.
+    `tensors` are any DLPack producers, in a list or in a mapping by name, such as `{"w": a, "b": b}`. The receiver reads `message["w"]`,
+    and errors name the tensor: `encode: "w": …`. The names travel in the metadata of the tensors, as "name". A tensor without gaps that is
+    row-major, permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into a compact part. If
+    `tensors` is a decoded message, all of it is encoded, as by `encode(message.tensors, relay=message)`.
 
-    `metadata` is a mapping that JSON can represent, or None. `tensor_metadata` has such a mapping or None for each tensor, in a list, or in a
-    mapping by the names of some of them. Its values must be scalars; lists and mappings belong in `metadata`. `label` is a JSON
+    `metadata` is a mapping that JSON can represent, or None. `tensor_metadata` is a list with a mapping or None
+    for each tensor, or a mapping from the names of some tensors. The values must be scalars; lists and mappings belong in `metadata`. `label` is a JSON
     object with further attributes of the label. `form` is "TENS" by default, and the numbers of the header are 0. `spread` is a number of
-    bytes: a larger tensor is cut along its slowest dimension, without copying it, into pieces of at most that size (but of at least one
-    index), each in a part of its own. Only dlbridge reads tensors in several parts; other readers find a part that is too small, if they
-    compare sizes.
+    bytes. A larger tensor is cut along its slowest dimension, without copying, into pieces of at most this size (but of at least one
+    index). Each piece has its own part. Only dlbridge reads tensors in several parts; other readers find a part that is too small, if
+    they compare sizes.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
 
-    `relay` is a decoded message, to be sent on with other tensors or the same: with its header, metadata, names and further attributes,
-    byte for byte where nothing was changed. It allows what others write in labels and `encode` otherwise refuses: lists and mappings in the
-    metadata of tensors, and tensors that are only metadata. `tensors` are as many as those of the label. None stands for one that is None
-    in `message.tensors`, and stays as it is, with its part; a tensor in several parts is one tensor (`decode` with `join`). Payload parts that
-    no tensor is in stay. Arguments that are given replace what the message has; in `tensor_metadata` None leaves it.
+    `relay` is a decoded message to send on, with the same tensors or others. Its header, metadata, names and further attributes are kept, byte
+    for byte where nothing was changed. It may have metadata that `encode` otherwise refuses: lists and mappings in the metadata of tensors, and
+    tensors that are only metadata. `tensors` must be as many as the label has. A tensor that is None in `message.tensors` is None here too,
+    and keeps its description and its part. A tensor in several parts is one tensor (`decode` with `join`). Payload parts without a tensor
+    are kept. Other arguments replace the values of the message; None in `tensor_metadata` keeps the value.
 
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)], metadata={"tags": ["gauss"]}, seqno=7))
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros((2, 2))], relay=message))
@@ -404,7 +404,7 @@ def _name_in(metadata: Mapping[str, Any] | None) -> str | None:
 
 
 def _relayed_names(names: tuple[str, ...], relay: Message) -> tuple[str, ...]:
-    """Checks that the names are those that the tensors of a message have, so that they need not be written."""
+    """Checks that the names equal those of the tensors of a message, so that they need not be written."""
     for i, (name, metadata) in enumerate(zip(names, relay.tensor_metadata)):
         have = _name_in(metadata)
         if have != name:
@@ -450,7 +450,7 @@ def _in_order(
 
 
 def _name_tensor(error: Exception, names: tuple[str, ...], function: str = "encode") -> None:
-    """Puts the name of a tensor into the text and the notes of an error of a function, where they have its index."""
+    """Replaces the index of a tensor by its name, in the text and the notes of an error of a function."""
     import re
 
     def named(text: Any) -> Any:
@@ -469,7 +469,7 @@ def encode_frames(frames: Sequence[Buffer]) -> bytes:
         >>> len(dlbridge.tens.decode_frames(data))
         3
 
-    Errors: ValueError if they are not a message, and for a part that begins as the prefix of a message does (see `decode_all`).
+    Errors: ValueError if they are not a message, and for a part that begins like the prefix of a message (see `decode_all`).
     """
     return _core.tens_encode_frames(frames)
 
@@ -496,8 +496,8 @@ def decode_all(
         >>> [message.tensors[0].shape for message in dlbridge.tens.decode_all(data)]
         [(2,), (3,)]
 
-    The packed form does not say where a message ends: a frame behind the first two that begins with `ZIO` and a digit from 0
-    to 8, and has at least 8 bytes, is the prefix of the next message.
+    The packed form does not mark the end of a message. After the first two frames, a frame of at least 8 bytes that begins with
+    `ZIO` and a digit from 0 to 8 is the prefix of the next message.
 
     Ownership, limit and errors of each message are those of `decode`. A message that is malformed, or exceeds the limit, raises its error
     after all messages before it have been returned.
