@@ -1,4 +1,4 @@
-"""The data types of NumPy, PyTorch and others, and Python's own, by the names that the C extension reads."""
+"""Converts data types of Python, NumPy, PyTorch and others into names that the C extension reads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 def name_of(dtype: Any) -> str:
     """Returns the name of a data type that is not a str.
 
-    `dtype` is float, int, bool or complex, which stand for float64, int64, bool and complex128, as in NumPy; a dtype or scalar
-    type of NumPy or ml_dtypes, also as the attribute dtype of another object (JAX); or a data type of PyTorch, TensorFlow or
-    another package whose attribute `name`, or text after the last dot, is a name (torch.float32).
+    `dtype` is float, int, bool or complex (for float64, int64, bool and complex128, as in NumPy); a dtype or scalar type of NumPy
+    or ml_dtypes, or an object with one in its attribute dtype (JAX); or a data type of PyTorch, TensorFlow or another package whose
+    attribute `name`, or text after the last dot, is a name (torch.float32).
 
     Errors: TypeError for any other object; BufferError for a byte order that is not that of the machine.
     """

@@ -32,20 +32,20 @@ class Elements:
 
     Errors: TypeError or ValueError for arguments of another form. The elements are checked when they are encoded.
 
-    An element is a str, bytes-like, or a tuple (format, bytes-like), as the format and the type say: see its module.
+    The format and the type decide whether an element is a str, bytes-like, or a tuple (format, bytes-like): see the module of the format.
     A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
 
         >>> e = dlbridge.Elements("string", (2, 2), ["a", "b", "c", "d"])
         >>> e
         <dlbridge.Elements, string (2, 2): ['a', 'b', 'c', 'd']>
 
-    Length, iteration and indices are those of an array: an index is an int or slice, or a tuple of one for each dimension. With an int
-    for each, the result is the element, and otherwise new Elements, with the same objects.
+    Length, iteration and indices are those of an array: an index is an int or slice, or a tuple of these. With an int for each
+    dimension, the result is the element. Otherwise the result is new Elements with the same objects.
 
         >>> e[1, 0], e[:, 1].values, e.tolist()
         ('c', ['b', 'd'], [['a', 'b'], ['c', 'd']])
 
-    numpy.array(e) is an array of the objects, and numpy.array(e, str) one of strings.
+    numpy.array(e) is an array of the objects, and numpy.array(e, str) is an array of strings.
     """
 
     __slots__ = ("shape", "type", "values")
@@ -120,7 +120,7 @@ class Elements:
         return Elements(self.type, shape, [self.values[place] for place in places])
 
     def tolist(self) -> Any:
-        """Returns the elements as nested lists; of 0 dimensions, the element itself."""
+        """Returns the elements as nested lists; with 0 dimensions, the element itself."""
         rows: list[Any] = list(self.values)
         for d in range(len(self.shape) - 1, 0, -1):
             size = self.shape[d]
@@ -128,7 +128,7 @@ class Elements:
         return rows if self.shape else rows[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Returns a NumPy array of the objects, or what numpy makes of them for a dtype such as str. It is always a copy."""
+        """Returns a NumPy array of the objects, converted by numpy if dtype is given. It is always a copy."""
         import numpy
 
         if copy is False:
@@ -150,7 +150,7 @@ def _without_views(value: Any) -> Any:
 
 
 def copied(value: Tensor | Elements, data: Buffer, copy: bool | None) -> Tensor | Elements:
-    """Returns a decoded value as the argument `copy` of its decoder wants it: a Tensor on the memory of `data`, or a copy.
+    """Applies the argument `copy` of a decoder: returns a Tensor on the memory of `data`, or a copy.
 
     Elements are returned as they are. BufferError if `copy` is False and the value is a copy already; TypeError or, as in NumPy,
     ValueError for texts, if `copy` is neither None nor a bool.

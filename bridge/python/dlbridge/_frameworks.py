@@ -1,4 +1,4 @@
-"""What a framework of this environment makes of tensors of dlbridge, measured in this process, for `python -m dlbridge`.
+"""Measures, in this process, how a framework accepts tensors of dlbridge, for `python -m dlbridge`.
 
 `python -m dlbridge._frameworks NAME COLUMN...` writes lines of JSON, `[column, text]`, each as soon as it is known. A framework that
 ends the process, or never returns, therefore leaves what was measured before. NAME is one of FRAMEWORKS, or "library" for the
@@ -51,7 +51,7 @@ def _pickled(pickle: Any, x: Any) -> Any:
 
 
 def _series(polars: Any, array: Any) -> Any:
-    """Returns a Series, of numbers only: of other types polars makes a Series of Python objects."""
+    """Returns a Series of numbers. polars would make a Series of Python objects for other types."""
     series = polars.Series(array)
     if getattr(series.dtype, "inner", series.dtype) == polars.Object:
         raise TypeError(f"polars has no numbers of the type {array.dtype}")
@@ -223,7 +223,7 @@ class _Measurement:
         return self.outcome(_float32())
 
     def read_only(self) -> str:
-        """Returns "ignored" if the array is writable, by its own account."""
+        """Returns "ignored" if the array says that it is writable."""
         tensor = _read_only()
         outcome = self.outcome(tensor)
         if outcome != "yes":

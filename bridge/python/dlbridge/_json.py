@@ -1,4 +1,4 @@
-"""JSON of Python: of metadata, rules and labels. The rules for labels are those of the Go library."""
+"""JSON for metadata, rules and labels. The rules for labels are those of the Go library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _quoted = json.encoder.encode_basestring_ascii  # as json.dumps does with a str,
 
 
 def dumps(value: Mapping[str, Any], what: str, name: str | None = None) -> bytes:
-    """Encodes a mapping, which `what` names in errors. With `name` this is its member "name", and it must not have another one."""
+    """Encodes a mapping; `what` names it in errors. `name` becomes its member "name", which must not have another value."""
     if not isinstance(value, Mapping):
         raise TypeError(f"dlbridge: {what} must be a mapping, not {type(value)!r}")
     whole: dict[Any, Any] = {}
@@ -34,7 +34,7 @@ def dumps(value: Mapping[str, Any], what: str, name: str | None = None) -> bytes
 
 
 def name_only(name: str) -> bytes:
-    """Returns what dumps({}, "", name) does."""
+    """Returns the result of dumps({}, "", name)."""
     return b'{"name":%b}' % _quoted(name).encode()
 
 
@@ -52,7 +52,7 @@ def _place(value: Any, what: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """Returns a number of NumPy as one of Python, for json."""
+    """Returns a number of NumPy as a number of Python, for json."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "shape", None) == ():
         return item()

@@ -1,4 +1,4 @@
-"""What pickle writes for a Tensor, and how it reads it."""
+"""Pickling of Tensors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Reduced = tuple[Callable[..., Tensor], tuple[Any, ...]]
 
 
 def reduce(tensor: Tensor, protocol: int, offer: Callable[[Tensor], Reduced | None] = lambda _: None) -> Reduced:
-    """Returns what `offer` returns for the tensor, or if that is None, what makes it of its elements.
+    """Returns the result of `offer` for the tensor, or if that is None, a function that makes it from its elements.
 
-    The thread of a queue of multiprocessing has no caller who could see an exception, and the rest of the item would be lost: a tensor
-    that cannot be pickled is replaced there by one that raises when it is used. (No handler of a signal has raised the exception there:
+    The thread of a queue of multiprocessing has no caller who could see an exception, and the rest of the item would be lost. There, a
+    tensor that cannot be pickled is replaced by a tensor that raises when it is used. (No handler of a signal has raised the exception there:
     handlers run in the main thread only.)
     """
     try:
@@ -34,7 +34,7 @@ def reduce(tensor: Tensor, protocol: int, offer: Callable[[Tensor], Reduced | No
 
 # Pickles name this function.
 def missing(why: str) -> Tensor:
-    """Returns a tensor of which every use raises a ConnectionError with this text."""
+    """Returns a tensor that raises a ConnectionError with this text at each use."""
     return _core.pickle_missing(why)
 
 

@@ -21,7 +21,7 @@ _SEGMENT = struct.Struct("<I4xQ16xQ16x")
 _NOTE = struct.Struct("<III")
 _PT_NOTE = 4
 _GO_BUILD_ID = 4
-_MOST = 1 << 16  # the most bytes that are read of a file: of its program headers, and of all its notes
+_MOST = 1 << 16  # the limit of bytes read from the program headers of a file, and from all its notes
 
 
 def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
@@ -56,8 +56,8 @@ def _open(path: str, flags: int) -> int:
 def is_go(path: str) -> bool:
     """Reports whether the file is a program or library with a build ID of Go's linker.
 
-    Only regular files are read. A mapped file may be a device, and another file, such as a FIFO, may have its path by
-    now. Reading those may block forever, and takes data away from their other readers.
+    Only regular files are read. A mapped file may be a device, and its path may now belong to another file, such as a FIFO. Reading
+    a device or FIFO may block forever, and takes data away from its other readers.
     """
     try:
         with open(path, "rb", opener=_open) as file:

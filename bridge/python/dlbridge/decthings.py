@@ -1,9 +1,9 @@
 """Tensors in the binary form of Decthings, and the rules that its methods impose on them.
 
 Numbers and booleans are `Tensor`s, which alias the decoded bytes if the elements are aligned there. Strings,
-binaries, images, audio and video are `Elements`: of str (string), bytes-like (binary), or tuples (format, bytes-like) (image,
-audio, video), where decoded bytes are memoryviews of the data. The published document and the clients write elements of variable
-size differently, and the bytes do not always show which way was used. `dialect` selects it: "doc" (the document),
+binaries, images, audio and video are `Elements`. Their elements are str (string), bytes-like (binary), or tuples (format, bytes-like)
+(image, audio, video). Decoded bytes are memoryviews of the data. The published document and the clients write elements of variable
+size differently, and the bytes do not always show which way was used. `dialect` selects the way: "doc" (the document),
 "py004" (the Python client up to 0.0.4 and the Rust crate up to 0.1.3) or "rs015" (the Rust crate from 0.1.4).
 Numbers and booleans are the same in all dialects.
 
@@ -48,7 +48,7 @@ def decode(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) 
         [1.0, 1.0]
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
-    if its elements are aligned there, and is read-only then exactly when the buffer is. Otherwise it is a copy, which is writable.
+    if its elements are aligned there, and is then read-only exactly when the buffer is. Otherwise it is a writable copy.
     `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
     `copy=True` always copies.
 
@@ -117,7 +117,7 @@ def check(rules: Mapping[str, Any], x: Any) -> None:
 
     `rules` is {"shape": [...], "allowedTypes": [...]}, optionally with "annotations". -1 in the shape allows any
     size, and an empty list of types allows none. Only the type and the shape of `x` are compared. Errors: ValueError
-    if a rule is broken, which the text names, or if the rules are malformed; TypeError for a value that JSON cannot represent.
+    if a rule is broken (the text names it), or if the rules are malformed; TypeError for a value that JSON cannot represent.
 
         >>> dlbridge.decthings.check({"shape": [-1], "allowedTypes": ["f64"]}, np.ones(2))
     """

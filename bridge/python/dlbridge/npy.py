@@ -27,10 +27,10 @@ def save(path: _Path, x: Any, *, progress: _Progress | None = None) -> None:
         >>> np.load("x.npy").tolist()
         [[0, 1, 2], [3, 4, 5]]
 
-    The path is used as it is: `numpy.save` appends ".npy" to others. Of bfloat16 and other types that NumPy has no name for, the file
-    keeps the size only, as with NumPy: `open_file(path, as_dtype="bfloat16")` gives the type back. The file takes the place of an old one
-    when it is complete and on the disk. `progress(written, total)` is called repeatedly with numbers of bytes; what it raises stops the
-    writing.
+    The path is used as it is; `numpy.save` would append ".npy" where it is missing. As with NumPy, the file keeps only the size of bfloat16
+    and other types that NumPy has no name for: `open_file(path, as_dtype="bfloat16")` restores the type. The file replaces an old one
+    when it is complete and on the disk. `progress(written, total)` is called repeatedly with numbers of bytes; an exception that it raises
+    stops the writing.
 
     Errors: BufferError for a tensor that cannot be written; OSError of the system. After an error the old file stays.
     """
@@ -44,7 +44,7 @@ def savez(path: _Path, *args: Any, **kwds: Any) -> None:
         >>> list(dlbridge.open_file("x.npz"))
         ['w', 'arr_0']
 
-    The names are those of the keywords, and "arr_0", "arr_1" and so on for the others. The path and the tensors are as for `save`.
+    Keyword arguments have their names, and other arguments are named "arr_0", "arr_1" and so on. The path and the tensors are as for `save`.
 
     Errors: those of `save`; ValueError for names that an npz file cannot have, or that two tensors have.
     """

@@ -29,19 +29,19 @@ def save(
     align: int | None = None,
     progress: _Progress | None = None,
 ) -> None:
-    """Writes tensors by their names, any DLPack producers in any layout, and metadata of texts.
+    """Writes named tensors (any DLPack producers in any layout) and metadata (texts) into a file.
 
         >>> dlbridge.safetensors.save("model.safetensors", {"w": np.ones((2, 3)), "b": np.zeros(3)}, {"format": "np"})
         >>> dlbridge.open_file("model.safetensors")["w"].shape
         (2, 3)
 
-    The file is written byte for byte as safetensors writes it, under a temporary name in the same folder, and takes the place of an old
-    one when it is complete and on the disk. Tensors of the old file stay as they are, so that a file may be written from its own tensors.
-    `align=64` aligns the tensors to 64 bytes where the format, which forbids gaps, allows it: those whose size is a multiple of 64.
-    `progress(written, total)` is called repeatedly with numbers of bytes; what it raises stops the writing.
+    The file equals, byte for byte, what safetensors writes. It has a temporary name in the same folder, and replaces an old file when it
+    is complete and on the disk. Tensors of the old file stay as they are, so that a file may be written from its own tensors. `align=64`
+    aligns the tensors to 64 bytes if their size is a multiple of 64; the format, which forbids gaps, allows no more. `progress(written,
+    total)` is called repeatedly with numbers of bytes; an exception that it raises stops the writing.
 
-    Errors: BufferError for a type that safetensors lacks, whose text names the tensor; ValueError for names that a file cannot have;
-    TypeError for metadata that are no texts; OSError of the system. After an error the old file stays.
+    Errors: BufferError for a type that safetensors lacks (the text names the tensor); ValueError for names that a file cannot have;
+    TypeError for metadata that are not texts; OSError of the system. After an error the old file stays.
     """
     if not isinstance(metadata, Mapping | None):
         raise TypeError(f"dlbridge: save: metadata must be a mapping of texts, such as a dict, not {type(metadata).__name__}")

@@ -1,8 +1,8 @@
-"""Tensors as TensorFlow serializes them (TensorProto), without TensorFlow.
+"""Tensors in TensorFlow's format TensorProto, without TensorFlow.
 
-A tensor whose type DLPack has is a `Tensor`. It aliases the message if the elements are aligned in it and have the
-same form there as in memory. Strings, resources, variants and quantised numbers are `Elements` of bytes; strings
-may also be encoded from str. Each element smaller than a byte takes a byte of its own.
+A tensor of a type that DLPack has becomes a `Tensor`. It aliases the message if the elements are aligned there and have the
+same form as in memory. Strings, resources, variants and quantised numbers are `Elements` of bytes; strings
+may also be encoded from str. Each element smaller than a byte takes a whole byte.
 
 The functions call the Go library, which is loaded on first use (see `dlbridge.load`). In a forked child of a
 process that has loaded the library they raise RuntimeError.
@@ -35,17 +35,16 @@ def decode(
     """Decodes `data`, a bytes-like object that holds a TensorProto.
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
-    if its elements are aligned there, and is read-only then exactly when the buffer is. Otherwise it is a copy, which is writable.
+    if its elements are aligned there, and is then read-only exactly when the buffer is. Otherwise it is a writable copy.
     `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
     `copy=True` always copies.
 
-    The call takes at most 64 times the size of `data`, 2816 bytes for each element in it, and `limit` bytes: a TensorProto may omit
-    values that repeat the last one, and such a tensor may take `limit` bytes, where an element of `Elements` counts as 24 bytes more
-    than its size.
+    The call takes at most 64 times the size of `data`, 2816 bytes for each element in it, and `limit` bytes. Only a TensorProto that
+    omits values that repeat the last value needs `limit`. There, an element of `Elements` counts as 24 bytes more than its size.
 
-    With `lenient` it accepts what TensorFlow's C++ accepts: it ignores values after the last element and the content of a
-    tensor without elements, it uses the low bits of integers out of range, and it takes an unknown rank for the number of
-    dimensions that are given. With `integers` quantised numbers become a Tensor of the integers that store them.
+    `lenient` accepts what TensorFlow's C++ accepts. It ignores values after the last element and the content of a tensor
+    without elements. It uses the low bits of integers out of range. It replaces an unknown rank by the number of dimensions that are
+    given. With `integers` quantised numbers become a Tensor of the integers that store them.
 
         >>> dlbridge.tensorflow.decode(dlbridge.tensorflow.encode(2.5)).item()
         2.5
@@ -59,7 +58,7 @@ def decode(
 def decode_tensor(
     data: Buffer, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
 ) -> Tensor:
-    """Decodes a TensorProto whose type DLPack has, as `decode` does.
+    """Decodes a TensorProto of a type that DLPack has, as `decode` does.
 
         >>> dlbridge.tensorflow.decode_tensor(dlbridge.tensorflow.encode(np.ones(2))).tolist()
         [1.0, 1.0]
@@ -70,7 +69,7 @@ def decode_tensor(
 
 
 def decode_elements(data: Buffer, *, limit: int = LIMIT, lenient: bool = False) -> Elements:
-    """Decodes a TensorProto whose type DLPack lacks, such as strings, as `decode` does.
+    """Decodes a TensorProto of a type that DLPack lacks, such as strings, as `decode` does.
 
         >>> strings = dlbridge.Elements("string", (1,), ["hello"])
         >>> dlbridge.tensorflow.decode_elements(dlbridge.tensorflow.encode(strings)).values
@@ -85,8 +84,8 @@ def encode(x: Any, *, fields: bool = False, pad: bool = False) -> bytes:
     """Encodes Elements, or the tensor of any DLPack producer in any layout.
 
     By default elements of a fixed size are in tensor_content, and elements of variable size in the field of their
-    type. With `fields` all elements are in the field of their type. The bytes are those that TensorFlow writes, unless
-    `pad` is true: then the elements begin at a multiple of 64 bytes, so that they are aligned in a mapped file.
+    type. With `fields` all elements are in the field of their type. With `pad` the elements begin at a multiple of 64 bytes,
+    so that they are aligned in a mapped file. Without `pad` the bytes equal those that TensorFlow writes.
 
         >>> dlbridge.tensorflow.encode(np.float32(1)).hex()
         '0801120022040000803f'

@@ -1,6 +1,6 @@
 """Comparison of tensors in tests, without NumPy.
 
-Each function takes tensors, other producers, numbers, and nested lists of numbers. Data types are not compared; `t.dtype` is.
+Each function takes tensors, other producers, numbers, and nested lists of numbers. Data types are not compared: compare `t.dtype`.
 """
 
 from __future__ import annotations
