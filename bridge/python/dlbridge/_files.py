@@ -84,8 +84,8 @@ def _on(path: _Path, call: Callable[..., _T], *arguments: Any) -> _T:
 class File(Mapping[str, Tensor]):
     """An open file of tensors: a mapping of their names to Tensors. `open_file` makes it.
 
-    Each `file["w"]` makes a new Tensor in the memory of the file. Nothing is read before somebody uses the elements. `keys`, `items`, `get`, `len`, `in` and iteration are those of a dict. Unlike a dict, a file is equal to
-    itself only, and can be hashed.
+    Each `file["w"]` makes a new Tensor in the memory of the file. Nothing is read before somebody uses the elements. `keys`,
+    `items`, `get`, `len`, `in` and iteration are as in a dict. Unlike a dict, a file is equal to itself only, and can be hashed.
 
         >>> dlbridge.npy.savez("x.npz", a=np.arange(3), b=np.ones(2))
         >>> file = dlbridge.open_file("x.npz")

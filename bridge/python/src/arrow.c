@@ -90,7 +90,7 @@ static int set_schema(ArrowSchema *out, const DLTensor *view, const char *letter
   return 1;
 }
 
-/* The same for the elements, of which `lengths` has the number in each level. The share is taken over, also without memory. */
+/* The same for the elements; `lengths` has their number in each level. Takes the share over, even if memory is short. */
 static int set_array(ArrowArray *out, const DLTensor *view, const int64_t *lengths, dlbcore_share *share) {
   ArrowArray inner = {.release = NULL};
   for (int32_t d = view->ndim - 1, last = d; d >= 0; d--) {

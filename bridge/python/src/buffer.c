@@ -195,14 +195,14 @@ PyObject *zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   return new_memory("zeros", 1, module, args, nargs, kwnames);
 }
 
-/* Sets the shape of a view to that of a buffer. An exporter may omit the shape of one dimension. */
+/* Sets the shape of a view to the shape of a buffer. An exporter may omit the shape of one dimension. */
 static void buffer_shape(const Py_buffer *buffer, DLTensor *view) {
   view->ndim = buffer->ndim;
   for (int d = 0; d < buffer->ndim; d++)
     view->shape[d] = buffer->shape != NULL ? buffer->shape[d] : buffer->len / buffer->itemsize;
 }
 
-/* Sets shape and strides of a view to those of a buffer, whose strides are in bytes. */
+/* Sets shape and strides of a view from a buffer, whose strides are in bytes. */
 static int buffer_layout(const Py_buffer *buffer, int64_t item, DLTensor *view) {
   buffer_shape(buffer, view);
   if (buffer->strides == NULL) view->strides = NULL; /* row-major, as for ctypes */

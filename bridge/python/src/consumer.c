@@ -6,7 +6,7 @@ void release_quietly(DLManagedTensorVersioned *managed) {
   KEEPING_EXCEPTION(dlbcore_release_versioned(managed));
 }
 
-/* Returns a Tensor of a managed tensor, which is not taken over: the Tensor has no share yet. */
+/* Returns a Tensor of a managed tensor, without a share. The managed tensor is not taken over. */
 static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                         const char *place) {
   dlbcore_extent extent;
@@ -162,8 +162,8 @@ static int refused_keywords(void) {
   return says;
 }
 
-/* Ends an attempt that may fail, before which PyErr_Fetch has taken an earlier exception away: drops the exception of the attempt, and sets
- * the earlier one again. An interruption such as KeyboardInterrupt, which is no Exception, is not dropped; then -1 is returned. */
+/* Ends an attempt that may fail, before which PyErr_Fetch has fetched an earlier exception. Drops the exception of the attempt, and sets
+ * the earlier one again. It does not drop an interruption such as KeyboardInterrupt, which is no Exception; then it returns -1. */
 static int restore(PyObject *type, PyObject *value, PyObject *traceback) {
   if (PyErr_Occurred() == NULL || PyErr_ExceptionMatches(PyExc_Exception)) {
     PyErr_Restore(type, value, traceback);
@@ -249,7 +249,7 @@ static PyObject *call_with_defaults(module_state *state, PyObject *method) {
   return call_with_array(state, function, PyCFunction_GetSelf(method));
 }
 
-/* What is asked of a producer, beside max_version. */
+/* The arguments of __dlpack__ besides max_version. */
 typedef struct {
   const DLDevice *device; /* NULL: any */
   int copy;               /* as parse_copy sets it */
@@ -423,8 +423,8 @@ static int is_negative(module_state *state, PyObject *producer) {
   return negative;
 }
 
-/* PyTorch refuses to export a conjugate view without saying what can be done. If the pending exception is its BufferError, this
- * function replaces it by one that says so. */
+/* PyTorch refuses to export a conjugate view without naming a way out. If the pending exception is its BufferError, this function
+ * replaces it by an exception that does. */
 static void explain_conjugate(module_state *state, PyObject *producer) {
   if (!PyErr_ExceptionMatches(PyExc_BufferError)) return;
   PyObject *type, *value, *traceback;
@@ -435,8 +435,8 @@ static void explain_conjugate(module_state *state, PyObject *producer) {
                     "dlbridge: from_dlpack: the tensor has the conjugate bit set, use tensor.resolve_conj()");
 }
 
-/* Reports whether the memory of a device that an exchange API has exported may be used on the default stream of the device, as that
- * of every Tensor. The API waits for nothing, so this is so if the producer works on that stream itself. */
+/* Reports whether the memory of a device that an exchange API has exported may be used on the default stream of the device, as every
+ * Tensor requires. The API does not wait, so the producer must work on that stream itself. */
 static int is_on_default_stream(const DLPackExchangeAPI *api, DLDevice device) {
   void *stream = NULL;
   if (dlbcore_host_readable(device.device_type)) return 1;
@@ -446,8 +446,8 @@ static int is_on_default_stream(const DLPackExchangeAPI *api, DLDevice device) {
   return !failed && stream == NULL;
 }
 
-/* Returns a Tensor by the C exchange API of a type. NULL without an exception means that __dlpack__ must be called: it
- * raises the reason of a refusal, for gradients and conjugate views for example, and waits for the streams of devices. */
+/* Returns a Tensor by the C exchange API of a type. NULL without an exception means that the caller must call
+ * __dlpack__: it raises the reason of a refusal, for example for gradients and conjugate views, and waits for the streams of devices. */
 static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject *producer) {
   if (kind.lazy && answer(PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD])) != FALSE_) return NULL;
   DLManagedTensorVersioned *managed = NULL;
@@ -514,7 +514,7 @@ typedef struct {
   DLManagedTensorVersioned *managed;
 } exact_import;
 
-/* Reports whether `data` is a handle on devices of a type, and no address with which one can calculate. DLPack's own header says of
+/* Reports whether `data` is a handle on devices of this type. A handle is no address, and must not be added to. DLPack's own header says of
  * `data`: "This will be CUDA device pointer or cl_mem handle in OpenCL. It may be opaque on some device types." */
 static int has_handles(DLDeviceType type) {
   return type == kDLOpenCL || type == kDLVulkan || type == kDLMetal || type == kDLVPI || type == kDLWebGPU;
@@ -542,9 +542,9 @@ static int set_stream(Tensor *self, PyObject *object, PyObject *producer) {
   return 0;
 }
 
-/* Returns a copy of the memory of a producer that `self` was taken from; NULL with an exception. What the producer says about a
- * copy, by IS_COPIED for example, proves nothing. So a copy on the CPU of memory of the host is made here. Other copies only the
- * producer can make: what it returns for copy=True must lie apart from `self`. */
+/* Returns a copy of the memory of the producer of `self`; NULL with an exception. A producer's claim of a copy, such as IS_COPIED,
+ * proves nothing. Therefore memory of the host is copied here, to the CPU. Only the producer can make any other copy: the tensor
+ * that it returns for copy=True must lie apart from `self`. */
 static Tensor *copy_of(module_state *state, PyObject *producer, Tensor *self, wish asks) {
   int on_cpu = asks.device == NULL || asks.device->device_type == kDLCPU;
   if ((on_cpu && dlbcore_host_readable(self->view.device.device_type)) || tensor_check(producer) || PyCapsule_CheckExact(producer))
@@ -576,8 +576,8 @@ COLD static int says_device(PyObject *producer, DLDevice *out) {
   return restore(type, value, traceback) < 0 ? -1 : said_it;
 }
 
-/* Makes the wish one for the producer's own memory, on whatever device. A stream belongs to the device that is wished for, and is left
- * out if the memory is on another one. -1 with an exception. */
+/* Changes the wish to the producer's own memory, on any device. A stream belongs to the wished device, and is dropped if the memory is
+ * on another. -1 with an exception. */
 static int wish_for_own(PyObject *producer, wish *asks) {
   DLDevice is;
   if (asks->stream != NULL && asks->device != NULL) {
@@ -746,7 +746,7 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                                       values[2] == Py_None ? NULL : values[2], offset, 0);
 }
 
-/* A small number is probably a status that a C function has returned instead of a pointer. */
+/* A small number is probably a status, which a C function has returned instead of a pointer. */
 int can_be_managed(uintptr_t address) {
   return dlbcore_in_address_space(address, 0, sizeof(DLManagedTensor)) && address % 8 == 0;
 }

@@ -61,7 +61,7 @@ static int recall(module_state *state, PyObject *object, DLDataType *out) {
   return found;
 }
 
-/* Remembers what an object names, in place of the object that was remembered first. A reference keeps its address from others. */
+/* Caches the data type of an object, in place of the oldest object. The reference keeps its address from being reused. */
 static void remember(module_state *state, PyObject *object, DLDataType dtype) {
   PyObject *was;
   Py_INCREF(object);
@@ -229,7 +229,7 @@ static const struct {
   int code;
 } kinds[] = {{"bhilqn", kDLInt}, {"BHILQN", kDLUInt}, {"efd", kDLFloat}, {"?", kDLBool}};
 
-/* The letter determines only the kind of the type. The width is the item size, because that of a letter depends on the
+/* The letter determines only the kind of the type. The width is the item size, because the width of a letter depends on the
  * producer: 'l' has 8 bytes in native size, and 4 in standard size. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   const char *letter = format == NULL ? "B" : format;

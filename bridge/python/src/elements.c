@@ -15,7 +15,7 @@ typedef struct {
   PyObject *elements; /* the class Elements */
 } value_call;
 
-/* Begins the call of a function with `takes` arguments, of which the first is the name of the format, and the last the class Elements.
+/* Begins the call of a function with `takes` arguments. The first is the name of the format, and the last is the class Elements.
  * -1 with an exception. */
 static int call_begin(value_call *out, PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py_ssize_t takes) {
   static const char *const names[] = {

@@ -70,7 +70,7 @@ extern PyMutex dlbcore_mutex;
 #define UNLOCK_CORE() (void)0
 #endif
 
-/* The ending of a noun in an error text, of which there are n. */
+/* The ending of a noun in an error text about n things. */
 #define ENDING(n) ((n) == 1 ? "" : "s")
 
 /* Marks a function that common calls do not reach. The compiler places it apart from the code of the fast path. */
@@ -248,7 +248,7 @@ void end_versioned(void *managed);
 void end_legacy(void *managed);
 /* Returns the number of live imports without a function of on_release. */
 int64_t held_imports(void);
-/* Reports whether memory is that of an imported managed tensor, by the lender of its share. */
+/* Reports whether memory belongs to an imported managed tensor, by the lender of its share. */
 int is_import(void (*lender)(void *ctx));
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(dlbcore_share *share);
@@ -344,7 +344,7 @@ int is_producer(module_state *state, PyObject *object);
 /* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
 /* Returns a Tensor on the memory that the argument `out` of a function stands for, a Tensor or another producer; NULL with an exception,
- * whose text names `place`. A producer that hands out a copy is refused: nobody would see what is written there. */
+ * whose text names `place`. A producer that returns a copy is refused: nobody would see writes to the copy. */
 Tensor *consume_out(module_state *state, PyObject *out, const char *place);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
  * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
@@ -379,7 +379,7 @@ PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *zeros(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Returns a Tensor on the memory of an object with a buffer, from `offset` (in bytes) on; NULL with an exception. dtype and shape
- * may be NULL: then they are those of the buffer. A read-only buffer adds READ_ONLY to `flags`. */
+ * may be NULL; the buffer's are then used. A read-only buffer adds READ_ONLY to `flags`. */
 Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
                          uint64_t flags);
 /* Parses a shape: an int or a sequence of ints, which may be negative. `shape` has room for CORE_RANK_MAX sizes. -1 with an

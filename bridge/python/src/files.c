@@ -49,7 +49,7 @@ PyObject *file_open(PyObject *module, PyObject *args) {
   return capsule;
 }
 
-/* Returns a text of a file as a str. Bytes that are not UTF-8 become those of surrogateescape. */
+/* Returns a text of a file as a str. Bytes that are not UTF-8 are decoded by the error handler surrogateescape. */
 static PyObject *text_of(dlb_bytes text) {
   return PyUnicode_DecodeUTF8(text.size == 0 ? "" : text.data, (Py_ssize_t)text.size, "surrogateescape");
 }

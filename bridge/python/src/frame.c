@@ -74,7 +74,7 @@ PyObject *check_limit(PyObject *Py_UNUSED(module), PyObject *object) {
   Py_RETURN_NONE;
 }
 
-/* CPython 3.11 loses a reference when a list without items, such as that of PySequence_List, has no memory for those of another list. */
+/* CPython 3.11 loses a reference if a list without items, as in PySequence_List, cannot allocate memory for the items of another list. */
 PyObject *private_list(PyObject *sequence) {
   PyObject *iterator = PyObject_GetIter(sequence), *list = iterator == NULL ? NULL : PyList_New(0), *item;
   if (list != NULL) PyObject_GC_UnTrack(list);

@@ -171,8 +171,8 @@ static int check_fits(PyObject *object, Tensor *number, DLDataType dtype) {
   return error == NULL ? 0 : raise_unfit(error, object, dtype);
 }
 
-/* Returns the tensor of an int of more than 64 bits, which DLPack lacks. For elements that are floats or complex it is that of the
- * nearest float, and for bools that of True; integers cannot have it. */
+/* Returns the tensor of an int of more than 64 bits, which DLPack lacks. For float and complex elements, the tensor has the
+ * nearest float, and for bools True; integers cannot hold it. */
 COLD static Tensor *tensor_of_large_int(module_state *state, PyObject *object, DLDataType dtype) {
   if (is_integer(dtype)) return raise_unfit(PyExc_OverflowError, object, dtype), NULL;
   PyObject *nearest = dtype.code == kDLBool ? Py_NewRef(Py_True) : PyNumber_Float(object);
@@ -181,7 +181,7 @@ COLD static Tensor *tensor_of_large_int(module_state *state, PyObject *object, D
   return number;
 }
 
-/* Returns the tensor of what is assigned to elements of a data type. */
+/* Returns the tensor of a value that is assigned to elements of a data type. */
 static Tensor *assigned(module_state *state, PyObject *object, DLDataType dtype) {
   Tensor *from = consume(state, object);
   if (from != NULL && from->view.ndim != 0) return from;

@@ -1,4 +1,4 @@
-/* What needs the GIL when memory is released: buffers that Python objects lend, functions of on_release, and the end of the
+/* Releases memory that needs the GIL: buffers that Python objects lend, and functions of on_release. Handles the end of the
  * interpreter. */
 #include "extension.h"
 
@@ -59,7 +59,7 @@ static int64_t *go_in(void) {
   return NULL;
 }
 
-/* The most seconds that begin_end waits. A release function may itself wait for the thread that waits here. */
+/* The limit in seconds for which begin_end waits. A release function may itself wait for the thread that waits here. */
 enum { PATIENCE = 1 };
 
 static PyObject *begin_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
@@ -136,8 +136,8 @@ Py_buffer *loan_begin(PyObject *object, int flags) {
   return buffer;
 }
 
-/* Releases a buffer, on the thread that ends the last share. The buffer is not released after the end of the
- * interpreter, nor during it if this thread would have to wait for the GIL. */
+/* Releases a buffer, on the thread that ends the last share. While the interpreter ends, the buffer is released only if this
+ * thread need not wait for the GIL; after the end it is not released. */
 void loan_end(void *context) {
   Py_buffer *buffer = context;
   int64_t *inside = go_in();

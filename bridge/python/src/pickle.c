@@ -50,7 +50,7 @@ PyObject *pickle_tensor(PyObject *module, PyObject *args) {
   return (PyObject *)self;
 }
 
-/* (why) -> a Tensor whose every use raises a ConnectionError with this text */
+/* (why) -> a Tensor that raises a ConnectionError with this text at each use */
 PyObject *pickle_missing(PyObject *module, PyObject *why) {
   module_state *state = PyModule_GetState(module);
   const DLTensor view = {.device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}};

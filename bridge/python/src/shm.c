@@ -1,5 +1,5 @@
 /* Functions of the Python module for tensors in segments, which are memory that processes share. The headers in
- * bridge/internal/segment describe what they call, and bridge/shm/doc.go what is trusted. */
+ * bridge/internal/segment describe the functions called here, and bridge/shm/doc.go describes what is trusted. */
 #ifdef __linux__
 #include "extension.h"
 
@@ -184,7 +184,7 @@ static int pack(dlbsegment_outbox *out, PyObject *tuple, int writable) {
 
 /* Reports whether the elements of a Tensor, of whose memory the caller holds a share, are in a segment. */
 static int in_segment(const Tensor *t, const dlbcore_share *held) {
-  /* What the core has allocated is in no segment: the kernel need not be asked. */
+  /* Memory that the core has allocated is in no segment: the kernel need not be asked. */
   return held->data == NULL && dlbsegment_is_shared(&t->view, &t->extent);
 }
 
@@ -372,7 +372,7 @@ static int place_of(dlbsegment_place *place, Tensor *t, int writable) {
   return status == CORE_OK ? 0 : -1;
 }
 
-/* Raises what shm_offer would raise before anything is offered. (Tensor, writable) -> None */
+/* Raises the errors that shm_offer would raise before it offers anything. (Tensor, writable) -> None */
 PyObject *shm_check(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   PyObject *tensor;
@@ -485,7 +485,7 @@ static int set_handle(dlbsegment_handle *out, const char *socket, Py_ssize_t soc
   return -1;
 }
 
-/* Raises what shm_fetch would raise before it uses a handle up. (socket, token, offset, size; number of bytes) -> None */
+/* Raises the errors that shm_fetch would raise before it uses up a handle. (socket, token, offset, size; number of bytes) -> None */
 PyObject *shm_check_handle(PyObject *Py_UNUSED(module), PyObject *args) {
   const char *socket, *token;
   Py_ssize_t socket_size, token_size;
@@ -542,8 +542,8 @@ static PyObject *unpickle(PyObject *module, PyObject *args, deadline *d) {
   return status == CORE_OK ? only_tensor(PyModule_GetState(module), &in) : raise_shm(status, failed, text);
 }
 
-/* What shm_pickle has returned, and a number of seconds -> the Tensor, or the exception that says why it was not handed over. Raised are
- * only exceptions of handlers of signals. */
+/* The result of shm_pickle, and a number of seconds -> the Tensor, or the exception that says why it was not handed over. It raises only
+ * exceptions of signal handlers. */
 PyObject *shm_unpickle(PyObject *module, PyObject *args) {
   deadline d = {.raised = 0};
   PyObject *tensor = unpickle(module, args, &d), *type, *error, *traceback;

@@ -61,7 +61,7 @@ static PyObject *get_of_array(PyObject *op, void *closure) {
 
 /* ---- arithmetic, which a Tensor does not have ------------------------------------------------ */
 
-/* Raises TypeError, or for a Tensor that was not handed over the error that says so. */
+/* Raises TypeError; for a Tensor that was not handed over, raises its ConnectionError. */
 static PyObject *refuse_arithmetic(PyObject *left, PyObject *right) {
   PyObject *const operands[] = {left, right};
   for (int i = 0; i < 2; i++)
@@ -136,7 +136,7 @@ static int has_elements(PyObject *object) {
 
 /* == and != compare the identity of two Tensors. NumPy's scalars, and objects that take part in NumPy's arithmetic
  * (__array_ufunc__), compare the elements themselves. With other numbers, arrays and collections the answer would always be
- * False, which nobody means. */
+ * False, which no caller wants. */
 static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) {
   if (operation != Py_EQ && operation != Py_NE) {
     if (leaves_arithmetic(right)) return refuse_arithmetic(left, right);
@@ -161,14 +161,14 @@ static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(
                                        "from_buffer of bytes, asarray of lists, and empty and zeros of new memory");
 }
 
-/* The hash is that of the address, because == compares identity. Objects lie at multiples of 16. */
+/* Hashes the address, because == compares identity. Objects lie at multiples of 16. */
 static Py_hash_t tensor_hash(PyObject *op) { return (Py_hash_t)((uintptr_t)op >> 4); }
 
 static PyObject *get_closed(PyObject *op, void *Py_UNUSED(closure)) { return PyBool_FromLong(((Tensor *)op)->share == NULL); }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Returns the elements as numpy.array2string writes them, which has options for that, and reads only what it shows. NULL without an
+/* Returns the text of numpy.array2string, which follows NumPy's options and reads only the elements it shows. NULL without an
  * exception if NumPy was not imported, or cannot show them. */
 static PyObject *text_of_numpy(Tensor *self) {
   PyObject *function = dtype_letter(self->view.dtype) == NULL ? NULL : imported_numpy("array2string");

@@ -1,4 +1,4 @@
-/* The elements of a Tensor as Python's numbers, and as another data type. The conversions are those of convert.c of the core. */
+/* Converts the elements of a Tensor into Python's numbers, and into other data types, with convert.c of the core. */
 #include "extension.h"
 
 #include <copy.h>

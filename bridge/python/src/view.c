@@ -1,4 +1,4 @@
-/* Views of a Tensor in other shapes and orders, as NumPy names them. The rules are those of layout.c of the core. */
+/* Views of a Tensor in other shapes and orders, as NumPy names them. layout.c of the core has the rules. */
 #include "extension.h"
 
 Tensor *tensor_view(Tensor *self, dlbcore_layout *layout, uint64_t flags, const char *place) {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <structmember.h>
 
-/* The type of the functions that dlbridge.wrap makes. They call a C function, and convert its arguments and its result, managed
- * tensors among them. */
+/* The type of the functions that dlbridge.wrap makes. They call a C function, and convert its arguments and its result, including
+ * managed tensors. */
 
 typedef DLManagedTensorVersioned *managed;
 typedef void (*c_function)(void);
@@ -42,8 +42,8 @@ typedef struct {
 } Function;
 
 /* Calls a C function with DIRECT pointers; those that it does not take are NULL. Pointers of all types are passed alike, and a
- * function that takes fewer arguments, or has no result, ignores the rest. If wrap was told of too few arguments, the others are
- * therefore NULL, which functions of dlbridge report, and not what happens to be in their registers. */
+ * function that takes fewer arguments, or has no result, ignores the rest. Therefore, if wrap was told of too few arguments, the
+ * others are NULL, which functions of dlbridge report, and not the values that happen to be in their registers. */
 static managed call(c_function f, managed a[DIRECT]) {
   return ((managed (*)(managed, managed, managed, managed, managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3], a[4],
                                                                                                   a[5], a[6], a[7]);
@@ -148,7 +148,7 @@ static void set_noted(Function *self, PyObject *type, PyObject *args, Py_ssize_t
 }
 
 /* Replaces a pending TypeError, ValueError, OverflowError or BufferError by one that names the function and the argument, and has the replaced
- * one as its cause. Other exceptions, and those of derived types, are left as they are. */
+ * one as its cause. Exceptions of other types, including derived types, are left as they are. */
 static void note_argument(Function *self, PyObject *args, Py_ssize_t index) {
   PyObject *type, *cause, *traceback, *error;
   PyErr_Fetch(&type, &cause, &traceback);
@@ -495,7 +495,7 @@ static void function_end(PyObject *op) {
   Py_DECREF(type);
 }
 
-/* A function may convert the results of another function, which may convert those of a third. Such chains can have any
+/* A function may convert the results of another function, which may convert the results of a third. Such chains can have any
  * length. To keep the C stack small, few functions are ended inside each other on a thread. A function that is dropped
  * deeper than that waits until the outermost has ended. */
 static void function_dealloc(PyObject *op) {
