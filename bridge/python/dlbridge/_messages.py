@@ -332,9 +332,9 @@ def encode(
     for each tensor, or a mapping from the names of some tensors. The values must be scalars; lists and mappings belong in `metadata`.
     `label` is a JSON object with further attributes of the label. `form` is "TENS" by default, and the numbers of the header are 0.
 
-    `spread` is a number of bytes. A larger tensor is cut along its slowest dimension, without copying, into pieces of at most this size (but of at least one
-    index). Each piece has its own part. Only dlbridge reads tensors in several parts; other readers find a part that is too small, if
-    they compare sizes.
+    `spread` is a number of bytes. A larger tensor is cut along its slowest dimension, without copying, into pieces of at most this size
+    (but of at least one index). Each piece has its own part. Only dlbridge reads tensors in several parts; other readers find a part
+    that is too small, if they compare sizes.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
