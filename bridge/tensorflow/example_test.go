@@ -15,8 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A server that answers a tensor with its ReLU. The folder examples/http has a whole server, which tells kinds of errors apart, and a
-// client in Python.
+// This example is a server that answers a tensor with its ReLU. The folder examples/http has a whole server, which
+// answers each kind of error with its own status, and a client in Python.
 func ExampleReadTensor() {
 	relu := func(x *dlpack.Tensor) error {
 		if err := x.Require(dlpack.Float32, -1, 3); err != nil { // -1 stands for any size, also for 0
@@ -80,7 +80,7 @@ func ExampleSizeTensor() {
 		fmt.Println(err)
 		return
 	}
-	frame := make([]byte, 0, size) // or memory of the sender
+	frame := make([]byte, 0, size) // or memory of whoever sends it
 	message, err := tensorflow.AppendTensor(frame, t, tensorflow.Pad(64))
 	fmt.Println(len(message) == size, &message[0] == &frame[:1][0], err)
 	// Output: true true <nil>
@@ -185,8 +185,7 @@ func ExampleAlign() {
 			fmt.Println(err)
 			return
 		}
-		// A kernel may require an alignment of 64 bytes. A message written with this alignment is aliased, and any
-		// other is copied.
+		// A kernel may require 64 bytes. A message that was written so is aliased, and any other is copied.
 		v, err := tensorflow.Decode(message, tensorflow.Align(64))
 		if err != nil {
 			fmt.Println(err)

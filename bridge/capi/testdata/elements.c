@@ -1,4 +1,4 @@
-/* Tests that are the same for the functions of all formats. capi_NAME.c in the folder of a format has the rest. */
+/* Tests of the functions for values that apply to all formats. capi_NAME.c in the folder of a format has the rest. */
 #include "values.h"
 
 #include <pthread.h>

@@ -15,7 +15,7 @@ static void *find(void *library, const char *name) {
   return found;
 }
 
-/* Compares a text with the expected text, in which each # stands for a number. */
+/* Checks that a text is the expected text, in which each # stands for a number. */
 static void expect(const char *text, const char *expected) {
   for (; *expected != '\0'; expected++) {
     if (*expected == '#') {

@@ -1,5 +1,5 @@
-/* Views of tensors, dlb_tensor_import, and operations on tensors. No message function is called, so that the program also links with the C sources
- * alone.
+/* Views of tensors, dlb_tensor_import, and operations on tensors. The program calls no message function, so it also
+ * links with the C sources alone.
  *
  * views CASES. The file has views that Go made of layouts, one a line (see view_test.go); the program makes them too. */
 #include "check.h"
@@ -440,7 +440,7 @@ static void a_forked_child_makes_views(void) {
   CHECK_INT(1, released);
 }
 
-/* ---- operations on tensors --------------------------------------------------------------- */
+/* ---- what is done with tensors --------------------------------------------------------------- */
 
 /* A row-major tensor of numbers 0, 1, 2, ... */
 static DLManagedTensorVersioned *counting(int32_t ndim, const int64_t *shape) {
