@@ -13,7 +13,7 @@
 //
 // [Relay] forwards a decoded message, with the same tensors or others. Everything else stays as it was received.
 //
-// [Names] gives the tensors names; [tens.Label.Find] finds a tensor by its name.
+// [Names] assigns a name to each tensor; [tens.Label.Find] finds a tensor by its name.
 //
 // [DecodeTensor] and [EncodeTensor] convert only the description of a tensor in a label, and need no cgo.
 //

@@ -688,10 +688,10 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  *
  * A segment is memory that several processes map. These functions make tensors in segments, and
  * hand them to another process without a copy, whatever their size. The tensors travel through a
- * connected Unix socket, or by a handle, which may be sent by any means on the same machine, within
- * one network namespace. A segment is a file without a name (memfd_create). The system frees it
- * when no process has it any more, even if processes were killed. Each segment takes one descriptor
- * in every process that has it. A tensor in a segment is a tensor like any other, and its views lie
+ * connected Unix socket, or by a handle. A handle may be sent by any means; it is valid only on the
+ * same machine, in the same network namespace. A segment is a file without a name (memfd_create).
+ * The system frees it when no process has it any more, even if processes were killed. Each segment
+ * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any other, and its views lie
  * in the segment. The packages bridge/shm of Go and dlbridge.shm of Python send and receive the
  * same messages, and their handles have the same fields. In these functions, a thread can be
  * cancelled (pthread_cancel) only while it waits for a socket. It leaves no descriptor and no
@@ -1150,7 +1150,8 @@ DLB_API void dlb_message_free(dlb_message *message);
  *
  * Library: libdlbridge.
  *
- * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded
+ * A value whose type DLPack has is a tensor. Any other value, such as strings or images, is a list
+ * of elements (dlb_elements). A decoded
  * tensor aliases the frame if its elements in the frame are aligned and have the same form as in
  * memory; it is then READ_ONLY unless the frame has DLB_FRAME_WRITABLE. Otherwise it is a writable
  * copy. dlb_tensor_copy makes a writable copy of any tensor.

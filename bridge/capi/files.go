@@ -81,7 +81,7 @@ func copyText(s *C.char) string {
 func openFile(path string, flags C.uint64_t, as C.DLDataType) (*files.File, error) {
 	if flags&C.DLB_FILE_SET != 0 {
 		if flags != C.DLB_FILE_SET || as != (C.DLDataType{}) {
-			return nil, errors.New("dlbridge: an index of safetensors allows neither writing nor a data type")
+			return nil, errors.New("dlbridge: the files of a safetensors index are read-only and have their own data types")
 		}
 		return files.OpenSet(path)
 	}

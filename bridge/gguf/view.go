@@ -385,7 +385,7 @@ func (r *reader) describe(v *View) (p placed) {
 	at := r.at
 	rank := r.uint32("the number of dimensions")
 	if rank > mostRank {
-		r.fail(at, dlpack.ErrLayout, "%d dimensions are more than %d", rank, mostRank)
+		r.fail(at, dlpack.ErrLayout, "%d dimensions, but at most %d are allowed", rank, mostRank)
 		return p
 	}
 	if !r.dry {

@@ -107,7 +107,7 @@ func checkSpec(spec *dlpack.Spec) error {
 		return fmt.Errorf("the number of strides is %d, the rank %d: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
 	}
 	if len(spec.Shape) > dlpack.MaxRank {
-		return fmt.Errorf("%d dimensions are more than %d: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)
+		return fmt.Errorf("%d dimensions, but at most %d are allowed: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)
 	}
 	return nil
 }

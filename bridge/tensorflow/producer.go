@@ -143,7 +143,7 @@ func gather(t *dlpack.Tensor, e *encoding) (m message, free func(), err error) {
 		return m, nil, err
 	}
 	if !t.Device().HostReadable() {
-		return m, nil, fmt.Errorf("tensorflow: memory on %v cannot be read by the host; copy it there first: %w", t.Device(), dlpack.ErrDevice)
+		return m, nil, fmt.Errorf("tensorflow: the host cannot read memory on %v; copy the tensor to the host first: %w", t.Device(), dlpack.ErrDevice)
 	}
 	if err := e.checkLeast(h.dtype, h.count); err != nil {
 		return m, nil, err

@@ -75,7 +75,7 @@ func checkHost(format string, t *dlpack.Tensor) error {
 	if t.Device().HostReadable() {
 		return nil
 	}
-	return fmt.Errorf("%s: memory on %v cannot be read by the host; copy it there first: %w", format, t.Device(), dlpack.ErrDevice)
+	return fmt.Errorf("%s: the host cannot read memory on %v; copy the tensor to the host first: %w", format, t.Device(), dlpack.ErrDevice)
 }
 
 // AppendTensor appends head bytes, which the caller writes afterwards, and the elements of t in row-major order. If dst

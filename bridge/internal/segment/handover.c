@@ -298,7 +298,7 @@ static dlbcore_status read_tensor(dlbsegment_tensor *t, int64_t *dims, size_t *t
   uint32_t number = get32(at), flags = get32(at + 8), rank = get32(at + 12);
   if (number != no_segment && number >= segments) return FAILURE(CORE_ERR_ARGUMENT, "segment %" PRIu32 " of %" PRIu32, number, segments);
   if (flags & ~(uint32_t)(SENT_READ_ONLY | SENT_PADDED)) return FAILURE(CORE_ERR_ARGUMENT, "flags %#" PRIx32 " are not known", flags);
-  if (rank > CORE_RANK_MAX) return FAILURE(CORE_ERR_LAYOUT, "%" PRIu32 " dimensions are more than %d", rank, CORE_RANK_MAX);
+  if (rank > CORE_RANK_MAX) return FAILURE(CORE_ERR_LAYOUT, "%" PRIu32 " dimensions, but at most %d are allowed", rank, CORE_RANK_MAX);
   if ((left - RECORD) / 16 < rank) return FAILURE(CORE_ERR_ARGUMENT, "its description is cut");
   memcpy(dims, at + RECORD, 16 * (size_t)rank);
   *taken = RECORD + 16 * (size_t)rank;
