@@ -694,8 +694,8 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any
  * other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
  * send and receive the same messages, and their handles have the same fields. In these functions, a
- * thread can be cancelled (pthread_cancel) only while it waits for a socket. It leaves no descriptor
- * and no mapping behind.
+ * thread can be cancelled (pthread_cancel) only while it waits for a socket. It leaves no
+ * descriptor and no mapping behind.
  *
  * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
  * processes may write to it. After that, in all processes, handing over any tensor of the segment
