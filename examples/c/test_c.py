@@ -49,3 +49,11 @@ def test_a_malformed_file_is_an_error(run, tmp_path):
     cut.write_bytes((HERE.parent.parent / "bridge/gguf/testdata/shapes.gguf").read_bytes()[:600])
     ran = run(f"build/gguf {cut}")
     assert ran.returncode == 1 and ran.stderr.startswith(f"gguf: dlb_file_open: files: open {cut}: gguf: byte ")
+
+
+def test_elements_that_are_not_aligned_are_copied(run, tmp_path):
+    path = tmp_path / "x.safetensors"
+    header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'  # 54 bytes, so that the elements begin at byte 62
+    path.write_bytes(len(header).to_bytes(8, "little") + header + np.array([1, 2], "<f4").tobytes())
+    ran = run(f"build/gguf {path}")
+    assert ran.stdout == "a F32 [2] at 62, 8 bytes\n  float32[2] on cpu [1 2]\n" and not ran.stderr
