@@ -20,8 +20,9 @@ type Allocator interface {
 }
 
 // NewFrom is [New] with the memory of an allocator: it makes a row-major tensor whose elements are all zero. After the last
-// holder has released the memory, as [Tensor.OnRelease] describes, Free is called once with the memory, on a goroutine of
-// this library. OnRelease may be used on the tensor, too. If the memory need not be zeroed, use [FromBytes] and OnRelease.
+// holder has released the memory, Free is called once with it, by the rules of [Tensor.OnRelease]. The call runs on a
+// goroutine of this library. OnRelease may be used on the tensor, too. If the memory need not be zeroed, use [FromBytes]
+// and OnRelease.
 //
 // The memory must be aligned to the size of an element or, if that is not a power of two, to the largest power of two that
 // divides it; 8 bytes are always enough. [Tensor.Alignment] returns the alignment of a tensor. JAX and TVM share memory
@@ -29,9 +30,9 @@ type Allocator interface {
 // of the allocator is called.
 //
 // Ownership: the tensor and its exports own the memory until Free is called. Lifetime: as for [New]. Threads: any. On error:
-// the slice that Allocate returned goes to Free before NewFrom returns, unless Allocate returned an error. [ErrDType],
-// [ErrLayout], [ErrOverflow]; the error of Allocate, wrapped; [ErrMemory] if the memory is too short or cannot be pinned;
-// [ErrUnaligned]; [ErrNull] if a is nil.
+// the slice that Allocate returned goes to Free before NewFrom returns, unless Allocate returned an error. The errors are
+// [ErrDType], [ErrLayout] and [ErrOverflow]; an error that wraps the error of Allocate; [ErrMemory] if the memory is too
+// short or cannot be pinned; [ErrUnaligned]; and [ErrNull] if a is nil.
 func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
 	const op = "new from"
 	if a == nil {

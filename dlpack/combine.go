@@ -10,9 +10,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// Concat joins tensors along an existing axis, in new memory, like NumPy's concatenate. All must have the same data type and,
-// except along the axis, the same shape. They may have any layout. A negative axis counts from the end. The result has the
-// flag [IsCopied], and elements of fewer than 8 bits are padded in it.
+// Concat joins tensors along an existing axis, in new memory, like NumPy's concatenate. All must have the same data type, and
+// the same shape except along the axis. They may have any layout. A negative axis counts from the end. The result has the
+// flag [IsCopied]. Its elements of fewer than 8 bits are padded.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the sources. On error:
 // [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrOverflow] or [ErrMemory].
@@ -168,9 +168,9 @@ func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(
 	return all.copyInto(op, t, checkTypes, s)
 }
 
-// MayShareMemory reports whether two tensors may have a byte in common, according to their devices and addresses. It may return
-// true although they have none: for tensors of different strides or data types whose elements interlock, and for any two tensors
-// on a device whose memory the host cannot address. Tensors without elements, and nil, share nothing.
+// MayShareMemory reports whether two tensors may have a byte in common, according to their devices and addresses. The result may
+// also be true for tensors without a common byte: those of different strides or data types whose elements interlock, and any two
+// tensors on a device whose memory the host cannot address. Tensors without elements, and nil, share nothing.
 func MayShareMemory(a, b *Tensor) bool {
 	a, b = a.orZero(), b.orZero()
 	if a.NumElements() == 0 || b.NumElements() == 0 || a.isNone() || b.isNone() {

@@ -31,13 +31,13 @@ func union(options []ImportOption) (all ImportOption) {
 // API, "DLManagedTensorVersioned"). Import checks the description, which nobody may change meanwhile. Memory that the host
 // cannot address is never touched. [Tensor.Flags] returns unknown flags, and exports do not pass them on.
 //
-// Ownership: moves to the Tensor. The deleter is called at the last Close or, if there are still exports, at the release of
-// the last one. It must return, like the release of [Lend]. Lifetime: until then. Threads: any. On error ([ErrNull],
-// [ErrUnaligned], [ErrDType], [ErrLayout], [ErrOverflow]): the caller still owns managed, with two exceptions. [ErrClosed]
-// reports an export of this library that was released or taken over before, or a copy of the struct of an export: nobody
-// owns these. [ErrVersion] reports a major version other than 1: Import has called the deleter, as the standard requires,
-// and has read nothing after the flags. (It may also report a released export: once the system has its memory back, it has
-// version 0.0 and no deleter.)
+// Ownership: moves to the Tensor. The deleter is called at the last Close or the release of the last export, whichever
+// comes later. It must return, like the release function of [Lend]. Lifetime: until then. Threads: any. On error
+// ([ErrNull], [ErrUnaligned], [ErrDType], [ErrLayout], [ErrOverflow]): the caller still owns managed, with two exceptions.
+// [ErrClosed] reports an export of this library that was released or taken over before, or a copy of the struct of an
+// export: nobody owns these. [ErrVersion] reports a major version other than 1: Import has called the deleter, as the
+// standard requires, and has read nothing after the flags. (ErrVersion may also report a released export: after the system
+// has taken the memory of its struct back, its version reads as 0.0 and its deleter as NULL.)
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return importManaged("import", true, managed, options)
 }
@@ -75,9 +75,9 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 	return t, err
 }
 
-// Borrow makes a Tensor of a `DLTensor *` without taking it over, for example of an argument of a call from C. The Tensor
-// cannot be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a copy. It is read-only
-// without [AssumeWritable].
+// Borrow makes a Tensor of a `DLTensor *` without taking it over. A Go function that C calls can borrow its arguments in
+// this way. The Tensor cannot be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a
+// copy. It is read-only without [AssumeWritable].
 //
 // Ownership: none. Lifetime: the memory must stay valid until the last Close; shape and strides are copied.
 // Threads: any. On error: [ErrNull], [ErrUnaligned], [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -128,8 +128,8 @@ func adopt(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, 
 // Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one. Call it if you own a managed tensor and
 // do not pass it on.
 //
-// Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
-// cannot fail; nil is ignored, and so is a copy of the struct of an export of this library.
+// Ownership: the caller's ownership ends. Lifetime: managed must not be used again. Threads: any. On error: cannot
+// fail. Release ignores nil, and a copy of the struct of an export of this library.
 func Release(managed unsafe.Pointer) {
 	if managed != nil {
 		core.ReleaseManaged(true, uintptr(managed))

@@ -33,29 +33,29 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 }
 
 // ConvertTo copies the elements into the memory of another tensor with the same shape and the same number of lanes, and
-// converts them to its data type. The layouts may differ, and either side may be packed or padded. Any type of numbers can
-// become any other:
+// converts them to its data type. The layouts may differ, and either side may be packed or padded. Every type of numbers
+// can be converted to every other:
 //
 //   - A float becomes the nearest number of the other float type. Of two equally near numbers, the one whose last bit is 0
 //     is chosen. A number that is too large becomes an infinity, or NaN in types without infinities, or the largest number
-//     in types with neither (float6, float4). NaN stays NaN. In types without NaN it becomes a zero whose sign is opposite
-//     to that of the NaN, as in ml_dtypes.
+//     in types with neither (float6, float4). NaN stays NaN. In types without NaN it becomes a zero with the opposite
+//     sign, as in ml_dtypes.
 //   - float8_e8m0fnu has only powers of two. A number becomes the nearest power, or the larger of two equally near ones.
 //     A number that is not above 0 becomes NaN.
-//   - A float becomes an integer without its fraction. A number that is too large or too small becomes the largest or
-//     smallest integer, and NaN becomes 0. Integers of fewer than 8 bits are an exception: the float becomes an int32, or
-//     0 if it does not fit, and the lowest bits of this number are kept, as in ml_dtypes.
-//   - An integer becomes the nearest float. It becomes another integer without the high bits that do not fit, as in Go,
-//     C and NumPy.
-//   - Every number except 0 becomes true, including NaN; true becomes 1.
-//   - A complex number becomes a real number without its imaginary part.
+//   - A float loses its fraction when it becomes an integer. A number that is too large or too small becomes the largest
+//     or smallest integer, and NaN becomes 0. Integers of fewer than 8 bits are an exception: the float becomes an int32,
+//     or 0 if it does not fit, and the lowest bits of this number are kept, as in ml_dtypes.
+//   - An integer becomes the nearest float. When it becomes a smaller integer, the high bits that do not fit are
+//     dropped, as in Go, C and NumPy.
+//   - Every number except 0 becomes true, and so does NaN. True becomes 1.
+//   - A complex number loses its imaginary part when it becomes a real number.
 //
-// If the data types are the same, this is [Tensor.CopyTo]. Large conversions, except those of packed elements, are divided
-// among at most GOMAXPROCS goroutines.
+// If the data types are the same, this is [Tensor.CopyTo]. Large conversions are divided among at most GOMAXPROCS
+// goroutines, unless the elements are packed.
 //
-// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
-// the destination. On error: [ErrClosed], [ErrDevice], [ErrDType] for types that are not numbers or have
-// different lanes, [ErrReadOnly], [ErrLayout], and nothing is written.
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses the destination.
+// On error: nothing is written. The errors are [ErrClosed], [ErrDevice], [ErrReadOnly], [ErrLayout], and [ErrDType] for
+// types that are not numbers or have different lanes.
 func (t *Tensor) ConvertTo(dst *Tensor) error {
 	checkTypes := checkNumbers
 	if t.DType() == dst.DType() {
@@ -65,14 +65,14 @@ func (t *Tensor) ConvertTo(dst *Tensor) error {
 }
 
 // A Scaling tells [Tensor.ConvertScaled] to replace each number x by x*Scale + Shift. Scale and Shift each have one number for all
-// elements, or one for each index of dimension Dim. Without numbers, nothing is multiplied or added. A negative Dim counts from the end.
+// elements, or one for each index of dimension Dim. An empty Scale or Shift changes nothing. A negative Dim counts from the end.
 type Scaling struct {
 	Scale, Shift []float64
 	Dim          int
 }
 
-// ConvertScaled is [Tensor.ConvertTo] that also scales and shifts the numbers, in one pass. This call applies a mean and a
-// standard deviation for each channel to images of shape [n, height, width, 3]:
+// ConvertScaled works like [Tensor.ConvertTo], and also scales and shifts the numbers in the same pass. This call applies
+// a mean and a standard deviation for each channel to images of shape [n, height, width, 3]:
 //
 //	images.ConvertScaled(floats, dlpack.Scaling{
 //		Scale: []float64{1 / (255 * std[0]), 1 / (255 * std[1]), 1 / (255 * std[2])},
@@ -83,12 +83,12 @@ type Scaling struct {
 // To change the order of dimensions too, transpose the destination or the source ([Tensor.Transpose]).
 //
 // The result has the same bits on every machine. It is computed in float32 if the source has bools, integers of at most 16 bits, or
-// floats of at most 32 bits, and otherwise in float64. First x, scale and shift are rounded to this type, then the product, then the
-// sum. The sum is converted by the rules of ConvertTo. If the sum is NaN, its sign and payload are lost.
+// floats of at most 32 bits, and otherwise in float64. First, x, scale and shift are rounded to this type. The product is rounded
+// next, and the sum last. The sum is converted by the rules of ConvertTo. If the sum is NaN, its sign and payload are lost.
 //
-// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses the destination. On error: as
-// ConvertTo, and [ErrDType] for complex numbers, [ErrLayout] for a wrong number of scales or shifts, for a dimension that does not
-// exist, and if the destination is the source; and nothing is written.
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses the destination. On error:
+// nothing is written. The errors are those of ConvertTo; [ErrDType] for complex numbers; and [ErrLayout] for a wrong number of
+// scales or shifts, for a dimension that does not exist, or if the destination is the source.
 func (t *Tensor) ConvertScaled(dst *Tensor, s Scaling) error {
 	return t.copyInto("convert scaled", dst, checkReal, &s)
 }

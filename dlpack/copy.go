@@ -26,9 +26,9 @@ const (
 // to the source. On error: [ErrClosed], [ErrDevice] or [ErrMemory].
 func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
 
-// Contiguous returns a tensor whose elements lie without gaps in the given order. If those of t already do, it is another
-// tensor of the same memory; otherwise it is a copy, and copied is true. Packed elements of fewer than 8 bits can only be
-// row-major.
+// Contiguous returns a tensor whose elements lie without gaps in the given order. If the elements of t already lie so,
+// the result is another tensor of the same memory. Otherwise it is a copy, and copied is true. Packed elements of fewer
+// than 8 bits can only be row-major.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrLayout] for packed elements in
@@ -90,9 +90,8 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // makes no temporary copy, because that would allocate memory that the caller has not asked for. To fill a tensor with one element, copy
 // from the [Tensor.BroadcastTo] of that element, which may lie in dst.
 //
-// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
-// the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
-// nothing is written.
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses the destination.
+// On error: nothing is written. The errors are [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly] and [ErrLayout].
 func (t *Tensor) CopyTo(dst *Tensor) error {
 	return t.copyInto("copy to", dst, checkSameType, nil)
 }
@@ -336,8 +335,8 @@ func (t *Tensor) reaches(data []byte) bool {
 
 // AppendBytes appends the elements, row-major without gaps, to dst. dst may overlap the tensor's memory.
 //
-// Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
-// error: [ErrClosed], [ErrDevice] or [ErrMemory], and dst unchanged.
+// Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On error: [ErrClosed],
+// [ErrDevice] or [ErrMemory]; dst is returned unchanged.
 func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	const op = "append bytes"
 	if err := t.acquire(op); err != nil {
@@ -383,8 +382,8 @@ func (t *Tensor) errUnaligned(op string, at uintptr, n int) error {
 	return t.newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy, zeromq.Aligned() receives one", at, n)
 }
 
-// Align returns a tensor that is aligned to n bytes, a power of two up to [AllocAlignment]. If t is aligned, it is another
-// tensor of the same memory; otherwise it is a row-major copy, and copied is true.
+// Align returns a tensor that is aligned to n bytes, a power of two up to [AllocAlignment]. If t is aligned, the result is
+// another tensor of the same memory. Otherwise it is a row-major copy, and copied is true.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the source. On
 // error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrUnaligned] for an n that is not a power of two or is too large.

@@ -106,8 +106,8 @@ func (d *Device) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// HostReadable reports whether the host may read the memory. It is true for the CPU, including memory that CUDA or ROCm has
-// page-locked. It is false for [CUDAManaged], because the host may use this memory only while no kernel uses it, and a
+// HostReadable reports whether the host may read the memory. It is true for memory of the CPU, also if CUDA or ROCm has
+// page-locked it. It is false for [CUDAManaged], because the host may use this memory only while no kernel uses it, and a
 // description does not state this. It is false for [TPUHost], because the version of DLPack that this package implements
 // ([Current]) does not define it.
 //

@@ -18,8 +18,8 @@
 //
 // A [Tensor] is Go's reference to memory with a data type, a shape and strides. [Read] passes its elements to a function as a Go slice.
 // With [Use] the function may also write to them. [ReadStrided] and [UseStrided] do the same for any layout, and [Tensor.Require] checks
-// data type and shape. Package bridge/capi lets C and Python call Go functions. Package dlpacktest has leak checks, and tensors made
-// in C for tests. The package writes DLPack 1.3 and the legacy form from before 1.0. It reads both, and every other 1.x.
+// data type and shape. Package bridge/capi lets C and Python call Go functions. Package dlpacktest has leak checks, and tensors made in
+// C for tests. The package writes DLPack 1.3 and the legacy form from before 1.0. It reads both, and all other versions 1.x.
 //
 // Each kind of memory has a function that makes a Tensor of it. The last column says what happens after the last Close and the release
 // of the last export:
@@ -34,8 +34,8 @@
 //	a managed tensor                   Import, ImportLegacy     its deleter is called
 //	a DLTensor, during a call          Borrow                   nothing: close the Tensor before the call ends
 //
-// Go functions run on a goroutine of this library. C functions and deleters run on the thread of the last Close or release. The comment
-// of [Own] explains how to write an adapter for a library. These functions use a Tensor:
+// At the end, Go functions run on a goroutine of this library. C functions and deleters run on the thread of the last Close or release.
+// The comment of [Own] explains how to write an adapter for a library. These functions use a Tensor:
 //
 //	View, Slice, Reshape, Share         another Tensor on the same memory, which is closed separately
 //	Contiguous, Align                   the same if no copy is needed, otherwise a copy
@@ -52,19 +52,19 @@
 // deleter exactly once, on any thread. Tensors that share memory are closed separately. The memory lives until the last Tensor is closed
 // and the last export is released.
 //
-// Close every Tensor. If a Tensor of C memory or of an import is forgotten, its cleanup guard releases the memory, some time after a
-// garbage collection. The guard frees nothing if the program has a slice from [Values] or a similar function, because the slice may
-// outlive the Tensor. Go's own memory is pinned while it has exports: see [WakeAt]. [Tensor.OnRelease] tells the program when memory was
-// released. DESIGN.md beside this file explains how ownership works, and why.
+// Close every Tensor. If a Tensor of C memory or of an import is forgotten, its cleanup guard releases the memory after a later garbage
+// collection. The guard frees nothing if the program has a slice from [Values] or a similar function, because the slice may outlive the
+// Tensor. Go's own memory is pinned while it has exports: see [WakeAt]. [Tensor.OnRelease] tells the program when memory was released.
+// DESIGN.md beside this file explains how ownership works, and why.
 //
 // # Finding leaks
 //
 // CheckLeaks of package dlpacktest fails a test that leaves tensors behind, and prints where they were made. [ReadStats] returns the
 // numbers of live objects, which are always counted. The ledger also records the stack of each export, import and allocation. [SetLedger]
-// switches it on, as does any value other than 0 of the environment variable DLBRIDGE_LEDGER. [Live] lists the live objects, [Forgotten]
-// lists those that cleanup guards have caught, and pprof shows the profile [ProfileName]. Objects that C programs make with dlbridge.h are
-// in a separate ledger, which DLBRIDGE_LEDGER also switches on: see dlb_ledger_set in that header.
+// switches it on, and so does the environment variable DLBRIDGE_LEDGER with any value other than 0. [Live] lists the live objects,
+// [Forgotten] lists those that cleanup guards have caught, and pprof shows the profile [ProfileName]. Objects that C programs make with
+// dlbridge.h are in a separate ledger, which DLBRIDGE_LEDGER also switches on: see dlb_ledger_set in that header.
 //
-// With the build tag debug, memory of [New] faults if it is used after it was freed. A second call of a deleter is then detected and
-// counted during at least 4096 further exports, instead of 64.
+// With the build tag debug, a program that uses memory of [New] after it was freed crashes. A second call of a deleter is detected
+// and counted until at least 64 further exports have been made, and with this tag until at least 4096.
 package dlpack

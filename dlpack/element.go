@@ -13,9 +13,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// At returns the element with the given index. t must have the data type of T; it may have any layout, aligned or not.
-// There must be one index for each dimension; a negative index counts from the end. [Tensor.At] works for every data type.
-// [Values] is faster for many elements.
+// At returns the element with the given index. t must have the data type of T. It may have any layout, and need not be
+// aligned. There must be one index for each dimension; a negative index counts from the end. [Tensor.At] works for every
+// data type. [Values] is faster for many elements.
 //
 // Ownership: none. Lifetime: none, the element is copied. Threads: any, while nobody writes to it. On
 // error: [ErrClosed], [ErrDType], [ErrDevice], [ErrValue] for a bool that is not 0 or 1, and

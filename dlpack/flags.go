@@ -11,8 +11,8 @@ import (
 // IsCopied means that the function that returned the tensor copied its elements into new memory, which only its caller holds.
 // Every function that returns a copy sets this flag, even if it also changes the elements: [Tensor.Copy], [Tensor.Contiguous] and
 // [Tensor.Align] if they copy, [Tensor.Convert], [Concat], [Stack], [Tensor.ExportCopy], shm.Copy, and decoders that must copy the
-// elements out of the message. Other tensors on the same memory do not have the flag: views, shares ([Tensor.Share]), and exports
-// ([Tensor.Export]), because their memory is shared.
+// elements out of the message. Views, shares ([Tensor.Share]) and exports ([Tensor.Export]) do not have the flag, because their
+// memory is shared.
 type Flags uint64
 
 // The flags of DLPack 1.3.

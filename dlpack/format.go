@@ -26,10 +26,10 @@ const (
 // A tensor of more than 1000 elements is shortened to the first and last three of each dimension, as in `[0 1 2 ... 998 999 1000]`,
 // and to 1000 elements in all.
 //
-// A width or a precision, as in %.2f and %.3v, and the verbs e, E, f, F, g and G apply to each float or complex element, as in package fmt;
-// integers and bools are then printed as with %v. The verbs b, d, o, O, x and X apply to each integer, and t to each bool. %s prints no
-// elements, nor does %+v, which prints the text of [Tensor.LogValue]. The other verbs print no elements of a closed tensor, of memory that
-// the host cannot read, and of types that are not single numbers.
+// A width or a precision, as in %.2f and %.3v, and the verbs e, E, f, F, g and G apply to each float or complex element, as in package fmt.
+// Integers and bools are then printed as with %v. The verbs b, d, o, O, x and X apply to each integer, and t to each bool. %s prints no
+// elements, nor does %+v, which prints the text of [Tensor.LogValue]. The other verbs print no elements if the tensor is closed, if the
+// host cannot read its memory, or if an element is not a single number.
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody writes to the elements. On error: a byte of a bool tensor that is
 // not 0 or 1 is printed as `?`.

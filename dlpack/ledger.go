@@ -53,8 +53,8 @@ type Record struct {
 }
 
 // Caller returns the innermost call outside this module: the place where the program made the object. The module's own tests, examples
-// and commands count as the program. If C called the module, the stack may have no such call. Caller then returns the function of the
-// module that C called.
+// and commands count as the program. If C called the module, the stack may have no call outside it. Caller then returns the function
+// of the module that C called.
 func (r Record) Caller() runtime.Frame { return core.Caller(r.Stack) }
 
 // String describes the record in one line: `import of float32[1024], 4096 bytes, 3s old, main.load (load.go:12)`.
@@ -71,8 +71,8 @@ func (r Record) String() string {
 		time.Since(r.Since).Round(time.Millisecond), c.Function, c.File, c.Line)
 }
 
-// MarshalJSON implements [json.Marshaler]. It writes the fields, with the calls of the stack as functions, files and lines. It is for
-// logs: nothing decodes it.
+// MarshalJSON implements [json.Marshaler]. It writes the fields, with the calls of the stack as functions, files and lines. The
+// result is for logs: no function decodes it.
 func (r Record) MarshalJSON() ([]byte, error) {
 	type call struct {
 		Function, File string
@@ -123,17 +123,17 @@ func init() {
 }
 
 // SetLedger switches the ledger on or off, and reports whether it was on. While the ledger is on, it records each export,
-// import and allocation with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName]. This costs
-// microseconds, and so does each view or share of an import or allocation. While it is off, it costs nothing.
+// import and allocation with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName]. Each record costs
+// microseconds, and so does each view or share of an import or allocation. A ledger that is off costs nothing.
 //
 // If the ledger is already on, SetLedger(true) keeps its records; [Forgotten] then has separate records for objects made before and
-// after the call. Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of
-// exports by C code. The profile may still show exports that were released a moment ago; Live does not.
+// after the call. Switching the ledger off drops its records. Objects that were made while it was off, and exports by C code, have
+// no records. The profile may still show exports that were released a moment ago; Live does not.
 func SetLedger(on bool) (was bool) { return core.SetLedger(on) }
 
 // Live calls [Reap] and returns the records of live objects, the oldest first. Each import or allocation has one record. It shows the
-// tensor that the import or allocation returned or, if that is closed, the oldest view or share that is still open. At the line of the
-// record, a Close is therefore missing.
+// tensor that the import or allocation returned or, if that is closed, the oldest view or share that is still open. The line of the
+// record therefore lacks a Close.
 func Live() []Record { return records(core.Live()) }
 
 // Forgotten returns the imports and allocations that were dropped without Close and that cleanup guards have caught since the ledger was

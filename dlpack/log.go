@@ -13,7 +13,7 @@ const mostLogged = 198
 // LogValue implements [slog.LogValuer]: in a log line a tensor is the text of [Tensor.String], without the elements. The text takes at
 // most 200 bytes: if shape or strides are too long, only their first and last number are written. A tensor in a slice, a map or an
 // exported field of a struct has the same text: slog.TextHandler prints it with %+v, and slog.JSONHandler with [Tensor.MarshalText]. For
-// a tensor in an unexported field, slog.TextHandler writes an address, and slog.JSONHandler nothing.
+// a tensor in an unexported field, slog.TextHandler writes an address, and slog.JSONHandler writes nothing.
 func (t *Tensor) LogValue() slog.Value {
 	text := t.String()
 	if len(text) > mostLogged {

@@ -19,8 +19,8 @@ import (
 // Ownership: the consumer owns the result and calls its deleter once; in Go, [Release] does so. The deleter must be called
 // with the address that Export returned, not with the address of a copy of the struct. Lifetime: the memory lives at least
 // until then. Threads: the deleter is a C function that may run on any thread, in a forked child, and after an interpreter
-// has ended. It does not enter Go, unless it is the last to release the memory and calls a producer's deleter, or a release
-// of [Lend], that does. On error: [ErrClosed], [ErrBorrowed], [ErrMemory] or [ErrOverflow].
+// has ended. It enters Go only if it releases the memory last, and then calls a producer's deleter, or a release of [Lend],
+// that enters Go. On error: [ErrClosed], [ErrBorrowed], [ErrMemory] or [ErrOverflow].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
 	if t == nil {
 		return nil, t.errClosed("export")
@@ -33,8 +33,8 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 }
 
 // ExportLegacy returns the tensor as a `DLManagedTensor *`, the form from before DLPack 1.0, for consumers that accept only this
-// form (TensorFlow, ONNX Runtime). It cannot state that memory is read-only, so read-only tensors are refused. Tensors whose
-// writability is unknown are exported.
+// form (TensorFlow, ONNX Runtime). This form cannot state that memory is read-only, so read-only tensors are refused. Tensors
+// whose writability is unknown are exported.
 //
 // Ownership, Lifetime, Threads: as [Tensor.Export], with [ReleaseLegacy] instead of Release. On error: also
 // [ErrReadOnly], and [ErrDType] for padded sub-byte types, because this form cannot state the padding.
@@ -65,8 +65,8 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 }
 
 // ExportSlice exports a Go slice once, as a row-major tensor. Without a shape the tensor is one-dimensional. ExportSlice
-// has the effect of [FromSlice], [Tensor.Export] and [Tensor.Close] together. It allocates nothing, except a pin if more
-// slices are exported at the same time than ever before.
+// has the effect of [FromSlice], [Tensor.Export] and [Tensor.Close] together. It allocates a pin if more slices are
+// exported at the same time than ever before, and otherwise nothing.
 //
 // Ownership: the consumer owns the result and calls its deleter once; in Go, [Release] does so. Lifetime: the slice is
 // pinned until then; see [WakeAt]. Threads: the deleter may run on any thread. On error: as [FromSlice] and

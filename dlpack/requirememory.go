@@ -19,10 +19,9 @@ const (
 // can describe more elements than any machine has memory for.
 //
 // Below 64 MiB it does not check. For 64 MiB and more it asks the system for n bytes and at least 128 MiB in addition, does
-// not touch this memory, and gives it back. It refuses 128 TiB and more without asking. The result holds only until somebody
-// else takes the memory, and is only as good as the system's answer: Linux refuses requests beyond the limits of the process
-// or the size of the machine, but promises the same memory to several processes. On systems other than Linux and macOS it does
-// not ask.
+// not touch this memory, and gives it back. It refuses 128 TiB and more without asking. The result is valid only until
+// somebody else takes the memory, and is only as good as the system's answer. Linux refuses requests beyond the limits of the
+// process or the size of the machine, but promises the same memory to several processes. Only Linux and macOS are asked.
 func RequireMemory(n int64) error {
 	if n < large || n < addressable && canMap(int(n+n/64+spare)) {
 		return nil

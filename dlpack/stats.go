@@ -18,6 +18,6 @@ type Stats struct {
 	Forgotten int64
 }
 
-// ReadStats calls [Reap] and returns the counters. If other goroutines change them meanwhile, they are read at different
-// moments.
+// ReadStats calls [Reap] and returns the counters. They are read one after another, and other goroutines may change them
+// meanwhile.
 func ReadStats() Stats { return Stats(core.ReadStats()) }

@@ -20,12 +20,12 @@ import (
 //		}
 //	}
 //
-// Copy the strides to variables first, as above: the compiler cannot keep x.Strides[0] and x.Strides[1] in registers, and a loop over
-// them can take 3.5 times as long.
+// Copy the strides to variables first, as above: the compiler cannot keep x.Strides[0] and x.Strides[1] in registers, and a loop that
+// uses these can take 3.5 times as long.
 //
-// [Tensor.Contiguous] followed by [Read] is up to three times as fast if each element is visited more than once, or if the distance
-// between the elements of a row is a power of two of at least 2 KiB. If a loop changes a variable at each element, such as a sum,
-// declare it in the function that gets the Strided: a variable from outside can make the loop three times as slow.
+// [Tensor.Contiguous] followed by [Read] is up to three times as fast in two cases: each element is visited more than once, or the
+// distance between the elements of a row is a power of two of at least 2 KiB. If a loop changes a variable at each element, such as
+// a sum, declare the variable in the function that gets the Strided. A variable from outside can make the loop three times as slow.
 type Strided[T Element] struct {
 	Data    []T     // the memory from the lowest to the highest element; bytes between elements may have any value
 	Start   int64   // the index in Data of element (0, ..., 0)
@@ -70,8 +70,8 @@ func strided[T Element](op string, t *Tensor, write bool) (x Strided[T], err err
 
 // Rows iterates over the rows: the elements along the last dimension, with the indices of the other dimensions. Each row is a slice of
 // the tensor's memory. A tensor without dimensions is one row of one element; a tensor without elements has no rows. For rows of a few
-// elements, such as the 3 of a pixel, the loop over Data that [Strided] shows is faster. To get longer rows, join the last dimensions
-// of the tensor with [Tensor.FlatOuter] first.
+// elements, such as the 3 of a pixel, the loop in the comment of [Strided] is faster. To get longer rows, join the last dimensions of
+// the tensor with [Tensor.FlatOuter] first.
 //
 // Ownership: none, rows are views. Lifetime: an index is valid until the next row, and must not be changed; rows are valid as long as
 // Data. Threads: as Data. On error: [ErrLayout] if the elements of a row have gaps between them.
@@ -91,7 +91,7 @@ func (x Strided[T]) Rows() (iter.Seq2[[]int64, []T], error) {
 	}, nil
 }
 
-// All iterates over the elements with their indices. The loop over Data that [Strided] shows is faster: about 6 times for rows of 3
+// All iterates over the elements with their indices. The loop in the comment of [Strided] is faster: about 6 times for rows of 3
 // elements.
 //
 // Ownership: none. Lifetime: an index is valid until the next element, and must not be changed. Threads: as Data. On error: none.

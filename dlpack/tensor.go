@@ -177,8 +177,9 @@ func (t *Tensor) span() (low, high int64) {
 }
 
 // Close gives up this tensor's reference to its memory. Calls after the first have no effect. The last reference gives
-// the memory back to its producer: the deleter runs on this thread before Close returns. If eight releases are running
-// inside each other on this thread, it runs after the innermost of them has returned. Exports keep the memory alive.
+// the memory back to its producer: the deleter runs on this thread before Close returns. If eight releases are already
+// running inside each other on this thread, the deleter runs after the innermost has returned. Exports keep the memory
+// alive.
 //
 // Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
 // Close. Threads: any goroutine. On error: never fails; the result makes Tensor an io.Closer.
@@ -402,8 +403,8 @@ func (t *Tensor) first() uintptr {
 	return t.data + uintptr(t.ByteOffset())
 }
 
-// Alignment returns the largest power of two, up to 4096, that divides the address of element (0, ..., 0), which is the
-// sum of [Tensor.Data] and [Tensor.ByteOffset]. Without elements it returns 4096.
+// Alignment returns the largest power of two, up to 4096, that divides the address of element (0, ..., 0). This address
+// is the sum of [Tensor.Data] and [Tensor.ByteOffset]. Without elements it returns 4096.
 func (t *Tensor) Alignment() int {
 	if t.isNone() {
 		return 0
@@ -585,10 +586,10 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 // Lend makes a one-dimensional uint8 tensor of C memory that somebody else owns. release is nil or a C function `void
 // (*)(void *ctx)` that gives the memory back. It is called once with ctx, on the thread of the last Close or release.
 //
-// Ownership: data is lent until release is called. Lifetime: data must stay valid until then or, if release is nil, until the
-// last Close and the release of the last export. Threads: release may run on any thread. It must return. If it calls Go, that
-// code must recover from panics and must not call [runtime.Goexit]; otherwise the rest of release does not run. On error:
-// release is not called; [ErrLayout] for a negative size, [ErrNull], [ErrOverflow] or [ErrMemory].
+// Ownership: data is lent until release is called. Lifetime: data must stay valid until then. If release is nil, data must
+// stay valid until the last Close and the release of the last export. Threads: release may run on any thread. It must return.
+// If it calls Go, that code must recover from panics and must not call [runtime.Goexit]; otherwise the rest of release does
+// not run. On error: release is not called; [ErrLayout] for a negative size, [ErrNull], [ErrOverflow] or [ErrMemory].
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {

@@ -13,12 +13,12 @@ import (
 // [Use] is for writing. The tensor may be read-only. It must be on the host, row-major without gaps, aligned for T, and of T's data type;
 // [ReadStrided] reads other layouts. The bytes of a bool tensor are checked once, because Go allows only 0 and 1.
 //
-// The memory stays alive until f returns, even if another goroutine closes the tensor meanwhile. Unlike after [Values], the
-// cleanup guard still frees the memory of a forgotten tensor, because no slice outlives the call.
+// The memory stays alive until f returns, even if another goroutine closes the tensor meanwhile. No slice outlives the
+// call, so the cleanup guard can still free the memory of a forgotten tensor. After a call of [Values] it cannot.
 //
 // Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: any, while nobody writes
-// to the tensor. On error: [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrValue] for a bool that is not 0 or
-// 1, or [ErrNull] for a nil f: then f is not called; or the error of f.
+// to the tensor. On error: the error of f. If f was not called: [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned],
+// [ErrNull] for a nil f, or [ErrValue] for a bool that is not 0 or 1.
 func Read[T Element](t *Tensor, f func(values []T) error) error {
 	return during("read", t, false, slice[T], f)
 }
@@ -54,8 +54,8 @@ func during[V any](op string, t *Tensor, write bool, see func(op string, t *Tens
 // Close but does not free the memory. Threads: as any slice. On error: as [Use].
 func Values[T Element](t *Tensor) ([]T, error) { return handOut[T]("values", t, true) }
 
-// UnsafeValues is [Values] for memory that may be read-only: the caller must not write to the slice. It is for slices of read-only
-// memory that must outlive a call, such as a field of a struct; otherwise [Read] is safer.
+// UnsafeValues is [Values] for memory that may be read-only: the caller must not write to the slice. Use it for a slice of
+// read-only memory that must outlive a call, for example in a field of a struct; otherwise [Read] is safer.
 //
 // Ownership, Lifetime: as [Values]. Threads: any, while nobody writes to the tensor. On error: as [Read].
 func UnsafeValues[T Element](t *Tensor) ([]T, error) { return handOut[T]("unsafe values", t, false) }

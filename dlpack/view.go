@@ -16,8 +16,8 @@ import (
 // View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's element
 // (0, ..., 0). The view must lie inside the memory that the producer described. For memory that the host cannot address, the view
 // has the same data field and another byte_offset. The view is writable if this tensor is, even if several indices lead to one
-// element. This differs from [Tensor.BroadcastTo] and [Tensor.Windows], which return read-only views then, because one write
-// would change several elements.
+// element. [Tensor.BroadcastTo] and [Tensor.Windows] return a read-only view in this case, because one write would change several
+// elements.
 //
 // Ownership: the view shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -93,7 +93,7 @@ func (t *Tensor) Layout() layout.Layout {
 // beginning of a byte.
 //
 // Index, Slice and the other methods below each apply one method of [layout.Layout]. The comment of that method describes the
-// view. All of them except Split allocate once, up to rank 8.
+// view. All of them except Split allocate once if the rank is at most 8.
 //
 // Ownership: the view shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed]; [ErrNull] for a nil function; [ErrOverflow] or [ErrLayout] together with the error of view, such as
@@ -192,8 +192,8 @@ func (t *Tensor) newLayoutError(op string, err error) error {
 	return &Error{Op: op, Where: where, Err: errors.Join(cause, err), about: t}
 }
 
-// Index selects the elements whose first indices are these, and removes these dimensions: see [layout.Layout.Index].
-// TensorFlow calls it Tensor::SubSlice.
+// Index selects the elements with the given first indices, and removes the dimensions of these indices: see
+// [layout.Layout.Index]. TensorFlow calls it Tensor::SubSlice.
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("index", l, l.Index(index...))
@@ -212,8 +212,9 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 	return t.derive("narrow", l, l.Narrow(d, start, size))
 }
 
-// Split divides dimension d into views of these sizes. The sizes must add up to the size of the dimension. Split allocates
-// four times, and once more for each view up to rank 8. Each view takes up to 256 bytes, and 36 more for each dimension.
+// Split divides dimension d into views of these sizes. The sizes must add up to the size of the dimension. Up to rank 8,
+// Split allocates four times, and once more for each view. Each view takes up to 256 bytes, and 36 more for each
+// dimension.
 //
 // On error: also [ErrMemory].
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
@@ -267,8 +268,8 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 	return t.derive("flat outer", l, l.FlatOuter(rank))
 }
 
-// FlatEnds keeps rank dimensions, beginning with dimension begin. It merges the dimensions before and after them into
-// the first and the last: see [layout.Layout.FlatEnds].
+// FlatEnds keeps rank dimensions, beginning with dimension begin. It merges the dimensions before them into the first,
+// and the dimensions after them into the last: see [layout.Layout.FlatEnds].
 func (t *Tensor) FlatEnds(begin, rank int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("flat ends", l, l.FlatEnds(begin, rank))
@@ -281,7 +282,7 @@ func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	return t.derive("squeeze", l, l.Squeeze(axes...))
 }
 
-// Expand inserts dimensions of size 1, which have these numbers in the view: see [layout.Layout.Expand].
+// Expand inserts dimensions of size 1 at the given positions of the view: see [layout.Layout.Expand].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 	l := t.draft()
 	return t.derive("expand", l, l.Expand(axes...))
