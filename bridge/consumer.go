@@ -28,30 +28,30 @@ type decoding struct {
 func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
 // Align aligns the data of each tensor to n bytes, a power of two up to [dlpack.AllocAlignment]. A tensor that is not
-// aligned in its part is copied. The copy has the flag [dlpack.IsCopied] and is writable, with or without [Writable].
+// aligned in its part is copied. The copy has the flag [dlpack.IsCopied], and is writable even without [Writable].
 // Parts received from a socket are aligned to 8 bytes at most, and often not at all.
 //
 // Several tensors may share a part; each then gets its own copy. The elements of all copies together take at most four
-// times the size of the payload, plus 64 MiB. The error for a message that needs more is [dlpack.ErrMemory]. The other
-// memory of the copies is at most 32 times the size of the label.
+// times the size of the payload, plus 64 MiB. Decode returns [dlpack.ErrMemory] for a message that needs more. The
+// other memory of the copies is at most 32 times the size of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
-// Join returns a tensor that lies in several parts as one tensor: a row-major copy in new memory, aligned to
-// [dlpack.AllocAlignment]. The copy has the flag [dlpack.IsCopied] and is writable, with or without [Writable]. Its
-// size counts towards the same limit as the copies of [Align].
+// Join makes one tensor of a tensor that lies in several parts: a row-major copy in new memory, aligned to
+// [dlpack.AllocAlignment]. The copy has the flag [dlpack.IsCopied], and is writable even without [Writable]. Its size
+// counts towards the same limit as the copies of [Align].
 func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 
-// Decode returns the tensors of a message. Each tensor aliases its payload part, at any alignment
-// ([dlpack.Tensor.Alignment] returns it), and has the strides that order and ascend describe. It is read-only without
+// Decode returns the tensors of a message. Each tensor aliases its payload part, and has the strides that order and
+// ascend describe. It may have any alignment, which [dlpack.Tensor.Alignment] returns. It is read-only without
 // [Writable]. If the message has a form other than TENS and no tensors, the result is empty.
 //
 // A tensor that lies in several parts (see package tens) becomes one tensor for each of its pieces, in the order of the
-// parts. The result may therefore have more tensors than the label. With [Join] it becomes one tensor. Each piece has
-// some of the indices of the slowest dimension. If that dimension does not ascend, the first piece has the last
-// indices. Each piece counts as 512 bytes, plus 32 for each dimension, towards the limit of [Align].
+// parts. The result may therefore have more tensors than the label. With [Join] the pieces become one tensor. Each
+// piece has some of the indices of the slowest dimension. If that dimension does not ascend, the first piece has the
+// last indices. Each piece counts as 512 bytes, plus 32 for each dimension, towards the limit of [Align].
 //
-// The entry in the result is nil for a tensor with a packing other than "dense", which cannot be read, and for a tensor
-// that is only metadata, which has no elements. The methods of a nil tensor return errors. [tens.Tensor.Packing] of the
+// The entry in the result is nil for a tensor that cannot be read because its packing is not "dense", and for a tensor
+// that is only metadata and has no elements. The methods of a nil tensor return errors. [tens.Tensor.Packing] of the
 // label names the packing, and [tens.Tensor.OnlyMetadata] reports the second case.
 //
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their

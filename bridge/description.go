@@ -18,7 +18,7 @@ import (
 type Description struct {
 	DType  dlpack.DataType
 	Layout layout.Layout // the offset is in elements from the beginning of the part
-	Padded bool          // whether each element has its own bytes although it does not fill them, instead of being packed
+	Padded bool          // whether each element of less than a byte has a byte of its own, instead of being packed
 	NBytes int64         // size in bytes of the part, or of all parts together
 }
 
@@ -61,9 +61,9 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 	return d, nil
 }
 
-// Step returns the dimension along which a tensor is cut into several parts ([tens.Tensor.Slowest]), and the size in
-// bytes of one index of it. ok is false if the tensor cannot be cut: it has no elements, or no dimension has more than
-// one index, or one index has packed elements that do not fill whole bytes.
+// Step returns the dimension along which a tensor is cut into several parts ([tens.Tensor.Slowest]), and the number of
+// bytes that one index of this dimension takes. ok is false if the tensor cannot be cut: it has no elements, or no
+// dimension has more than one index, or one index has packed elements that do not fill whole bytes.
 //
 // Errors: those of [DecodeTensor].
 func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
@@ -139,10 +139,10 @@ func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
 }
 
 // Pieces returns an iterator over the pieces of a tensor, one for each of its payload parts, in the order of the parts.
-// A piece is a copy of t with one part, Part, and the indices of the slowest dimension that lie there. size returns the
-// size in bytes of the part with the given index. If t has one part, the only piece is t. A piece must not be used
-// after the next one has been requested. If t has several parts, the memory of all pieces is taken from the budget
-// before the first piece; a nil budget counts nothing.
+// A piece is a copy of t in which Part is the number of its only part, and Shape counts only the indices of the slowest
+// dimension that lie in that part. size returns the size in bytes of the part with the given index. If t has one part,
+// the only piece is t. A piece must not be used after the next piece has been requested. If t has several parts, the
+// memory of all pieces is taken from the budget before the first piece; a nil budget counts nothing.
 //
 // Errors: the error of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number
 // of indices and at least one, or if the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that

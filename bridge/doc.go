@@ -7,11 +7,12 @@
 //	err = send(reply.Encode())
 //
 // [Decode] makes views of the payload parts: order and ascend become strides, and the tensors are read-only without
-// [Writable]. [Encode] goes the other way. If the layout has no gaps, the payload part is the memory of the tensor, and
-// a permuted or reversed layout becomes order and ascend. Encode copies only tensors with gaps or broadcasts, and
-// packed elements of less than a byte that are not in C order; the [Report] names these tensors.
+// [Writable]. [Encode] does the inverse. If the layout has no gaps, the payload part is the memory of the tensor, and a
+// permuted or reversed layout becomes order and ascend. Encode copies only tensors with gaps or broadcasts, and tensors
+// of packed elements of less than a byte that are not in C order. The [Report] names the copied tensors.
 //
-// [Relay] forwards a decoded message, with the same tensors or others. Everything else stays as it was received.
+// [Relay] forwards a decoded message, with the same tensors or other tensors. The rest of the message stays as it was
+// received.
 //
 // [Names] assigns a name to each tensor; [tens.Label.Find] finds a tensor by its name.
 //
@@ -27,23 +28,23 @@
 // The dtype letters of TENS have no bfloat16, float8 or smaller type, no lanes, and no packed elements of less than a
 // byte. A tensor of such a type has the dtype V (NumPy's kind for opaque bytes), a word of ceil(bits*lanes/8) bytes,
 // and the attribute "dlpack": [code, bits, lanes] with DLPack's numbers. Its part has word bytes for each element. If
-// elements of less than a byte are packed, it has ceil(n*bits*lanes/8) bytes for n elements; [code, bits, lanes, 4]
-// says that each such element has its own bytes instead (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do
+// elements of less than a byte are packed, the part has ceil(n*bits*lanes/8) bytes for n elements. If each of them has
+// its own bytes, the attribute is [code, bits, lanes, 4] (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do
 // not know the attribute reject V.
 //
 // # Tensors in several parts
 //
 // [Spread] cuts large tensors into several payload parts without copying them. The attribute "parts" of package tens
 // describes the parts. [Decode] returns a tensor for each piece, or one copy of the whole with [Join]. The attribute is
-// an extension: send it only to receivers that know it. To others the first part is too small for the tensor, and they
-// reject it if they compare sizes.
+// an extension: send it only to receivers that know it. For other receivers the first part is too small for the tensor,
+// and receivers that compare sizes reject it.
 //
 //	msg, _, err := bridge.Encode(ts, bridge.Spread(1<<20))  // parts of at most 1 MiB
 //	whole, err := bridge.Decode(msg, bridge.Join())         // one tensor for each of ts
 //
 // # Memory
 //
-// A decoded label and its tensors take at most 40 times as much memory as the label has bytes. Payloads are copied only
+// A decoded label and its tensors take at most 40 bytes of memory for each byte of the label. Payloads are copied only
 // by [Align] and [Join]. The README of this package says how much memory a decoder may take for its input, in each
 // language.
 //

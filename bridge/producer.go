@@ -22,8 +22,9 @@ type Report struct {
 }
 
 // An EncodeOption changes the label of a message that [Encode] returns. The label describes all tensors in order. An
-// option must not change the shape, data type or layout of a tensor. If it sets the packing of a tensor to anything but
-// "dense", Encode makes no payload part for that tensor, and the caller must send its elements in another way.
+// option must not change the shape, data type or layout of a tensor. If an option sets the packing of a tensor to a
+// text other than "dense", Encode makes no payload part for this tensor. The caller must then send its elements in
+// another way.
 type EncodeOption func(*tens.Label) error
 
 // Metadata sets TENS.metadata, a JSON object.
@@ -47,12 +48,12 @@ func TensorMetadata(i int, object []byte) EncodeOption {
 	}
 }
 
-// Names names the tensors: names[i] is the name of tensor i, and "" leaves it unchanged. A name is stored as the text
-// "name" in the metadata of its tensor. [tens.Label.Find] finds a tensor by its name, and [tens.Tensor.Name] returns
-// the name of a tensor.
+// Names sets the names of the tensors: names[i] is the name of tensor i, and "" leaves its name unchanged. A name is
+// stored as the text "name" in the metadata of its tensor. [tens.Label.Find] finds a tensor by its name, and
+// [tens.Tensor.Name] returns the name of a tensor.
 //
-// Errors: [tens.ErrInvalid] for a wrong number of names, and for a name that is not UTF-8, that another tensor has, or
-// that differs from the name in the metadata of its tensor.
+// Errors: [tens.ErrInvalid] for a wrong number of names, and for a name that is not UTF-8, is the name of another
+// tensor, or differs from the name in the metadata of its tensor.
 func Names(names ...string) EncodeOption {
 	return func(l *tens.Label) error {
 		if len(names) != len(l.Tensors) {
@@ -85,19 +86,19 @@ func named(l *tens.Label, i int, name string) error {
 	return nil
 }
 
-// LabelAttributes sets the attributes of the label other than TENS.
+// LabelAttributes sets the attributes of the label beside TENS.
 func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
-// Relay encodes tensors in the place of those of a decoded message. It keeps the metadata, names and further attributes
-// of that message; unchanged text stays the same byte for byte. It also allows two things that other programs may write
-// and that Encode otherwise refuses: objects and arrays in the metadata of tensors, and tensors that are only metadata.
-// Payload parts without a tensor stay where they are.
+// Relay replaces the tensors of a decoded message. It keeps the metadata, names and further attributes of that message;
+// unchanged text stays the same byte for byte. It also allows two things that other programs may write, and that Encode
+// refuses without Relay: objects and arrays in the metadata of tensors, and tensors that are only metadata. Payload
+// parts without a tensor stay where they are.
 //
-// There must be as many tensors as in the label. Pass nil where [Decode] returned nil; that tensor and its part stay
-// unchanged. A tensor in several parts counts as one tensor: decode it with [Join]. Options before this one have no
-// effect; later options change what it has set. The caller copies the header of the message.
+// There must be as many tensors as in the label. Pass nil for each tensor for which [Decode] returned nil; this tensor
+// and its part stay unchanged. A tensor in several parts counts as one tensor: decode it with [Join]. Options before
+// Relay have no effect. Options after it can change what Relay has set. The caller copies the header of the message.
 //
 // Errors: those of [tens.Message.DecodeLabel]; [tens.ErrInvalid] for another number of tensors, and for nil in place of
 // a tensor that has elements.
@@ -160,9 +161,9 @@ func isSame(a, b *tens.Tensor) bool {
 
 // Spread cuts each tensor of more than the given number of bytes into pieces of at most that many bytes, as equal in
 // size as possible. Each piece has its own payload part (see package tens). A piece has at least one index of the
-// slowest dimension, even if that takes more bytes. The parts alias the memory of the tensor. A tensor that cannot be
-// cut stays in one part (see [Step]). A tensor without a part, because an option has set its packing, is not cut. The
-// receiver must know the attribute parts, an extension of package tens.
+// slowest dimension, even if this index takes more bytes. The parts alias the memory of the tensor. A tensor that
+// cannot be cut stays in one part (see [Step]). A tensor whose packing an option has set has no part, and is not cut.
+// The receiver must know the attribute parts, an extension of package tens.
 //
 // Errors: [tens.ErrInvalid] for less than one byte.
 func Spread(bytes int64) EncodeOption {
@@ -191,16 +192,16 @@ func Spread(bytes int64) EncodeOption {
 	}
 }
 
-// Encode returns a message with the form TENS, the level 0 and a label. It has one payload part for each tensor.
-// [Spread] makes several, and a tensor whose packing an option sets has none. A part aliases the memory of its tensor
-// if the layout has no gaps and no shared elements, whatever the order and direction of the dimensions. Otherwise the
-// part is a copy in C order. The caller sets Origin, Granule and Seqno.
+// Encode returns a message with the form TENS, the level 0 and a label. It has one payload part for each tensor. With
+// [Spread] a tensor may have several parts, and a tensor whose packing an option sets has no part. A part aliases the
+// memory of its tensor if the layout has no gaps and no shared elements. The dimensions may have any order and
+// direction. Otherwise the part is a copy in C order. The caller sets Origin, Granule and Seqno.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its
 // parts are slices of their memory and do not keep it alive. Threads: any. On error: [elements.ErrDType],
 // [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor; [dlpack.ErrMemory] if
-// there is too little memory for the label; the error of an option; or one of package tens for metadata that is not a
-// JSON object, or, without [Relay], for a tensor's metadata if one of its values is an object or array.
+// there is too little memory for the label; the error of an option; or an error of package tens for metadata that is
+// not a JSON object. Without [Relay], objects and arrays in the metadata of a tensor are an error, too.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}

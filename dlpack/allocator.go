@@ -24,10 +24,10 @@ type Allocator interface {
 // goroutine of this library. OnRelease may be used on the tensor, too. If the memory need not be zeroed, use [FromBytes]
 // and OnRelease.
 //
-// The memory must be aligned to the size of an element or, if that is not a power of two, to the largest power of two that
-// divides it; 8 bytes are always enough. [Tensor.Alignment] returns the alignment of a tensor. JAX and TVM share memory
-// that is aligned to [AllocAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method
-// of the allocator is called.
+// The memory must be aligned to the largest power of two that divides the size of an element. An alignment of 8 bytes is
+// always enough. [Tensor.Alignment] returns the alignment of a tensor. JAX and TVM share memory that is aligned to
+// [AllocAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method of the allocator
+// is called.
 //
 // Ownership: the tensor and its exports own the memory until Free is called. Lifetime: as for [New]. Threads: any. On error:
 // the slice that Allocate returned goes to Free before NewFrom returns, unless Allocate returned an error. The errors are

@@ -15,16 +15,17 @@
 //
 // # Mental model
 //
-// A message is a sequence of frames. The first is the prefix header: a level (0 to 8), a form of four bytes, and a
-// label. The second is the coordinate header: the 64-bit numbers origin, granule and seqno. The rest are the payload
-// parts. A message is sent as separate frames (see [Decode] and [Message.Encode]), or as one frame in the packed form
-// ([DecodePacked] and [Message.AppendPacked]). [DecodeAll] reads several messages in the packed form, one after
-// another.
+// A message is a sequence of frames. The first frame is the prefix header: a level (0 to 8), a form of four bytes, and
+// a label. The second frame is the coordinate header: the 64-bit numbers origin, granule and seqno. All other frames
+// are the payload parts. A message is sent as separate frames (see [Decode] and [Message.Encode]), or as one frame in
+// the packed form ([DecodePacked] and [Message.AppendPacked]). [DecodeAll] reads several messages in the packed form,
+// one after another.
 //
 // A message carries tensors if its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
-// [Message.EncodeLabel]). A [Tensor] says which part holds its elements and how they lie there. It is a description and
-// owns nothing. Element i of a tensor lies at offset plus the sum of i[d] * strides[d] elements from the beginning of
-// its part ([Tensor.Strides]). Elements are little-endian. A part may have any address: it need not be aligned.
+// [Message.EncodeLabel]). A [Tensor] says which part holds its elements, and how they lie in that part. It is a
+// description and owns nothing. Element i of a tensor lies at offset plus the sum of i[d] * strides[d] elements from
+// the beginning of its part ([Tensor.Strides]). Elements are little-endian. A part may have any address: it need not be
+// aligned.
 //
 //	frames ── Decode ─▶ Message ── DecodeLabel ─▶ Label ── Tensors[k] ──▶ Parts[Part], Strides
 //	frames ◀─ Encode ── Message ◀─ EncodeLabel ── Label
@@ -38,51 +39,53 @@
 //
 // # The specification and its gaps
 //
-// The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. Where it leaves room, this package decides as follows:
+// The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. Where the specification leaves room, this package
+// decides as follows:
 //
 //   - The attribute order lists the dimensions from the fastest to the slowest, like the ordering of Boost's general_storage_order. The
 //     attribute ascend is indexed by dimension.
 //   - The attribute part counts payload parts from 0. Its default is the index of the tensor. A part holds exactly the elements of its
 //     tensor. Several tensors may share a part.
 //   - The attribute pointer is rejected and never followed. An empty packing is rejected.
-//   - A tensor with a packing other than "dense" is kept, and its part is not checked ([Tensor.IsDense]), so that the other tensors of the
+//   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So the other tensors of the
 //     message can still be read.
-//   - The Wire-Cell Toolkit sends three forms that are accepted, too. A TENS without the attribute tensors has no tensors, although the
-//     specification requires the attribute; encoders always write it. A label that is null has no tensors either. A tensor that is only
-//     metadata, with the dtype "?", the word 0 and the shape [], is kept like a tensor of another packing ([Tensor.OnlyMetadata]).
-//   - The metadata of a tensor is written as an object of scalars, but any object is read. With Relay, a [Label] writes decoded JSON text
-//     unchanged. Attributes that the specification does not define are kept.
-//   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), b (1), and V with an attribute [Dlpack], for types that have no
-//     letter. Long doubles (f of word 16, c of word 32) are [ErrUnsupported].
+//   - The Wire-Cell Toolkit sends three forms that are accepted, too. A TENS without the attribute tensors has no tensors. The
+//     specification requires this attribute, and encoders always write it. A label that is null has no tensors either. A tensor that is
+//     only metadata is kept like a tensor of another packing ([Tensor.OnlyMetadata]). Its dtype is "?", its word is 0, and its shape is
+//     [].
+//   - Encoders write the metadata of a tensor as an object of scalars, and decoders accept any object. With Relay, a [Label] writes
+//     decoded JSON text unchanged. Attributes that the specification does not define are kept.
+//   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), and b (1). Types that have no letter are V with an attribute
+//     [Dlpack]. Long doubles (f of word 16, c of word 32) are [ErrUnsupported].
 //
 // The packed form does not say where a message ends. A frame after the coordinate header that begins with ZIO and a level is
-// therefore the prefix header of the next message, and encoders refuse a part that begins in this way.
+// therefore the prefix header of the next message. Encoders refuse a part that begins in this way.
 //
 // # Tensors in several parts
 //
 // The specification requires that a tensor can be spread across a message, but has no attribute for this. This package reads
-// and writes the attribute "parts" of a tensor, an integer N of at least 2 ([Tensor.Parts]): N consecutive payload parts hold
-// the elements. The attribute part is the number of the first one.
+// and writes the attribute "parts" of a tensor ([Tensor.Parts]). If it is N, at least 2, then N consecutive payload parts
+// hold the elements. The attribute part is the number of the first of these parts.
 //
-// The tensor is cut along its slowest dimension with more than one index: the last such dimension in order, or the
-// first without order ([Tensor.Slowest]). The bytes of the parts, one after another, are the bytes that a single part
-// would have. If the dimension does not ascend, the first part therefore has the last indices. Every part holds a whole
-// number of indices of the dimension, at least one, and a whole number of bytes. The sizes of the parts therefore show
-// where the cuts are, and add up to the size of the tensor. A tensor without elements is not cut. A tensor of packed
-// elements (of less than a byte) is not cut if one index of the dimension does not take whole bytes. The attribute part
-// is always written. Tensors may share parts, but all tensors together may have at most four pieces for each part of
-// the message, and 1024 more.
+// The tensor is cut along its slowest dimension with more than one index ([Tensor.Slowest]). This is the last such
+// dimension in the attribute order, or the first such dimension of a tensor without this attribute. The bytes of the
+// parts, one after another, are the bytes that a single part would have. If the dimension does not ascend, the first
+// part therefore has the last indices. Every part holds a whole number of bytes, and at least one whole index of the
+// dimension. The sizes of the parts therefore show where the cuts are, and add up to the size of the tensor. A tensor
+// without elements is not cut. A tensor of packed elements (of less than a byte) is not cut if one index of the
+// dimension does not take whole bytes. The attribute part is always written. Tensors may share parts, but all tensors
+// together may have at most four pieces for each part of the message, and 1024 more.
 //
 // Send these messages only to receivers that know the attribute "parts". Other readers find a first part that is
-// smaller than the tensor. They reject it if they compare sizes, but the example for Boost in the specification does
-// not.
+// smaller than the tensor. Readers that compare sizes reject it, but the example for Boost in the specification
+// compares none.
 //
 // # Labels
 //
 // Package strictjson reads the labels. encoding/json would take several times as long as all other work of decoding. It
-// also ignores case in names, and the last of two equal names wins. But a label says how to read memory, so a text is
-// rejected if two readers could read it differently. Labels must not have duplicate names, text after the object, 3.0
-// for 3, null for an attribute of the specification, lone surrogates, or nesting beyond [MaxDepth].
+// also ignores case in names, and takes the last of two equal names. But a label says how to read memory, so this
+// package rejects a text that two readers could read differently. Labels must not have duplicate names, text after the
+// object, 3.0 for 3, null for an attribute of the specification, lone surrogates, or nesting beyond [MaxDepth].
 //
 // Metadata and other attributes stay JSON text, which callers decode with the library of their choice. A round trip keeps every
 // digit, and unused metadata costs only one scan.

@@ -14,11 +14,10 @@ var (
 	// ErrInvalid reports a message, label or tensor that breaks the specification. The text of the error says which
 	// rule is broken.
 	ErrInvalid = errors.New("invalid")
-	// ErrUnsupported reports an unknown dtype, a dtype with a word that it does not have, an empty packing, or the
-	// attribute pointer. Package bridge reports it for a packing other than "dense", and for
-	// a tensor that is only metadata.
+	// ErrUnsupported reports an unknown dtype, a word that the dtype does not have, an empty packing, or the attribute
+	// pointer. Package bridge also reports it for a packing other than "dense", and for a tensor that is only metadata.
 	ErrUnsupported = errors.New("not supported")
-	// ErrNoTENS reports a label without the attribute TENS. The message may be valid, and carry no tensors.
+	// ErrNoTENS reports a label without the attribute TENS. The message may be a valid message without tensors.
 	ErrNoTENS = errors.New("no attribute TENS")
 	// ErrNoName reports a name that no tensor of a label has.
 	ErrNoName = errors.New("no tensor has this name")
@@ -98,8 +97,8 @@ type Error struct {
 	Detail    string // the offending value; text of the message is quoted and shortened
 }
 
-// Error returns a text with the index of the tensor, the detail or, without a detail, the name of the attribute, the
-// cause, and the offset. It leaves out unknown fields.
+// Error returns a text with the index of the tensor, the detail, the cause and the offset. If there is no detail, the
+// text has the name of the attribute instead. It leaves out unknown fields.
 func (e *Error) Error() string {
 	b := []byte("tens: ")
 	if e.Tensor >= 0 {

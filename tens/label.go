@@ -7,8 +7,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// Label is the decoded label of a TENS message: the tensors, and metadata and attributes of the application. The JSON
-// text in a decoded Label aliases the original text.
+// Label is the decoded label of a TENS message. It has the tensors, and the metadata and attributes of the application.
+// The JSON text in a decoded Label aliases the original text.
 type Label struct {
 	Tensors    []Tensor
 	Metadata   []byte     // TENS.metadata, a JSON object, nil if absent

@@ -31,14 +31,14 @@ func DecodeLabel(label []byte) (*Label, error) {
 // DecodeLabel decodes the label and checks it against the payload. In a message of the form TENS the label must have the attribute
 // TENS or be null. The Wire-Cell Toolkit writes null if there are no tensors and no metadata. In a message of another form, a label
 // that is not a JSON object, or has no attribute TENS, belongs to the application. The message then has no tensors, as with null:
-// the result is empty, with Absent set. In every form, an invalid label after the name TENS is an error, and so are duplicate names
-// or too deep nesting before this name.
+// the result is empty, with Absent set. In every form, an invalid label after the name TENS is an error. So are duplicate names and
+// too deep nesting before this name.
 //
 // A tensor of a packing other than "dense", or one that is only metadata, is kept without a check of its part: see [Tensor.IsDense].
 //
-// Errors: those of the function [DecodeLabel], [ErrPartMissing], [ErrSize]. A part must have exactly the size of its tensor, except
-// that the part of a tensor of dtype 'V' may be smaller by less than a byte for each element; package bridge, which interprets
-// the attribute [Dlpack], checks that size.
+// Errors: those of the function [DecodeLabel], [ErrPartMissing], [ErrSize]. A part must have exactly the size of its tensor. There
+// is one exception: the part of a tensor of dtype 'V' may be smaller, by less than a byte for each element. Package bridge
+// interprets the attribute [Dlpack] and checks this size.
 func (m *Message) DecodeLabel() (*Label, error) {
 	if m == nil {
 		return nil, newError(ErrNil, "message")

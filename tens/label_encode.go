@@ -33,13 +33,14 @@ func (m *Message) EncodeLabel(l *Label) error {
 }
 
 // Append appends the label as JSON text in the form of the C++ implementation: without white space, and with names in
-// the order of their bytes. It always writes part and TENS.metadata. It omits a nil Ascend, Order or Metadata of a
-// tensor, an empty Packing, and Parts below 2. JSON text in the label loses its white space and is otherwise unchanged.
-// [DecodeLabel] can decode the result. On an error it returns dst unchanged. Like append, it ends the process if there
-// is no memory for the result. The result may be much larger than the label if attributes share their memory.
+// the order of their bytes. It always writes the attributes part and TENS.metadata. Of a tensor it omits a nil Ascend,
+// Order or Metadata, an empty Packing, and Parts below 2. JSON text in the label loses its white space and is otherwise
+// unchanged. [DecodeLabel] can decode the result. On an error it returns dst unchanged. Like append, it ends the
+// process if there is no memory for the result. The result may be much larger than the label if attributes share their
+// memory.
 //
 // The metadata of a tensor must be an object of scalars, as the specification says: objects and arrays belong in TENS.metadata.
-// [DecodeLabel] accepts any object, and tensors that are only metadata. To send a decoded label on, set Relay to the message that it
+// [DecodeLabel] accepts any object, and tensors that are only metadata. To forward a decoded label, set Relay to the message that it
 // was decoded from. The metadata of tensors may then have objects and arrays, tensors may be only metadata, and JSON text is written
 // unchanged. If nothing in the label was changed, the result is the label of that message, byte for byte.
 //

@@ -44,7 +44,7 @@ func (m Message) String() string {
 		m.Level, m.Form[:], len(m.Label), m.Origin, m.Granule, m.Seqno, len(m.Parts), size)
 }
 
-// MakeForm returns a name as a form: at most four bytes, padded with spaces. The error for a longer name is [ErrInvalid].
+// MakeForm returns a name as a form: at most four bytes, padded with spaces. It returns [ErrInvalid] for a longer name.
 func MakeForm(name string) ([4]byte, error) {
 	form := [4]byte{' ', ' ', ' ', ' '}
 	if len(name) > len(form) {
@@ -93,8 +93,8 @@ func (m *Message) Validate() error {
 	return nil
 }
 
-// Encode returns the frames of the message: a new prefix header and coordinate header, and the parts themselves. The result is nil
-// if [Message.Validate] returns an error.
+// Encode returns the frames of the message: a new prefix header, a new coordinate header, and the parts themselves, without a
+// copy. The result is nil if [Message.Validate] returns an error.
 func (m *Message) Encode() [][]byte {
 	if m.Validate() != nil {
 		return nil
@@ -108,8 +108,8 @@ func (m *Message) Encode() [][]byte {
 	return append(frames, m.Parts...)
 }
 
-// AppendPrefix appends a prefix header: magic, level, form, label. The error for a level outside 0 to 8 is [ErrInvalid];
-// AppendPrefix then returns dst unchanged.
+// AppendPrefix appends a prefix header: magic, level, form, label. For a level outside 0 to 8 it returns [ErrInvalid],
+// and dst unchanged.
 func AppendPrefix(dst []byte, level int, form [4]byte, label []byte) ([]byte, error) {
 	if err := (&Message{Level: level}).Validate(); err != nil {
 		return dst, err
@@ -153,8 +153,8 @@ func AppendHeader(dst []byte, origin, granule, seqno uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, seqno)
 }
 
-// DecodeHeader decodes a coordinate header, which must be the whole frame. The error for a size other than [HeaderSize] is
-// [ErrInvalid].
+// DecodeHeader decodes a coordinate header, which must be the whole frame. It returns [ErrInvalid] for a frame of another
+// size than [HeaderSize].
 func DecodeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
 	if len(frame) != HeaderSize {
 		return 0, 0, 0, newError(errHeaderSize, strconv.Itoa(len(frame))+" bytes")

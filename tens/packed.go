@@ -53,7 +53,7 @@ func DecodeAll(data []byte) iter.Seq2[*Message, error] {
 }
 
 // SizeFirst returns the size in bytes of the first message in data. Messages in data follow one another in the packed
-// form (see [DecodeAll]). The error for data that ends inside a frame is [ErrTruncated]. SizeFirst allocates nothing.
+// form (see [DecodeAll]). SizeFirst returns [ErrTruncated] for data that ends inside a frame. It allocates nothing.
 func SizeFirst(data []byte) (int, error) {
 	at := 0
 	for i := 0; at < len(data); i++ {
@@ -107,9 +107,10 @@ func (m *Message) PackedSize() (int, error) {
 	return prefix + 1 + HeaderSize + parts, nil
 }
 
-// AppendFrames appends the frames of a message in the packed form: the size of each, then its bytes. A size below 255 takes one byte, any
-// other size takes five. The errors are those of [SizeFrames]; AppendFrames then returns dst unchanged. Like append, it ends the process if
-// Go has no memory for the result, and panics if no slice can be that long. [SizeFrames] returns the number of bytes that are appended.
+// AppendFrames appends the frames of a message in the packed form: for each frame its size, and then its bytes. A size below 255 takes one
+// byte, and any other size takes five. The errors are those of [SizeFrames]; AppendFrames then returns dst unchanged. Like append, it ends
+// the process if Go has no memory for the result, and panics if no slice can be that long. [SizeFrames] returns the number of bytes that
+// are appended.
 func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	n, err := SizeFrames(frames)
 	if err != nil {
@@ -122,8 +123,8 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DecodeFrames decodes the frames of a message in the packed form. The frames alias data. It also accepts a size of five bytes
-// for a frame of less than 255 bytes. It returns errors before it allocates.
+// DecodeFrames decodes the frames of a message in the packed form. The frames alias data. The size of a frame of less than 255
+// bytes may also take five bytes. DecodeFrames allocates nothing if it returns an error.
 //
 // Errors: [ErrTruncated] for data that ends inside a frame; [ErrInvalid] for data with several messages, which [DecodeAll]
 // reads.
@@ -165,7 +166,7 @@ func truncated(data []byte, at, frame int) *Error {
 }
 
 // DecodeAllFrames returns an iterator over the frames that [DecodeFrames] returns. It needs no memory for a list of frames.
-// Instead of a frame with an error, it yields the error of DecodeFrames and ends.
+// At an invalid frame it yields the error of DecodeFrames and ends.
 func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i, at := 0, 0; at < len(data); i++ {
@@ -189,8 +190,8 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// SizeFrames returns the size in bytes of the frames of a message in the packed form. The error is [ErrFrameTooLarge]
-// for a frame of more than 4 GiB - 1, and [ErrInvalid] for a part that begins like a prefix header (see [DecodeAll]).
+// SizeFrames returns the size in bytes of the frames of a message in the packed form. It returns [ErrFrameTooLarge] for
+// a frame of more than 4 GiB - 1, and [ErrInvalid] for a part that begins like a prefix header (see [DecodeAll]).
 func SizeFrames(frames [][]byte) (int, error) { return sizeFrames(frames, 0) }
 
 // sizeFrames is SizeFrames. first is the index of frames[0] in the message, for errors.

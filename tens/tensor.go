@@ -44,8 +44,8 @@ const (
 var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 
 // IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as a
-// compressed one, and for a tensor that is only metadata ([Tensor.OnlyMetadata]). A decoder of the label keeps these tensors
-// without a check of their parts, and this module cannot read their elements.
+// compressed packing, and for a tensor that is only metadata ([Tensor.OnlyMetadata]). Decoding a label keeps these tensors
+// and does not check their parts. This module cannot read their elements.
 func (t *Tensor) IsDense() bool { return t.isPackedDense() && !t.OnlyMetadata() }
 
 func (t *Tensor) isPackedDense() bool { return t.Packing == "" || t.Packing == dense }
@@ -89,8 +89,8 @@ func nameIn(object []byte) []byte {
 	return nil
 }
 
-// SetName adds the name of the tensor to its metadata, as the member "name" in a copy of the object. If the metadata
-// already have a name, it must be the same text. The rest of the metadata is not checked until the label is encoded.
+// SetName copies the metadata of the tensor, and adds the name to the copy as the member "name". If the metadata
+// already have a name, it must be the same text. The rest of the metadata is checked when the label is encoded.
 //
 // Errors: [ErrNil]; [ErrInvalid] for a name that is empty or not UTF-8, and for metadata that have another name or are not an object.
 func (t *Tensor) SetName(name string) error {
@@ -124,9 +124,9 @@ func (t *Tensor) SetName(name string) error {
 	return nil
 }
 
-// Slowest returns the dimension that varies slowest in memory among those with more than one index. A tensor in several
-// parts is cut along this dimension. ok is false if there is no such dimension, if the tensor has no elements, or if it
-// is invalid: these tensors are never cut.
+// Slowest returns the dimension with more than one index that varies slowest in memory. A tensor in several parts is
+// cut along this dimension. ok is false for a tensor that is never cut: it has no dimension with more than one index,
+// has no elements, or is invalid.
 func (t *Tensor) Slowest() (dim int, ok bool) {
 	if n, err := t.NumElements(); err != nil || n == 0 || t.layout() != nil {
 		return 0, false
@@ -148,9 +148,9 @@ func (t *Tensor) slowest() (dim int, ok bool) {
 	return 0, false
 }
 
-// NumElements returns the product of the shape, which is 1 for rank 0. The error is [ErrInvalid] for a negative size, for a
+// NumElements returns the product of the shape, which is 1 for rank 0. It returns [ErrInvalid] for a negative size, for a
 // Word below 1, and if the product of Word and all sizes other than 0 does not fit in 63 bits. This product is checked even
-// if the tensor has no elements, as in NumPy. The error for a nil Tensor is [ErrNil].
+// if the tensor has no elements, as in NumPy. It returns [ErrNil] for a nil Tensor.
 func (t *Tensor) NumElements() (int64, error) {
 	n, _, err := t.size()
 	if err != nil {

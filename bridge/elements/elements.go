@@ -8,22 +8,22 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Elements is a tensor whose elements are byte strings because DLPack has no data type for them: strings, media,
-// quantised numbers, resources and variants.
+// Elements is a tensor of byte strings. It is for elements that have no DLPack data type: strings, media, quantised
+// numbers, resources and variants.
 type Elements struct {
 	// Type is the format's own name for the element type, such as string, image or qint8.
 	Type string
 	// Shape has the size of each dimension, the slowest first. A scalar has none.
 	Shape []int64
 	// Values has the bytes of each element in row-major order. The number of values is the product of Shape. Decoded
-	// values alias the input: copy them to keep them longer than the input or to write to them.
+	// values alias the input. Copy them before you write to them, or if you keep them longer than the input.
 	Values [][]byte
 	// Formats has the media format of each element, such as png or mp3, if Type is a media type. Otherwise it is nil.
 	Formats []string
 }
 
-// Validate returns an error unless the number of values is the product of Shape, and so is the number of formats if
-// there are any.
+// Validate returns an error unless the number of values is the product of Shape. If there are formats, their number
+// must also be that product.
 //
 // Errors, without a prefix: [ErrElements], also for a nil receiver, and those of [layout.Count].
 func (e *Elements) Validate() error {

@@ -29,7 +29,7 @@ var (
 	ErrHeader = errors.New("malformed header")
 	// ErrTruncated reports a file that ends before its header or its elements do.
 	ErrTruncated = errors.New("file cut short")
-	// ErrName reports a name that the format does not allow, of a tensor, of a file or in the metadata. It also reports
+	// ErrName reports a name of a tensor, of a file or in the metadata that the format does not allow. It also reports
 	// other texts that are not UTF-8.
 	ErrName = errtext.New(errtext.ErrArgument, "invalid name")
 	// ErrDuplicate reports two tensors, or two other items of a header, that have the same name.
@@ -54,17 +54,17 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// After adds start to the offset of the error and returns the same error. It is for a decoder that was given
-// input[start:] and not the whole input. An offset that would overflow becomes the largest int64.
+// After adds start to the offset of the error and returns the same error. Use it if the decoder got input[start:]
+// instead of the whole input. An offset that would overflow becomes the largest int64.
 func (e *Error) After(start int64) *Error {
 	e.Offset += min(start, math.MaxInt64-e.Offset)
 	return e
 }
 
 // WithoutRemedy returns the text of an error of this module without its remedy, such as "; Convert makes a copy of that
-// type". The remedy names Go functions and is for the programmer. A server can send the rest to its clients, to say
-// what is wrong with their input. The error may be wrapped. The text of any other error is returned unchanged, and the
-// text of nil is empty.
+// type". The remedy names Go functions and is for the programmer. A server can send the text without the remedy to its
+// clients, to say what is wrong with their input. The error may be wrapped. For any other error WithoutRemedy returns
+// the text unchanged, and for nil an empty text.
 func WithoutRemedy(err error) string {
 	if err == nil {
 		return ""

@@ -12,7 +12,7 @@ type Sink interface {
 	// Begin announces count elements. The decoder has checked count against the length of the input. formats
 	// reports whether each element has a media format. The sink must not keep shape.
 	Begin(dtype string, shape []int64, count int, formats bool) error
-	// Take receives the next elements in row-major order, and their formats if Begin announced any. The sink must not
-	// keep the two slices, because the decoder reuses them. The bytes of the values and formats lie in the input.
+	// Take receives the next elements in row-major order, and their formats if Begin announced formats. The sink must
+	// not keep the two slices, because the decoder reuses them. The bytes of the values and formats lie in the input.
 	Take(values [][]byte, formats []string)
 }

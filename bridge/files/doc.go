@@ -26,9 +26,9 @@
 // # Ownership
 //
 // A File has a mapping of the file and a descriptor. Its tensors are views of the mapping, which stays until the File
-// and the last tensor are closed. So they stay valid after Close of the File, and after the file was renamed, replaced
-// or deleted. They are read-only, and the system enforces this: a consumer that writes to them ends the process. With
-// the option [Writable], for npy, they are writable, and writing to them changes the file.
+// and the last tensor are closed. So the tensors stay valid after Close of the File, and after the file was renamed,
+// replaced or deleted. They are read-only, and the system enforces this: a consumer that writes to them ends the
+// process. The option [Writable], for npy, makes them writable. Writing to them then changes the file.
 //
 // # A file that changes
 //
@@ -36,22 +36,22 @@
 // they make the file shorter, the pages after its new end are gone, and reading them ends the process by SIGBUS. So
 // replace a file, as [Write] does, instead of writing to it: tensors of the old file then stay unchanged.
 //
-// This package's own reads of the mapping return [ErrChanged] for a page that is gone: in [Open], and where
+// If this package itself reads a page that is gone, it returns [ErrChanged]. It reads the mapping in [Open], and when
 // [File.Tensor] or [File.Copy] inflates elements or reverses their bytes. For all other tensors, Copy reads the file
-// and not the mapping, as [File.AppendBytes] does. If other programs may shorten a file, a Go program that reads its
-// tensors can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks afterwards whether a file
-// has changed.
+// and not the mapping, and so does [File.AppendBytes]. If other programs may shorten a file, a Go program that reads
+// its tensors can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks afterwards whether a
+// file has changed.
 //
 // # Strictness
 //
 // [Open] accepts regular files and links to them. It refuses directories, FIFOs, sockets and devices before it opens
 // them, so it never waits for them. It also refuses empty files, and files whose size the system reports as 0, such as
-// those of /proc.
+// the files of /proc.
 //
 // # Memory
 //
-// Opening a file takes memory for the descriptions of its tensors: at most 16 times the bytes of the descriptions in
-// the file, plus the memory that the package of the format takes. The elements take no memory until they are read.
+// Opening a file takes memory for the descriptions of its tensors: at most 16 bytes for each byte of the descriptions
+// in the file, plus the memory that the package of the format takes. The elements take no memory until they are read.
 //
 // The package needs Linux or macOS.
 package files

@@ -219,9 +219,10 @@ func (p *part) readAt(dst []byte, offset int64) error {
 	return withoutPath(err)
 }
 
-// Verify returns [ErrChanged] if the file is not as it was when it was opened. It compares the size and, unless the
-// file is open for writing, the time of the last change. Many systems count that time in steps of some milliseconds.
-// Verify looks at the open file: if another file has taken its name since, as after [Write], that is no change.
+// Verify returns [ErrChanged] if the file has changed since it was opened. It compares the size of the file. Unless the
+// file is open for writing, it also compares the time of the last change, which many systems count in steps of some
+// milliseconds. Verify looks at the open file: another file that has taken its name since, as after [Write], is no
+// change.
 //
 // Errors: [ErrChanged], [dlpack.ErrClosed], those of package os.
 func (f *File) Verify() error { return f.each((*part).verify) }
@@ -251,7 +252,7 @@ func (f *File) each(do func(p *part) error) error {
 	return nil
 }
 
-// Close closes the file. Its tensors stay valid, and the mapping ends when the last of them is closed. Calls after the first have no effect.
+// Close closes the file. Its tensors stay valid. The mapping ends when the last tensor is closed. Calls after the first have no effect.
 //
 // Ownership: ends the mapping, unless tensors use it. Lifetime: [File.Entries] and [File.Metadata] stay valid. Threads:
 // any. On error: never fails; the result makes File an io.Closer.

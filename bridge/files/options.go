@@ -12,13 +12,13 @@ type opening struct {
 	dtype    dlpack.DataType // 0 for the type that the file says
 }
 
-// Writable maps an npy file so that writing to its tensor changes the file. It is an error for other formats, and for a
-// big-endian array, whose tensor would be a copy.
+// Writable maps an npy file so that writing to its tensor changes the file. Open returns an error for other formats,
+// and for a big-endian array, because its tensor would be a copy.
 func Writable() OpenOption { return func(o *opening) { o.writable = true } }
 
 // As gives the elements of an npy file a data type that NumPy has no name for, such as [dlpack.BFloat16], like As of
-// package npy. In an npz file it applies to all arrays for which the file gives only an element size, and that size is
-// the size of the type.
+// package npy. In an npz file it applies to all arrays for which the file gives only an element size that is the size
+// of the type.
 func As(dtype dlpack.DataType) OpenOption { return func(o *opening) { o.dtype = dtype } }
 
 func openingOf(options []OpenOption) (o opening) {

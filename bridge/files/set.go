@@ -17,7 +17,7 @@ import (
 
 // OpenSet opens all files of an index of safetensors, such as model.safetensors.index.json, as one File with the
 // tensors that the index lists. A tensor is left out if the index does not list it, or lists it in another file. The
-// metadata are those of the index; numbers in it are of type [json.Number].
+// metadata come from the index, and their numbers have the type [json.Number].
 //
 // Ownership, Lifetime, Threads: as [Open]. On error: as [Open]; [elements.ErrNoName] if a tensor is missing in the file that the index
 // names for it; errors of [safetensors.DecodeIndex], which name the byte of the index.

@@ -32,7 +32,8 @@ type writing struct {
 	progress func(written, total int64) error
 }
 
-// InFormat chooses the format of a file. Without it the extension of the file's name does: .safetensors, .npy or .npz.
+// InFormat chooses the format of a file. Without this option, the extension of the file's name chooses the format:
+// .safetensors, .npy or .npz.
 func InFormat(format Format) WriteOption { return func(w *writing) { w.format = format } }
 
 // Metadata writes texts into a file of safetensors.
@@ -43,19 +44,19 @@ func Metadata(texts map[string]string) WriteOption { return func(w *writing) { w
 func Align(n int) WriteOption { return func(w *writing) { w.align = n } }
 
 // Progress calls f repeatedly while a file is written, with the number of bytes written so far and the number of bytes
-// of all tensors. Headers, which are small, count as written. The last call has two equal numbers, and comes before the
-// file is on the disk. If f returns an error, [Write] stops and returns that error.
+// of all tensors. The small headers count as written. In the last call both numbers are equal, but the file is not on
+// the disk yet. If f returns an error, [Write] stops and returns that error.
 func Progress(f func(written, total int64) error) WriteOption {
 	return func(w *writing) { w.progress = f }
 }
 
 // Write writes a file with the given tensors, in any layout. It writes to a temporary file in the same folder,
-// .dlbridge-….tmp, waits until this file is on the disk, and then renames it to path. So no incomplete file ever has
-// that name, and tensors of an old file with that name stay unchanged. The new file has the permissions of the old one.
+// .dlbridge-….tmp, waits until this file is on the disk, and then renames it to path. So a file at path is always
+// complete, and tensors of the old file stay unchanged. The new file has the permissions of the old one.
 //
 // Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error:
 // the old file stays unchanged, and no temporary file is left. There is one exception: the last step writes the folder
-// to the disk; if only this step fails, the new file is in place. The errors are [ErrKind] for a path that names a
+// to the disk. If this step fails, the new file is already in place. The errors are [ErrKind] for a path that names a
 // directory, device or FIFO; [ErrChanged] if the memory of a tensor can no longer be read; [ErrFormat];
 // [elements.ErrDuplicate]; the error that the function of [Progress] returns; and errors of package os and of the
 // format's package.
