@@ -51,8 +51,8 @@ func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
 // object itself, and is writable unless spec.ReadOnly is set. Attach looks for the name only in the folder dir, such as
 // [Directory]; it does not follow links. spec describes the tensor, which begins at byte spec.ByteOffset of the object.
 //
-// Attach neither removes nor registers the object. That is for the program that has made it, which may remove the name
-// as soon as Attach has returned.
+// Attach neither removes nor registers the object. The program that has made it may remove the name as soon as Attach
+// has returned.
 //
 // Ownership: the tensor is the caller's. Lifetime: until its Close; removing the name changes nothing. Threads: any. On
 // error: [dlpack.ErrValue] for a name that is empty or contains a slash, for a file that is not regular, and for a

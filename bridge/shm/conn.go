@@ -49,21 +49,22 @@ func settingsOf[Option ~func(*T), T any](options []Option) (settings T) {
 // except a broadcast of more bytes than its segment. The receiver gets the descriptor of each segment, and with it
 // access to the whole segment. Recv maps at least the part with the tensors of the message. Without [Writable] the
 // receiver cannot write, and all later writable mappings of the segments are forbidden. The first hand-over of a
-// segment decides: later ones must have the same option (see the package documentation).
+// segment decides for all later ones (see the package documentation).
 //
 // Ownership: the tensors stay the caller's, who may close them after Send has returned: descriptors in transit keep the
 // segments. Lifetime: a segment exists until all processes have closed it. Threads: any, one at a time for a
 // connection; a Recv may run at the same time as a Send.
 //
 // On error: the error of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over before
-// with the other option, and with [Writable] for a read-only tensor. After these errors nothing was sent and nothing
-// was decided, unless another goroutine or process decided for one of several segments during the call. Further errors:
-// [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for a broadcast of more bytes than its segment;
-// [dlpack.ErrOverflow] for tensors in more than 253 segments, or more tensors than a message of 1 MiB can describe;
-// [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for a conn that is not a stream; the
-// errors of the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, part of
-// the message may have been sent: close conn. If ctx ends during the call, conn has no write deadline afterwards, even
-// if the program had set one.
+// with the other option, and with [Writable] for a read-only tensor. After these errors nothing was sent, and the call
+// has decided nothing. But if the tensors are in several segments, and another goroutine or process decides for one of
+// these during the call, Send may already have decided for others. Further errors: [dlpack.ErrClosed];
+// [dlpack.ErrDevice]; [dlpack.ErrLayout] for a broadcast of more bytes than its segment; [dlpack.ErrOverflow] for
+// tensors in more than 253 segments, or more tensors than a message of 1 MiB can describe; [dlpack.ErrMemory];
+// [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for a conn that is not a stream; the errors of the socket;
+// EMFILE if the process has no descriptor left. After an error of ctx or of the socket, part of the message may have
+// been sent: close conn. If ctx ends during the call, conn has no write deadline afterwards, even if the program had
+// set one.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
 	if err := settingsOf(options).send(ctx, conn, ts); err != nil {
 		return fmt.Errorf("shm: send: %w", err)

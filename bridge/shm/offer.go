@@ -26,7 +26,7 @@ import (
 )
 
 // A Handle lets another process fetch the segment of a tensor. It can be written as text, such as JSON, and sent over
-// any transport on the same machine, within one network namespace. It works once.
+// any transport. The other process must be on the same machine and in the same network namespace. A handle works once.
 type Handle struct {
 	Socket string `json:"socket"` // the name of an abstract Unix socket, without the leading NUL
 	Token  string `json:"token"`  // 32 hexadecimal digits
@@ -36,8 +36,8 @@ type Handle struct {
 	ReadOnly bool `json:"readonly"` // the offer was not Writable
 }
 
-// ErrNotOffered reports a handle that no process answers: it was used before, or its time is over, or the process that
-// made it has ended or is in another network namespace.
+// ErrNotOffered reports a handle that no process answers. Either it was used before, or its time is over, or the
+// process that made it has ended or is in another network namespace.
 var ErrNotOffered = errors.New("not offered")
 
 // notFetched returns the error for an errno of dlbsegment_fetch_begin or dlbsegment_fetch_step.
@@ -56,7 +56,7 @@ func notFetched(call string, code syscall.Errno) error {
 
 // Offer lets one other process of the same user fetch the segment of a tensor until timeout is over. Without [Writable]
 // it forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The
-// program must send the data type, the shape and the strides of the tensor by other means, such as the label of a
+// program must itself send the data type, the shape and the strides of the tensor, for example in the label of a
 // message.
 //
 // Ownership: t stays the caller's, who may close it. Lifetime: the offer holds the segment until it was fetched or its time is over.
@@ -108,7 +108,7 @@ func Offered() int { return int(C.dlbsegment_offer_count(C.UINT64_MAX)) }
 // Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer],
 // with the function offer of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its
 // ByteOffset is ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true or the
-// offer was not [Writable]. After an error because spec does not fit h.Size, the handle can be used again.
+// offer was not [Writable]. If Fetch fails because spec does not fit h.Size, the handle can be used again.
 //
 // Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: the error of ctx;
 // [ErrNotOffered]; [syscall.EPERM] if the socket belongs to another user, or the process that made the handle has

@@ -144,13 +144,13 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 
 // IsShared reports whether all elements of a tensor lie in a segment. Any library of the process may have made the
 // segment: this package, libdlbridge_tensor, or Python's dlbridge.shm. For memory that is not in a segment of this
-// package it asks the kernel. This takes a system call and a descriptor that the process keeps (before Linux 6.11, some
-// microseconds and no descriptor). For a segment of another library it searches the descriptors of the process, which
-// takes about 2 microseconds for each open descriptor. Without /proc or a free descriptor it cannot ask the kernel, and
-// recognises only segments of this package.
+// package, IsShared asks the kernel. This takes a system call and a descriptor that the process keeps. Before Linux
+// 6.11 it takes some microseconds and no descriptor. For a segment of another library, IsShared searches the
+// descriptors of the process. This takes about 2 microseconds for each open descriptor. Without /proc or a free
+// descriptor it cannot ask the kernel, and recognises only segments of this package.
 //
-// It is false for a tensor without elements, for a broadcast with more bytes than its segment, and for a tensor in an
-// object that [Attach] has mapped: other processes would have to copy the object, because it can become smaller.
+// The result is false for a tensor without elements, for a broadcast with more bytes than its segment, and for a tensor
+// in an object that [Attach] has mapped. Other processes would have to copy this object, because it can become smaller.
 func IsShared(t *dlpack.Tensor) bool {
 	if t.Collected() {
 		return false // no need to ask the kernel
@@ -178,8 +178,8 @@ func find(t *dlpack.Tensor, writable bool) (p C.dlbsegment_place, err error) {
 	return p, nil
 }
 
-// Mappings returns the number of segments and parts of segments that are mapped in this process, plus the number of
-// copies that [CopyUnsealed] and [Attach] have made.
+// Mappings returns the number of mappings of segments in this process, whole or in part, plus the number of copies that
+// [CopyUnsealed] and [Attach] have made.
 func Mappings() int64 { return int64(C.dlbsegment_count()) }
 
 // tensors returns the tensors of an inbox. It takes over the inbox, even on an error.

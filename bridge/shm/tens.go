@@ -15,14 +15,15 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// Packing is the packing of a tensor in a TENS message whose elements are in a segment. The attribute of the same name
-// has the [Handle] of the segment. The tensor has no payload part. Readers that do not know the packing refuse the
-// tensor. The offset of the handle is the offset of the first byte that a payload part would have.
+// Packing is the packing of a tensor of a TENS message if its elements are in a segment. The attribute "shm" of the
+// tensor has the [Handle] of the segment. The tensor has no payload part. Readers that do not know the packing refuse
+// the tensor. The offset of the handle is the place in the segment of the byte that would be the first byte of a
+// payload part.
 const Packing = "shm"
 
-// Offers is an option of [bridge.Encode], which must be called with the same tensors. Tensors that lie in segments
-// ([IsShared]), without gaps and without shared elements, get no payload part. Each of these is offered to one receiver
-// until timeout is over, as by [Offer]. So the message must be sent to a single receiver on the same machine.
+// Offers is an option of [bridge.Encode], which must be called with the same tensors. A tensor that lies in a segment
+// ([IsShared]) without gaps and without shared elements gets no payload part. Until timeout is over, it is offered to
+// one receiver, as by [Offer]. So the message must be sent to a single receiver on the same machine.
 //
 // Ownership, Lifetime, Threads: as [Offer]. Offered tensors may be closed after the message was encoded; tensors with a
 // payload part must stay open. On error: those of [Offer]. All tensors are checked before any is offered. After an

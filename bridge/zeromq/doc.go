@@ -11,10 +11,10 @@
 //	defer got.Close()
 //	err = dlpack.Read(got.Tensors[0], func(x []float32) error { fmt.Println(x); return nil })
 //
-// Programs build and start without libzmq. Sockets need libzmq 4.2 or later. The first [NewContext] loads it; if there
-// is none, the error lists what was tried. [Load] lists the places where it is searched for. [Encode], [Message.Frames]
-// and [Decode] need no libzmq. They work on the frames of any ZeroMQ library, for example github.com/go-zeromq/zmq4 or
-// github.com/pebbe/zmq4.
+// Programs build and start without libzmq. Sockets need libzmq 4.2 or later. The first [NewContext] loads libzmq. If
+// none is found, the error lists the files that were tried. The comment of [Load] lists the places that are searched.
+// [Encode], [Message.Frames] and [Decode] need no libzmq. They work on the frames of any ZeroMQ library, for example
+// github.com/go-zeromq/zmq4 or github.com/pebbe/zmq4.
 //
 // # Sending
 //
@@ -23,11 +23,11 @@
 // because this is cheaper. Parts in borrowed memory are copied too.
 //
 // When a peer of a bound socket disconnects, the messages for it are released soon, without a call of the program.
-// There is one exception: a socket with messages to receive keeps the messages for the peer until it has received its
-// own. So a program that sends on a ROUTER, DEALER, REP or PAIR must also receive.
+// There is one exception: a socket that has messages to receive keeps the messages for the peer until the program has
+// received them. So a program that sends on a ROUTER, DEALER, REP or PAIR must also receive.
 //
-// A deadline limits how long a call waits. Send and Recv transfer all frames of a message in one step, whatever their
-// number: with very many frames this can take longer than the deadline.
+// A deadline limits how long a call waits. Send and Recv transfer all frames of a message in one step. With very many
+// frames, this step can take longer than the deadline.
 //
 // # Receiving
 //
@@ -35,9 +35,9 @@
 // parts are copied: libzmq receives small messages into common buffers of 8 KiB, and one part would keep a whole buffer
 // alive.
 //
-// Parts received over tcp or ipc are aligned to 8 bytes at most, and often not at all. [Aligned] copies tensors that
-// are not aligned to 256 bytes. Tensors are read-only without [Writable]: [dlpack.Read] reads them, and [dlpack.Use]
-// refuses them.
+// Parts received over tcp or ipc are aligned to 8 bytes at most, and often not at all. With the option [Aligned],
+// tensors that are not aligned to 256 bytes are copied. Tensors are read-only without [Writable]: [dlpack.Read] reads
+// them, and [dlpack.Use] refuses them.
 //
 // # Memory
 //
@@ -45,9 +45,9 @@
 // their number, and [MaxFrame] the size of their frames. Decoding takes the memory that [bridge.Decode] documents, plus
 // 64 bytes for each frame.
 //
-// These limits apply to complete messages. libzmq keeps the frames of a message until the last one has arrived, and no
-// option limits their number: a peer that never ends its message takes memory until it is disconnected. So let only
-// trusted peers connect.
+// These limits apply to complete messages. libzmq keeps the frames of a message until the last frame has arrived, and
+// no option limits their number. A peer that never ends its message therefore takes memory until it is disconnected. So
+// let only trusted peers connect.
 //
 // # Faults of libzmq
 //
@@ -56,15 +56,15 @@
 //   - It ends the process (abort) when a context, a Bind or a new connection over ipc finds no free descriptor. The
 //     limit of the process (ulimit -n) must be large enough for all peers that can connect.
 //   - It may end the process if the time of [Linger] ends while a message of several frames is partly sent, and the
-//     peer closes the connection at the same moment. For Linger(0) that time ends immediately. Without Linger this
-//     does not happen, because libzmq waits until everything is sent.
+//     peer closes the connection at the same moment. For Linger(0) that time ends immediately. Without Linger libzmq
+//     does not end the process, because it waits until everything is sent.
 //   - It ends the process if a peer of a ROUTER or REP has chosen the routing id that libzmq would give to the next
 //     peer without an id. libzmq counts these ids up from a number of C's rand(), which [NewContext] seeds from the
 //     randomness of the system. A peer can still guess an id: with a chance of 1 in 2^32 it is the id of the next
 //     peer. The peer need not guess if the program calls srand itself, or tells a peer an id that libzmq gave.
-//   - A REP loses one answer after a peer has sent a message without the envelope of a REQ and has disconnected
-//     before Recv: the answer to the next request goes to nobody. The client of that request waits. Give its Recv a
-//     deadline, and let it ask again on a new socket.
+//   - A REP loses the answer to the next request if a peer sends a message without the envelope of a REQ and
+//     disconnects before Recv. The client of that request waits. Give the client's Recv a deadline, and let the client
+//     ask again on a new socket.
 //   - If a peer disconnects while a PUSH or DEALER sends a message, the first frames may go to one peer and the
 //     others to another. A message in one frame ([Message.Pack]) arrives whole, or not at all.
 //   - A PAIR ignores all peers except one, and keeps a descriptor for each until the peer closes the connection.
@@ -76,15 +76,15 @@
 //
 // # Both forms of a message
 //
-// A message is sent as separate frames or, after [Message.Pack], as a single frame with a copy of all of them.
-// [Socket.Recv] and [Decode] accept both: a message of one frame is in the packed form.
+// A message is sent as separate frames. After [Message.Pack] it is sent as a single frame with a copy of all frames,
+// the packed form. [Socket.Recv] and [Decode] accept both forms.
 //
 // # Routing
 //
 // A ROUTER receives frames before the message: the routing id of the peer, and perhaps the ids of further peers and an
-// empty frame. They are in Message.Routing, and Send sends them first. After the id, the first frame that begins with
-// "ZIO", a digit and a form is the beginning of the message. Routing ids chosen by an application must therefore not
-// begin in this way.
+// empty frame. [Message.Routing] has these frames, and Send sends them before the message. After the id, the first
+// frame that begins with "ZIO", a digit and a form is the beginning of the message. Routing ids chosen by an
+// application must therefore not begin in this way.
 //
 // # Clients and servers
 //

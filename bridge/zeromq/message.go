@@ -175,13 +175,13 @@ type receiving struct {
 	decode           []bridge.DecodeOption
 }
 
-// Writable makes tensors writable. It copies memory that others may see: memory from an inproc socket, which may be the
-// sender's, and memory of a message that libzmq shares among several receivers. [Decode] assumes that the frames belong
-// only to the caller.
+// Writable makes tensors writable. It copies memory that others may see: memory from an inproc socket, because it may
+// be the sender's memory, and memory of a message that libzmq shares among several receivers. [Decode] assumes that the
+// frames belong only to the caller.
 func Writable() Option { return func(r *receiving) { r.writable = true } }
 
-// Aligned aligns the data of each tensor to [dlpack.AllocAlignment] bytes. A tensor that is not aligned in its part is
-// copied, and then has the flag [dlpack.IsCopied] (see [bridge.Align]).
+// Aligned aligns the data of each tensor to [dlpack.AllocAlignment] bytes. It copies a tensor that is not aligned in
+// its part. The copy has the flag [dlpack.IsCopied] (see [bridge.Align]).
 func Aligned() Option {
 	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.AllocAlignment)) }
 }
@@ -191,7 +191,7 @@ func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bri
 
 // Routed makes [Decode] and [Socket.Recv] treat the first frame as a routing id, whatever its content. Without it the
 // first frame may already be the beginning of the message. In both cases the routing ends before the first frame that
-// looks like a prefix, or before the last frame if that is a message in the packed form. Recv of a ROUTER socket always
+// looks like a prefix, or before a last frame that is a message in the packed form. Recv of a ROUTER socket always
 // works as with Routed.
 func Routed() Option { return func(r *receiving) { r.router = true } }
 

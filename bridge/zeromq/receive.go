@@ -52,7 +52,8 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 }
 
 // RecvFrames waits for a message and returns copies of its frames. It is for messages that are not ZIO messages, such
-// as acknowledgements. It does not return the routing id of a CLIENT, which a SERVER needs for its answer: Recv does.
+// as acknowledgements. It does not return the routing id of a CLIENT. A SERVER that needs the id for its answer calls
+// [Socket.Recv] instead.
 //
 // Errors: the error of ctx; [ErrClosed]; [Errno].
 func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {

@@ -24,7 +24,7 @@ const sendThreshold = 32 << 10
 
 // Send sends a message. It waits while there is no peer or the high-water mark of the socket is reached. PUB, and
 // ROUTER without [Mandatory], do not wait: they drop the message for a peer whose mark is reached. Parts of at least 32
-// KiB in the memory of the message's tensors are not copied, unless that memory is borrowed.
+// KiB in the memory of the message's tensors are sent without a copy, unless that memory is borrowed.
 //
 // A socket runs one Send at a time. While a Send waits for a peer of a ROUTER or SERVER, Sends to other peers wait too;
 // ctx can have a deadline.
@@ -34,10 +34,10 @@ const sendThreshold = 32 << 10
 //
 // Ownership: the message and its tensors stay the caller's, who may close them after Send has returned. Lifetime:
 // libzmq has a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter
-// of exports ([dlpack.ReadStats]) falls when libzmq releases a share; the package documentation names cases in which
-// libzmq does not. Threads: any. On error: the error of ctx; [ErrClosed]; [Errno]; those of [Message.Frames], such as
-// [dlpack.ErrClosed] for a closed tensor, and [dlpack.Tensor.Export]. After an error no part of the message has been
-// sent.
+// of exports ([dlpack.ReadStats]) falls when libzmq releases a share. The package documentation names cases in which
+// libzmq does not release it. Threads: any. On error: the error of ctx; [ErrClosed]; [Errno]; those of
+// [Message.Frames], such as [dlpack.ErrClosed] for a closed tensor, and [dlpack.Tensor.Export]. After an error no part
+// of the message has been sent.
 func (s *Socket) Send(ctx context.Context, m *Message, options ...SendOption) error {
 	frames, err := m.Frames()
 	if err != nil {
@@ -67,12 +67,12 @@ func sendingOf(to uint32, options []SendOption) sending {
 	return o
 }
 
-// To makes a SERVER send the message to the CLIENT with this routing id, the RoutingID of a [Message] received from it.
-// Without To, Send uses the RoutingID of the message itself. On other sockets To is an error.
+// To makes a SERVER send the message to the CLIENT with this routing id. The id is the RoutingID of a [Message] that
+// the CLIENT has sent. Without To, Send uses the RoutingID of the message itself. On other sockets To is an error.
 func To(id uint32) SendOption { return func(o *sending) { o.to = id } }
 
-// SendTensors encodes tensors with [Encode] and sends the message. It has several frames, so CLIENT and SERVER refuse
-// it.
+// SendTensors encodes tensors with [Encode] and sends the message. CLIENT and SERVER sockets refuse the message,
+// because it has several frames.
 //
 // Ownership: the tensors stay the caller's, who may close them after SendTensors has returned. Lifetime, Threads: as
 // [Socket.Send]. On error: those of [Encode] and [Socket.Send].

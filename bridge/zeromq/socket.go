@@ -23,8 +23,8 @@ import (
 type Type int
 
 // The types of sockets. PUSH sends each message to one PULL; PUB sends each message to all SUB that subscribe to it;
-// REQ and REP send and receive in turn; ROUTER and DEALER are REP and REQ without the strict order of send and receive;
-// PAIR has one peer. Send and Recv of a REQ or REP are errors if called out of order.
+// REQ and REP send and receive in turn; ROUTER and DEALER are like REP and REQ, but may send and receive in any order;
+// PAIR has one peer. Send and Recv of a REQ or REP return an error if they are called out of order.
 //
 // CLIENT and SERVER belong to the draft API of libzmq. If libzmq was built without it, [Context.NewSocket] returns
 // [ErrDrafts]. A SERVER has many CLIENTs, and distinguishes them by [Message.RoutingID]. Their messages have a single
@@ -77,8 +77,8 @@ type SocketOption struct {
 	text  []byte // instead of value, if it is not nil
 }
 
-// SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB, and ROUTER without [Mandatory], drop
-// messages; 0 is no limit. The default is 1000. The payloads of waiting messages stay in memory.
+// SendHighWater sets how many messages may wait for each peer; 0 is no limit. At this number [Socket.Send] waits, but PUB, and ROUTER
+// without [Mandatory], drop messages. The default is 1000. The payloads of waiting messages stay in memory.
 func SendHighWater(messages int) SocketOption {
 	return SocketOption{label: "SendHighWater", name: C.ZMQ_SNDHWM, value: int64(messages)}
 }
@@ -89,9 +89,9 @@ func ReceiveHighWater(messages int) SocketOption {
 }
 
 // Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole
-// milliseconds. By default, and if d is negative, there is no time limit; 0, or less than a millisecond, drops the
-// messages. The longest time is 2^31 - 1 milliseconds, 24 days. The package documentation names a fault of libzmq when
-// messages are dropped.
+// milliseconds. By default, and if d is negative, there is no time limit. If d is 0 or less than a millisecond, the
+// messages are dropped. The longest time is 2^31 - 1 milliseconds, 24 days. The package documentation names a fault of
+// libzmq when messages are dropped.
 func Linger(d time.Duration) SocketOption {
 	value := int64(-1)
 	if d >= 0 {
@@ -132,8 +132,7 @@ func Unsubscribe(prefix string) SocketOption {
 	return SocketOption{label: "Unsubscribe", name: C.ZMQ_UNSUBSCRIBE, text: append([]byte{}, prefix...)}
 }
 
-// NewSocket makes a socket. Its Close closes it, and so does Close of the context. Errors: [ErrClosed]; [ErrDrafts];
-// [Errno].
+// NewSocket makes a socket. Close of the socket or of the context closes it. Errors: [ErrClosed]; [ErrDrafts]; [Errno].
 func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,9 +160,9 @@ func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error)
 }
 
 // Set changes settings of the socket. Settings of its connections, such as MaxFrame and RoutingID, must be set before
-// Bind or Connect, preferably in [Context.NewSocket]; subscriptions may change at any time. SendHighWater and
-// ReceiveHighWater are errors after Bind or Connect: libzmq would write to memory of peers that may have disconnected.
-// After an error the settings before the failed one are changed.
+// Bind or Connect, preferably in [Context.NewSocket]; subscriptions may change at any time. After Bind or Connect, Set
+// returns an error for [SendHighWater] and [ReceiveHighWater], because libzmq would write to memory of peers that may
+// have disconnected. If a setting fails, the settings before it are changed.
 //
 // Errors: [ErrClosed]; [Errno].
 func (s *Socket) Set(options ...SocketOption) error {
@@ -222,9 +221,9 @@ func (s *Socket) Unbind(endpoint string) error {
 	return err
 }
 
-// Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the unreceived messages
-// of the connection, except one message: [Poll] may have reported it, and the next call receives it. A ROUTER or REP
-// cannot disconnect from an inproc endpoint before a socket binds to it, but it can be closed.
+// Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the
+// connection that were not received, except the first: Poll may have reported it, and the next call receives it. A
+// ROUTER or REP cannot disconnect from an inproc endpoint before a socket binds to it, but it can be closed.
 func (s *Socket) Disconnect(endpoint string) error {
 	_, err := s.endpoint("disconnect", endpoint)
 	return err

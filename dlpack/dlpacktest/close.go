@@ -21,8 +21,8 @@ const shown = 5
 
 // AllClose fails the test unless got has the shape of want, and each element differs from the element of want by at most absolute
 // + relative*|want|, as in NumPy's assert_allclose. It reports whether all are close. The data types may differ. NaN is close to
-// NaN, and an infinity to the same infinity. A complex number counts as NaN if one of its parts is NaN. Integers too large for a
-// float are compared exactly. The failure text has the number of differing elements, and the first of them.
+// NaN, and an infinity to the same infinity. A complex number counts as NaN if one of its parts is NaN. Integers that are too
+// large for a float are compared exactly. The failure text has the number of differing elements, and the first of them.
 //
 // Errors: the test also fails for tensors that are closed or that [dlpack.Tensor.At] cannot read.
 func AllClose(t testing.TB, want, got *dlpack.Tensor, relative, absolute float64) bool {

@@ -31,7 +31,8 @@ import (
 // behind.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is [Main] for a TestMain that must clean up afterwards. It returns the exit status instead of ending the process.
+// Run is [Main] without the end of the process: it returns the exit status. It is for a TestMain that must clean up
+// after the tests.
 func Run(m interface{ Run() int }) int { return run(m, os.Stderr) }
 
 func run(m interface{ Run() int }, out io.Writer) int {
@@ -64,16 +65,16 @@ func run(m interface{ Run() int }, out io.Writer) int {
 // CheckLeaks fails the test if exports, imports, allocations or pinned bytes that were made after this call are alive when the test ends.
 // It prints the records of the ledger: the lines that made these objects, their stacks and their numbers. Objects made before this call do
 // not count, but tensors of tests that run at the same time do. Pinned bytes, and objects made by C, have no records. At the end of the
-// test there must not be more of them than at this call.
+// test there must not be more pinned bytes and objects made by C than at this call.
 //
 // A garbage collection does not hide an import or allocation that the test dropped without Close: it counts as forgotten ([dlpack.Stats]),
 // and is printed as forgotten. If it is not released, because [dlpack.Values] has returned a slice of it, it is printed as alive, too.
 //
-// The ledger records exports, imports and allocations. The line of an import or allocation is the line that made it. If the tensor made
-// there is closed, it is the line that made the oldest view or share that is still open ([dlpack.Live]). Pinned bytes are those of
-// [dlpack.Stats]. Bytes that are pinned without an export belong to [dlpack.NewFrom] or to memory with [dlpack.Tensor.OnRelease]: a tensor
-// of this memory was not closed. The ledger has no lines for it. If this tensor is dropped without Close, and the garbage collector finds
-// it before the test ends, only [Main] reports it. A dropped tensor of other memory of Go leaves nothing behind.
+// The ledger records exports, imports and allocations. The line of an import or allocation is the line that made it. If the tensor made at
+// this line is closed, the record shows the line that made the oldest view or share that is still open ([dlpack.Live]). Pinned bytes are
+// those of [dlpack.Stats]. Bytes that are pinned without an export belong to [dlpack.NewFrom] or to memory with [dlpack.Tensor.OnRelease]:
+// a tensor of this memory was not closed. The ledger has no record of this tensor. If this tensor is dropped without Close, and the
+// garbage collector finds it before the test ends, only [Main] reports it. A dropped tensor of other memory of Go leaves nothing behind.
 //
 // The ledger is on until the test ends ([dlpack.SetLedger]), so each recorded operation takes some microseconds and allocations more.
 // With DLBRIDGE_LEDGER=0 in the environment it stays off. CheckLeaks then only compares all numbers with those at this call, and does not

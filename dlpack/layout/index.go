@@ -41,15 +41,15 @@ func From(start int64) Index { return Index{start: start, kind: givesStart} }
 // Until returns the Index that selects the indices before stop, like ":stop" in Python.
 func Until(stop int64) Index { return Index{stop: stop, kind: givesStop} }
 
-// Ellipsis returns the Index that selects all dimensions without another Index, whole, like "..." in Python.
+// Ellipsis returns the Index that selects the whole of all dimensions that have no other Index, like "..." in Python.
 func Ellipsis() Index { return Index{kind: kindEllipsis} }
 
 // NewAxis returns the Index that inserts a dimension of size 1, like numpy.newaxis.
 func NewAxis() Index { return Index{kind: kindNewAxis} }
 
-// By returns x with the given step, like "start:stop:step" in Python. With a negative step, x runs backwards from its start, by
-// default the last index of the dimension, to the index just above its stop. A step does not change [At], [Ellipsis] and
-// [NewAxis].
+// By returns x with the given step, like "start:stop:step" in Python. With a negative step, x runs backwards from its start to
+// the index just above its stop. Its start is by default the last index of the dimension. A step does not change [At],
+// [Ellipsis] and [NewAxis].
 func (x Index) By(step int64) Index {
 	x.skip = step - 1 // for the lowest int64 this wraps around; adding 1 restores it
 	return x

@@ -1,6 +1,6 @@
 // Package layout computes with the shapes and strides of tensors. It computes where the elements of a tensor lie, and
-// how to view them differently, without access to memory or data types. Package dlpack applies it to tensors. It needs
-// no cgo.
+// how to view them differently. It has no access to memory or data types. Package dlpack applies it to tensors. It
+// needs no cgo.
 //
 //	l, err := layout.New([]int64{3, 4}, nil, nil)   // 3 rows and 4 columns, row-major
 //	err = l.Slice(layout.All(), layout.All().By(2)) // every second column: shape [3 2] strides [4 2]
@@ -25,13 +25,14 @@
 // # Sizes of 1 and 0
 //
 // The stride of a dimension of size 1 has no meaning, because the dimension has no second index. No function depends on
-// this stride, and only functions that make a new dimension set it. Likewise, any strides are valid for a tensor without
-// elements. A view without elements keeps the offset of its base, so no view starts outside the memory of its base.
+// this stride. Only a function that makes a new dimension sets its stride. Likewise, any strides are valid for a tensor
+// without elements. A view without elements keeps the offset of its base, so no view starts outside the memory of its
+// base.
 //
 // # Safety
 //
 // No function panics, whatever its arguments are: sums and products are checked, and slices of different lengths are
-// errors. As with append, there is no error if memory runs out. The size of the result of [Layout.Split] is proportional
+// errors. If memory runs out, the process ends, as with append. The result of [Layout.Split] takes memory in proportion
 // to the number of its parts times the rank.
 package layout
 
@@ -87,9 +88,10 @@ type Layout struct {
 	Offset  int64   // position of element (0, ..., 0), from the beginning of the memory
 }
 
-// New returns the layout of a tensor in new memory. sizes[d] is the number of elements to allocate along dimension d. It is
-// at least shape[d], and determines the strides; nil sizes mean the shape. order lists the dimensions from the slowest to
-// the fastest; nil means row-major. The memory must have as many elements as the product of the sizes. New allocates once.
+// New returns the layout of a tensor in new memory. sizes[d] is the number of elements to allocate along dimension d, and
+// determines the strides. It must be at least shape[d]. If sizes is nil, New uses the shape. order lists the dimensions
+// from the slowest to the fastest; nil means row-major. The memory must have as many elements as the product of the sizes.
+// New allocates once.
 //
 // Source: "Dense L-Tensor Implementation" of the Nervana Graph documentation.
 //
@@ -249,7 +251,7 @@ func (l Layout) String() string {
 	return fmt.Sprintf("shape %v strides %v offset %d", l.Shape, l.Strides, l.Offset)
 }
 
-// Count returns the number of elements: the product of the sizes, or 1 without dimensions.
+// Count returns the number of elements. It is the product of the sizes, and 1 if there are no dimensions.
 //
 // Errors: [ErrNegative] for a negative size, even if another size is 0; [ErrOverflow] unless a size is 0.
 func Count(shape []int64) (int64, error) {
@@ -348,8 +350,8 @@ func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 	return whole, nil
 }
 
-// Span returns the lowest offset to which the strides lead from element (0, ..., 0), which is 0 or negative, and the offset
-// after the highest. Without elements both are 0.
+// Span returns the lowest offset to which the strides lead from element (0, ..., 0), and the offset after the highest. The
+// lowest offset is 0 or negative. Without elements both are 0.
 //
 // Errors: [ErrRank], [ErrNegative], and [ErrOverflow], also if hi-lo does not fit in 63 bits: otherwise offsets from
 // another corner, as after [Layout.Flip], could overflow.
@@ -413,8 +415,9 @@ func IsColumnMajor(shape, strides []int64) bool {
 // may be reversed. order lists the dimensions from the slowest to the fastest; reversed[d] is true if the stride of
 // dimension d is negative. Both are new slices. A layout without elements is packed; an invalid layout is not.
 //
-// With dimensions of size 1, several orders may be possible. Packed then returns the first possible one of 0, 1, ...,
-// n-1; n-1, ..., 1, 0; and an order in which the dimensions of size 1 come first.
+// With dimensions of size 1, several orders may be possible. Packed then returns 0, 1, ..., n-1 if this order is
+// possible, otherwise n-1, ..., 1, 0 if this order is possible, and otherwise an order in which the dimensions of size
+// 1 come first.
 func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 	if len(shape) != len(strides) {
 		return nil, nil, false
@@ -462,7 +465,7 @@ func packedIn(order []int, shape, strides []int64) bool {
 }
 
 // Overlaps reports whether two indices reach the same element; such a tensor must not be written to. It also returns true
-// for an invalid layout, and for strides that interlock in so many ways that it gives up the search.
+// for an invalid layout, and if the strides interlock in so many ways that it ends its search.
 func Overlaps(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return true

@@ -14,8 +14,8 @@ const MaxPartialRank = 254
 // Unknown stands for an unknown size of a [PartialShape].
 const Unknown = -1
 
-// A PartialShape is a shape that need not be fully known. Its rank may be unknown, or some or all of its sizes. The
-// rank of the zero PartialShape is unknown. A PartialShape is immutable; its methods return new values.
+// A PartialShape is a shape that need not be fully known. Its rank may be unknown, and so may some or all of its sizes.
+// The rank of the zero PartialShape is unknown. A PartialShape is immutable; its methods return new values.
 //
 // It corresponds to TensorFlow's PartialTensorShape, with the same text and limits: at most [MaxPartialRank] dimensions and, if
 // all sizes are known, a number of elements that fits in 63 bits.
@@ -134,7 +134,7 @@ func (s PartialShape) Equal(o PartialShape) bool {
 	return s.ranked == o.ranked && slices.Equal(s.dims, o.dims)
 }
 
-// CompatibleWith reports whether s and o agree in the rank and in every size, as far as both know them.
+// CompatibleWith reports whether s and o agree in the rank, and in every size that both know.
 func (s PartialShape) CompatibleWith(o PartialShape) bool {
 	return !s.ranked || !o.ranked || slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool {
 		return m == n || m == Unknown || n == Unknown

@@ -6,11 +6,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// Reshape gives the elements another shape. They keep the row-major order of their indices. One size may be -1: it is
-// computed from the number of elements and the other sizes.
+// Reshape changes the shape. The elements keep the row-major order of their indices. One size may be -1; Reshape then
+// computes it from the number of elements and the other sizes.
 //
-// Errors: [ErrShape] for a shape with another number of elements, and for a -1 beside a size of 0, which could stand for any
-// size; [ErrNegative] for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
+// Errors: [ErrShape] for a shape with another number of elements, and for a -1 beside a size of 0, because the -1 could be
+// any size; [ErrNegative] for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
 func (l *Layout) Reshape(shape ...int64) error {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return err
