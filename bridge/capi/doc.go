@@ -24,10 +24,10 @@
 //
 // The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
 // memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a forked child.
-// Therefore they work on any thread, at any time, and in a forked child. Those with the build tag !dlbridge_shared make
-// up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Decoding and encoding is done in Go:
+// Therefore they work on any thread, at any time, and in a forked child. The files with the build tag !dlbridge_shared
+// make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Go code decodes and encodes:
 // tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go each have a
-// row per format.
+// row for each format.
 //
 // Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
 // writes a description into C memory. C takes frames and tensors over after Go has returned, so the caller still owns
@@ -40,5 +40,6 @@
 //
 // Reading an address without memory is a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
 // the process when Go memory runs out. Therefore assembled elements and long lists are in C memory (see newList and
-// payload.Scratch), and dlpack.RequireMemory checks in advance all other memory that grows with the input.
+// [payload.Scratch]). For all other memory that grows with the input, [dlpack.RequireMemory] checks in advance that the
+// system has it.
 package capi

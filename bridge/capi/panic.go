@@ -20,12 +20,12 @@ import (
 // the error. Several threads may call it at the same time. It must not call [runtime.Goexit]. A panic of the hook
 // itself is ignored.
 //
-// Failures that Go does not let anyone recover end the process without a call of the hook: a panic in another goroutine
-// that the function has started, a stack that is too large, or a map that two goroutines write at the same time.
+// Some failures end the process without a call of the hook, because Go cannot recover from them: a panic in another
+// goroutine that the function has started, a stack that is too large, or a map that two goroutines write at the same
+// time.
 //
-// Ownership: the stack belongs to the hook; the value is the one that the function has passed to panic. Lifetime: the
-// hook may keep both. Threads: any; a call that panics at the same time may use the previous hook. On error: cannot
-// fail.
+// Ownership: the stack belongs to the hook; the value is the argument of the call of panic. Lifetime: the hook may keep
+// both. Threads: any; a call that panics at the same time may use the previous hook. On error: cannot fail.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }
 
 // The reported stack of a panic ends at the function that made the call: Serve for a function of the program, and try for a function of

@@ -35,11 +35,11 @@ import (
 var forked = C.fork_mark()
 
 // Arguments are the tensors that an exported function gets from C or Python, in order. [Tensors] makes them. The type
-// has no nil, so that a call of [Serve] with a tensor and the dlb_error swapped does not compile.
+// has no nil. So a call of [Serve] in which a tensor and the dlb_error are swapped does not compile.
 type Arguments struct{ managed []unsafe.Pointer }
 
-// Tensors makes the arguments of [Serve] from any number of `DLManagedTensorVersioned *`. Serve reports those that are
-// not tensors.
+// Tensors makes the arguments of [Serve] from any number of `DLManagedTensorVersioned *`. Serve reports arguments that
+// are not tensors.
 //
 // Ownership: Serve takes over the tensors, Tensors does not. Lifetime: Serve may be called once with the arguments. Threads: any. On
 // error: cannot fail.
@@ -51,9 +51,9 @@ func Tensors(managed ...unsafe.Pointer) Arguments { return Arguments{managed} }
 //	//export scale
 //	func scale(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(scaled, capi.Tensors(x), e) }
 //
-// C calls it as `DLManagedTensorVersioned *scale(DLManagedTensorVersioned *x, dlb_error *e)`: first the tensors, last
-// e. Serve takes them in the same order. in has the tensors, each a `DLManagedTensorVersioned *`; a function without
-// tensors passes capi.Tensors(). e is a `dlb_error *` of dlbridge.h, which may be NULL. The result is a
+// C calls it as `DLManagedTensorVersioned *scale(DLManagedTensorVersioned *x, dlb_error *e)`: first come the tensors,
+// and last e. Serve takes them in the same order. in has the tensors, each a `DLManagedTensorVersioned *`; a function
+// without tensors passes capi.Tensors(). e is a `dlb_error *` of dlbridge.h, which may be NULL. The result is a
 // `DLManagedTensorVersioned *`. In Python, dlbridge.wrap(library.scale, args=["tensor", "error"], returns="tensor")
 // makes a function of it.
 //
@@ -64,17 +64,17 @@ func Tensors(managed ...unsafe.Pointer) Arguments { return Arguments{managed} }
 //
 // If f returns an error or panics, the result is NULL, and *e has the code and the text of the error, which begins with
 // the name of the exported function: "scale: no such model". If package dlpack returned the error for an entry of in,
-// the text has its number, counting only tensors: "scale: tensor argument 1: the tensor has int64, asked for float32".
-// The way out in such a text is a function of C. The code depends on the cause. For example, an error that wraps
-// [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, and an error that wraps [dlpack.ErrDType] has DLB_ERROR_DTYPE. An error
-// without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has DLB_ERROR_INTERNAL. Without an error the code is
-// DLB_OK. dlbridge.wrap raises the exception that fits the code, with the name in a note, and names the way out in
-// Python.
+// the text has the number of this tensor, counting only tensors: "scale: tensor argument 1: the tensor has int64, asked
+// for float32". Where such a text names a function that avoids the error, it is a function of C. The code depends on
+// the cause. For example, an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, and an error that wraps
+// [dlpack.ErrDType] has DLB_ERROR_DTYPE. An error without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has
+// DLB_ERROR_INTERNAL. Without an error the code is DLB_OK. dlbridge.wrap raises the exception that fits the code, with
+// the name in a note. Its text names functions of Python.
 //
-// The text of a panic has a line "  in FUNCTION (FILE:LINE)" for each call from the panic outwards to f, without the
+// The text of a panic has a line " in FUNCTION (FILE:LINE)" for each call from the panic outwards to f, without the
 // calls of the Go runtime. There are at most 16 lines, or as many as fit into the dlb_error. FILE includes only its
-// folder. dlbridge.wrap makes notes of these lines. [OnPanic] gets the value of the panic and the whole stack. If f
-// accesses missing memory, such as the memory behind the end of a truncated mapped file, that is a panic, too, with
+// folder. dlbridge.wrap makes notes of these lines. [OnPanic] gets the value of the panic and the whole stack. An
+// access of f to missing memory, such as the memory behind the end of a truncated mapped file, is also a panic, with
 // DLB_ERROR_ARGUMENT. A panic in another goroutine that f has started ends the process, as in every Go program.
 //
 // If f calls [runtime.Goexit], as testing.T.FailNow does, Go ends the process.
@@ -83,9 +83,9 @@ func Tensors(managed ...unsafe.Pointer) Arguments { return Arguments{managed} }
 // Lifetime: the arguments of f are valid until f returns, the result until its deleter is called. Threads: any. On
 // error: returns nil and sets *e.
 //
-// The exported function must not be called in a forked child, where Go does not run. If Go reaches Serve, it refuses
-// the call with DLB_ERROR_FORKED. If all of Go's processors were in use at the fork, or the thread has never called Go,
-// the call may wait forever instead. dlbridge.wrap does not make the call: for functions of a library that
+// The exported function must not be called in a forked child, where Go does not run. If the call reaches Serve, Serve
+// refuses it with DLB_ERROR_FORKED. If all of Go's processors were in use at the fork, or the thread has never called
+// Go, the call may wait forever instead. dlbridge.wrap does not make the call: for functions of a library that
 // dlbridge.load has loaded, it raises RuntimeError.
 func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), in Arguments, e unsafe.Pointer) (out unsafe.Pointer) {
 	if *forked != 0 {

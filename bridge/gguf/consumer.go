@@ -33,8 +33,8 @@ func (v *View) Tensor(options ...DecodeOption) (*dlpack.Tensor, error) {
 
 // TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be released: file is a
 // one-dimensional uint8 tensor of the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a
-// view of it. The description has no share in the memory: v.Data must not be used after the last tensor of the memory
-// is closed.
+// view of file. The description does not keep the memory alive: v.Data must not be used after the last tensor of the
+// memory is closed.
 //
 // Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
 // error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, and those of

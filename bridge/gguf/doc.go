@@ -1,5 +1,5 @@
-// Package gguf decodes files in the format GGUF, in which llama.cpp, ollama and others store the weights of models. It
-// is for programs that read untrusted files without copying the tensors. It does not write files.
+// Package gguf decodes files in the format GGUF, in which llama.cpp, ollama and other programs store the weights of
+// models. It is for programs that read untrusted files without copying the tensors. It does not write files.
 //
 //	f, err := gguf.DecodeFile(data)             // checks the whole header; data is the content of the file, such as a mapping
 //	arch, ok := f.Value("general.architecture") // a string, a number, a bool or a slice
@@ -7,9 +7,9 @@
 //	t, err := v.Tensor()                        // the tensor, in the memory of data
 //	defer t.Close()
 //
-// A file has a header with metadata and the description of each tensor, and a data section with their elements. The
-// specification is docs/gguf.md of https://github.com/ggml-org/ggml. The package reads versions 2 and 3, little-endian.
-// The package was compared with ggml 0.13.1 and with version 0.19 of the Python package gguf.
+// A file has a header, with metadata and the description of each tensor, and a data section with the elements of the
+// tensors. The specification is docs/gguf.md of https://github.com/ggml-org/ggml. The package reads versions 2 and 3,
+// little-endian. The package was compared with ggml 0.13.1 and with version 0.19 of the Python package gguf.
 //
 //	function                             result
 //	DecodeFile, File.Find, File.Value    all descriptions and metadata of a file, and one of them; these need no cgo
@@ -29,7 +29,7 @@
 //
 // Metadata, names and shapes are copied from the file. A tensor aliases the file, keeps it alive, and is read-only.
 // Decoding never reads the elements, so the cost depends only on the header. Nobody may write to the header during
-// DecodeFile; otherwise the result is any value or an error.
+// [DecodeFile]. Otherwise it may return wrong descriptions or an error.
 //
 // # Alignment
 //
@@ -47,5 +47,5 @@
 //
 // # Memory
 //
-// A decoded header takes at most 12 times as much memory as it has bytes. A header has at most [MaxHeader] bytes.
+// A decoded header takes at most 12 bytes of memory for each of its bytes. A header has at most [MaxHeader] bytes.
 package gguf

@@ -18,7 +18,7 @@ import (
 )
 
 // MaxHeader is the largest size in bytes of a header, the part of a file before the data section. The headers of models
-// with the largest vocabularies have about a tenth of it.
+// with the largest vocabularies have about a tenth of this size.
 const MaxHeader = 100_000_000
 
 const (

@@ -18,7 +18,8 @@ type Option uint8
 // AllowTransposed also accepts fully transposed memory: column-major, with the first index fastest. gorgonia represents
 // it as a lazy transpose (tensor.Dense.T) of row-major memory. Most of its operations are correct for lazy transposes
 // (At, SetAt, Slice, Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, UseUnsafe, WithReuse of the first
-// operand, and similar ones). gorgonia v0.9.24 gets these wrong for every lazy transpose, without an error:
+// operand, and similar ones). The following operations of gorgonia v0.9.24 are wrong for every lazy transpose, and
+// return no error:
 //
 //   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take the
 //     elements in memory order; so does MatMul of a tensor that SafeT returned;
@@ -30,7 +31,7 @@ type Option uint8
 //   - ByIndices panics.
 //
 // Every slice of transposed memory has gaps, even along the first axis. The package documentation lists the operations
-// that gorgonia gets wrong for gaps.
+// of gorgonia that are wrong for tensors with gaps.
 const AllowTransposed Option = 1 << iota
 
 // engine is gorgonia's standard engine with a reference to the owner of the memory. Tensors that gorgonia makes from a
@@ -42,12 +43,13 @@ type engine struct {
 
 func (e *engine) release() { e.owner.Close() }
 
-// Dense returns a gorgonia tensor over the memory of t, with the same shape and elements. int64 becomes tensor.Int64.
+// Dense returns a gorgonia tensor on the memory of t, with the same shape and elements. int64 becomes tensor.Int64.
 //
 // These operations write in place, into the producer's memory: SetAt, Memset, Zero and CopyTo(d); Add, Lt, Neg, Apply
 // and most other operations with tensor.UseUnsafe, or with d as the tensor of tensor.WithReuse or tensor.WithIncr; and
-// MatMul, MatVecMul and Outer with WithReuse or WithIncr. All other results are in new memory; CopyTo(d) copies them
-// from there. gorgonia v0.9.24 gets these wrong, in memory of any order, and without an error:
+// MatMul, MatVecMul and Outer with WithReuse or WithIncr. All other results are in new memory; CopyTo(d) copies a
+// result into the producer's memory. The following operations of gorgonia v0.9.24 are wrong in memory of any order, and
+// return no error:
 //
 //   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB and ByIndices ignore WithReuse and WithIncr: their result is in new
 //     memory, and the memory of the producer stays unchanged. MatMul, MatVecMul and Outer ignore UseUnsafe in the same
@@ -55,7 +57,7 @@ func (e *engine) release() { e.owner.Close() }
 //   - SoftMax, LogSoftMax, SoftMaxB, LogSoftMaxB, MaxBetween and MinBetween with UseUnsafe panic;
 //   - ByIndices with UseUnsafe, and MatMul, MatVecMul and Outer with an operand as the tensor of WithReuse, overwrite elements before
 //     they read them;
-//   - SoftMax and LogSoftMax along the last axis are infinite or not a number where the elements differ by hundreds from the first
+//   - SoftMax and LogSoftMax along the last axis return infinity or NaN for elements that differ by hundreds from the first
 //     element of the tensor.
 //
 // t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully transposed), and

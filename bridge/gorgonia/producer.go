@@ -21,14 +21,14 @@ var (
 	ErrSparse = errors.New("sparse tensor")
 )
 
-// FromDense returns a DLPack tensor over the memory of a gorgonia tensor without copying: contiguous, transposed (T),
-// sliced, column-major or scalar. Shape and strides are gorgonia's; elements in the gaps of a view are not part of the
-// result. tensor.Int becomes int64.
+// FromDense returns a DLPack tensor on the memory of a gorgonia tensor without copying. The gorgonia tensor may be
+// contiguous, transposed (T), sliced, column-major or scalar. The result has its shape and strides, without the
+// elements in the gaps of a view. tensor.Int becomes int64.
 //
 // If the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps it even after
 // release. All other memory belongs to gorgonia and Go's garbage collector; it is pinned while a consumer holds an
-// export. A tensor over memory of tensor.FromMemory must not have the engine of a wrapped Dense: FromDense would treat
-// it as a result in Go memory, and nothing would keep its memory alive.
+// export. A tensor on memory of tensor.FromMemory must not have the engine of a wrapped Dense: FromDense would treat it
+// as a result in Go memory, and nothing would keep its memory alive.
 //
 // Ownership: the result shares the memory and is closed separately. Lifetime: until its Close; the Dense may be
 // returned to gorgonia before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:

@@ -9,8 +9,8 @@ import (
 
 // A Composite is a view of several tensors, such as a padded tensor or joined tensors. For each index it selects a
 // tensor and an element of that tensor. It consists of pieces. A piece is a box of indices in which the composite is a
-// simple view of one tensor; every index lies in exactly one piece. A number identifies each tensor: its source. A
-// Composite is immutable.
+// simple view of one tensor; every index lies in exactly one piece. Each tensor is identified by a number, its source.
+// A Composite is immutable.
 //
 // A Composite is the complex view of the Nervana Graph documentation ("Implementation Details"). The source is the
 // result of the selection function, and the layout of a piece is the index translation function.
@@ -106,8 +106,8 @@ func (c Composite) moved(shift []int64) []piece {
 	return pieces
 }
 
-// Concat returns the composites joined along dimension axis; -1 is the last dimension. Its memory is proportional to
-// its number of pieces, which is the sum over the parts.
+// Concat returns the composites joined along dimension axis; -1 is the last dimension. The result takes memory in
+// proportion to its number of pieces, which is the sum of the numbers of pieces of the parts.
 //
 // Errors: [layout.ErrShape] without parts, and if the parts differ in rank or in the size of another dimension;
 // [layout.ErrAxis]; [layout.ErrOverflow].
@@ -179,8 +179,8 @@ pieces:
 // arguments of copy are the layout of a part of the destination, the layout of the elements to write there, and their
 // source. Both layouts are valid until copy returns. If copy returns an error, Into stops and returns it.
 //
-// Errors: [layout.ErrShape] for a destination of another shape, and for the zero Composite, which has one index and no
-// element for it; those of [layout.Layout.Span].
+// Errors: [layout.ErrShape] for a destination of another shape, and for the zero Composite, because it has no elements;
+// those of [layout.Layout.Span].
 func (c Composite) Into(dst layout.Layout, copy func(dst, src layout.Layout, source int) error) error {
 	if !slices.Equal(dst.Shape, c.shape) {
 		return fmt.Errorf("nervana: shape %v into %v: %w", c.shape, slices.Clone(dst.Shape), layout.ErrShape)

@@ -11,20 +11,20 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Description holds the known properties of a tensor before it has memory. In the zero Description nothing is known;
-// a nil Description is read like the zero one. [Description.Refine] adds properties, or returns an error if they
-// contradict known ones. Once enough is known, [Description.Allocate] makes the tensor, and [Description.Bind] checks
-// that an existing tensor agrees with the description. [Description.View] describes a view of a tensor that has no
-// memory yet.
+// A Description holds the known properties of a tensor before it has memory. In the zero Description nothing is known.
+// A nil Description is read like the zero Description. [Description.Refine] adds properties, or returns an error if
+// they contradict known ones. Once enough is known, [Description.Allocate] makes the tensor, and [Description.Bind]
+// checks that an existing tensor agrees with the description. [Description.View] describes a view of a tensor that has
+// no memory yet.
 //
 // It is the tensor description of the Nervana Graph documentation ("Tensor Descriptions"). Only one goroutine at a time
 // may use a Description while it is being refined.
 type Description struct {
 	DType dlpack.DataType // 0 means not known
-	// Padded is part of the data type. It reports that elements that do not fill whole bytes, such as int4, are not
-	// packed: each has its own bytes.
+	// Padded is part of the data type. It reports that each element that does not fill whole bytes, such as int4, has
+	// its own bytes and is not packed.
 	Padded bool
-	// Shape may be fully known, known in part, or known only in its rank.
+	// Shape may be fully or partly known, or only its rank may be known.
 	Shape  layout.PartialShape
 	Access Access
 	Role   Role
@@ -45,8 +45,8 @@ type Description struct {
 
 // View returns the description of a view of the tensor that d describes. view makes the view from the layout of that
 // tensor, like the function passed to [dlpack.Tensor.Apply]. The result inherits data type and access, and also shape
-// and layout as changed by view, even if they are added to d later. It does not inherit role and alignment. Properties
-// added to the result do not change d.
+// and layout as changed by view. It also inherits properties that are added to d later. It does not inherit role and
+// alignment. Properties added to the result do not change d.
 func (d *Description) View(view func(l *layout.Layout) error) *Description {
 	if d == nil {
 		d = new(Description)
@@ -82,13 +82,13 @@ func (d *Description) orUnknown() *Description {
 	return d
 }
 
-// Known returns everything that is known about d. For a view this includes properties that follow from its base: the
-// strides once the layout of the base is known, and the shape once the shape of the base is known, or also its layout
-// if the view depends on it. A view has the read-only access [RTensor] if its base is a constant, or if several indices
-// reach the same element.
+// Known returns everything that is known about d. For a view this includes properties that follow from its base. The
+// strides are known once the layout of the base is known. The shape is known once the shape of the base is known and,
+// if the view depends on the layout of the base, this layout is known too. A view has the read-only access [RTensor] if
+// its base is a constant, or if several indices reach the same element.
 //
-// Errors: those of [Description.Refine] if d contradicts itself, and those of the view's function if it cannot make the
-// view of the base. [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself.
+// Errors: those of [Description.Refine] if d contradicts itself; those of the view's function if it cannot make the view
+// of the base; [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself; and
 // [dlpack.ErrNull] for a view whose function is nil.
 func (d *Description) Known() (Description, error) {
 	const op = "describe"
@@ -146,9 +146,9 @@ func (d *Description) layout() (layout.Layout, error) {
 	return layout.New(shape, d.Sizes, d.Order)
 }
 
-// Layout returns the layout that the elements will have. Offsets count elements from the beginning of the memory
-// allocated for d or, if d is a view, for the description at the end of its chain of views. If nothing is known about
-// the layout, it is row-major without gaps.
+// Layout returns the layout that the elements will have. Offsets count elements from the beginning of the memory of d.
+// The memory of a view is the memory of the description at the end of its chain of views. If nothing is known about the
+// layout, it is row-major without gaps.
 //
 // Errors: those of [Description.Known], and [ErrUnknown] while the shape is not known.
 func (d *Description) Layout() (layout.Layout, error) {
@@ -362,9 +362,9 @@ func (d *Description) check(op string) error {
 	return nil
 }
 
-// AlignRows sets Sizes and Align so that every row begins at a multiple of align bytes, by rounding up the allocated
-// size of the fastest dimension. A row is a run along the last dimension of Order, or along the last dimension of the
-// shape if the order is not known.
+// AlignRows sets Sizes and Align so that every row begins at a multiple of align bytes. It rounds up the allocated size
+// of the fastest dimension. A row is a run along the last dimension of Order, or along the last dimension of the shape
+// if the order is not known.
 //
 // Errors: [ErrUnknown] while data type or shape are not known, [ErrConflict] if other sizes are known, [dlpack.ErrDType]
 // for packed elements, [dlpack.ErrLayout] for a view, [dlpack.ErrNull] if d is nil, and [dlpack.ErrLayout] or

@@ -13,6 +13,6 @@
 //   - A [Composite] is a view of several tensors: padding and concatenation. [Compose] writes it to a tensor.
 //   - A [Walk] visits the elements of several tensors of one shape together, in the order of their memory.
 //
-// Without cgo, everything that needs no tensor is available: Description without Allocate and Bind, Composite, and
-// Walk.
+// Without cgo, the package has everything that needs no tensor: [Composite], [Walk], and [Description] without Allocate
+// and Bind.
 package nervana

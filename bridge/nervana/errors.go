@@ -10,9 +10,9 @@ import (
 )
 
 // The causes of errors that are particular to descriptions. Other errors have a cause of package dlpack, such as
-// [dlpack.ErrLayout], one of package layout, such as [layout.ErrShape], or both.
+// [dlpack.ErrLayout], a cause of package layout, such as [layout.ErrShape], or both.
 var (
-	// ErrConflict reports descriptions that cannot both be true of one tensor.
+	// ErrConflict reports two descriptions that contradict each other.
 	ErrConflict = errors.New("conflict")
 	// ErrUnknown reports that the description lacks something the operation needs: the data type or the shape.
 	ErrUnknown = errors.New("not known")

@@ -10,10 +10,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Walk visits the elements of several tensors of one shape together, each index once. It is the flattening of the
-// Nervana Graph documentation. It follows the order of the elements in memory instead of the order of the indices. It
-// sorts the dimensions by their strides in all tensors. It reverses a dimension if its first nonzero stride, in the
-// order of the tensors, is negative. It merges two dimensions if one counter suffices for both in every tensor.
+// A Walk visits the elements of several tensors of one shape together. It visits each index once. It is the flattening
+// of the Nervana Graph documentation. It follows the order of the elements in memory instead of the order of the
+// indices. It sorts the dimensions by their strides in all tensors. It reverses a dimension if its first nonzero
+// stride, in the order of the tensors, is negative. It merges two dimensions into one if one counter is enough for both
+// in every tensor.
 //
 // [Walk.Reset] prepares a Walk for its tensors. The zero Walk has no tensors.
 //
@@ -246,8 +247,8 @@ func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 }
 
 // Offsets returns an iterator over the indices of all dimensions except the inner fastest dimensions: with 1 it visits
-// the beginnings of the runs, with 2 the beginnings of planes, and with 0 or less the elements. It yields the offset in
-// each tensor, in a slice that is valid until the next step.
+// the beginnings of runs, with 2 it visits the beginnings of planes, and with 0 or less it visits all elements. It
+// yields the offset in each tensor, in a slice that is valid until the next step.
 //
 // Only one iterator of a Walk may be in use at a time. A step allocates nothing.
 func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {

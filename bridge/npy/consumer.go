@@ -21,13 +21,14 @@ type decoding struct {
 	dtype    dlpack.DataType
 }
 
-// Writable makes tensors that alias Go memory writable; without it they are read-only. Copies are always writable.
-// Nobody else may use the file. Writable does not affect [View.TensorFrom]: its views are read-only if their input is.
+// Writable makes tensors that alias Go memory writable; without this option they are read-only. Copies are always
+// writable. Nobody else may use the file. Writable does not affect [View.TensorFrom]: its views are read-only if their
+// input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
 // Align copies an array that is not aligned to n bytes in the memory of the file. n is a power of two up to
-// [dlpack.AllocAlignment]; 0 stands for the alignment that the elements need. Without Align an array that is not
-// aligned aliases the file, and [View.Alignment] and [dlpack.Tensor.Alignment] return its alignment.
+// [dlpack.AllocAlignment]; 0 stands for the alignment that the elements need. Without Align the tensor of such an array
+// aliases the file, and [View.Alignment] and [dlpack.Tensor.Alignment] return its alignment.
 func Align(n int) DecodeOption {
 	return func(d decoding) decoding { d.align = n; return d }
 }

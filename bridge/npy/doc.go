@@ -27,31 +27,33 @@
 // during decoding.
 //
 // [DecodeFile] and [DecodeZip] read only headers, so a file of any size can be mapped into memory. [DecodeFrom] and
-// [View.TensorFrom] are for mapped memory: a tensor of bytes whose release unmaps it. If a file becomes shorter while
-// it is mapped, reading its elements ends the process.
+// [View.TensorFrom] are for mapped memory. Their argument is a tensor of bytes whose release ends the mapping. If a
+// file becomes shorter while it is mapped, reading its elements ends the process.
 //
 // # Types
 //
 // NumPy has no names for the types of package ml_dtypes, and writes only their sizes: bfloat16 is "<V2", and most
-// others are "<V1". Such an array becomes uint8 with one more dimension, unless the option [As] gives the type. "<f1"
-// is float8_e5m2. NumPy writes it and cannot read it, so [AppendTensor] writes "<V1" instead. Arrays of Python objects,
-// records, texts, dates and long doubles are refused by name: nothing is ever unpickled.
+// others are "<V1". A tensor of such an array has the type uint8 and one more dimension, unless the option [As] names
+// the type. "<f1" is float8_e5m2. NumPy writes this name but cannot read it, so [AppendTensor] writes "<V1" instead.
+// Arrays of Python objects, records, texts, dates and long doubles are errors that name the type. Nothing is ever
+// unpickled.
 //
 // # Strictness
 //
-// DecodeFile reads the headers that NumPy writes, of versions 1.0, 2.0 and 3.0: the three keys in any order, once each;
-// strings without escapes; decimal numbers; at most 64 dimensions and 64 KiB. NumPy accepts more, such as comments,
-// hexadecimal numbers, names of types, repeated keys, and bytes after the last element. Errors name the byte at fault.
+// [DecodeFile] reads the headers of versions 1.0, 2.0 and 3.0 that NumPy writes. They have each of the three keys once,
+// in any order, strings without escapes, decimal numbers, and at most 64 dimensions and 64 KiB. NumPy accepts more,
+// such as comments, hexadecimal numbers, names of types, repeated keys, and bytes after the last element. Errors name
+// the byte at fault.
 //
 // The header of each member of an npz file must agree with the directory. Members are stored or deflated, lie before
-// the directory, and do not overlap. No two have the same name, and each name is a relative path without "..". NumPy
-// accepts members that reach beyond the file, and takes the last of several members with the same name. The checksum of
-// a member is compared when its elements are copied.
+// the directory, and do not overlap. No two members have the same name, and each name is a relative path without "..".
+// NumPy accepts members that reach beyond the file, and takes the last of several members with the same name. The
+// checksum of a member is compared when its elements are copied.
 //
 // # Memory
 //
-// Sizes are compared with the file before they are used. A description takes less than 4 times the memory of its
-// header, and a copy takes the size of the elements. An inflated member has at most 1032 times its size in the file,
-// and exactly the size that its shape requires. All descriptions of an npz file take at most 32 times its size, plus
-// 256 KiB to inflate headers.
+// Sizes are compared with the file before they are used. A description takes less than 4 bytes for each byte of its
+// header, and a copy takes the size of the elements. An inflated member has exactly the size that its shape requires,
+// which is at most 1032 times its size in the file. All descriptions of an npz file take at most 32 times its size,
+// plus 256 KiB to inflate headers.
 package npy

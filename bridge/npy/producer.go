@@ -18,7 +18,7 @@ import (
 // AppendTensor appends a tensor as an npy file, with the bytes that numpy.save writes, except for the type of
 // float8_e5m2 (see Types in the package documentation). The order is column-major if the elements are in that order in
 // memory, and otherwise row-major. If dst has too little capacity, AppendTensor allocates memory in which the elements
-// are aligned to 64 bytes. dst may overlap the memory of t; the result then has new memory of any alignment.
+// are aligned to 64 bytes. If dst overlaps the memory of t, the result has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the tensor. On
 // error: [elements.ErrDType] for a type that NumPy lacks, and for elements of less than a byte that are packed; [ErrRank]; [dlpack.ErrValue]
@@ -95,13 +95,13 @@ type Named struct {
 	Tensor *dlpack.Tensor
 }
 
-// WriteZip writes tensors as an npz file to w, byte for byte as numpy.savez writes it: the members are stored. It
-// writes elements as [WriteTensor] does. It reads them once before, for the checksum that precedes them.
+// WriteZip writes tensors as an npz file to w, byte for byte as numpy.savez does, without compression. It writes
+// elements as [WriteTensor] does. It first reads them once for their checksum, which precedes them in the file.
 //
 // Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to
 // the tensors. On error: before anything is written, the errors of [AppendTensor], [elements.ErrDuplicate], and
 // [elements.ErrName] for a name that is not a relative path in UTF-8 or is longer than 64 KiB; later the errors of w.
-// [elements.ErrNil] if w is nil.
+// If w is nil, [elements.ErrNil].
 func WriteZip(w io.Writer, tensors []Named) error {
 	type member struct {
 		written

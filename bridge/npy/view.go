@@ -405,9 +405,10 @@ func (v View) As(dt dlpack.DataType) (View, error) {
 // memory if the file begins at a multiple of 4096, like a mapping.
 func (v *View) Alignment() int { return payload.FileAlignment(v.Offset) }
 
-// AppendHeader appends the header of an npy file, as NumPy writes it: a multiple of 64 bytes. The caller writes the
-// elements after it, little-endian and, unless fortran is set, in row-major order. Types that only ml_dtypes has are
-// written as bytes, such as "<V2". Elements of less than 8 bits take a byte each.
+// AppendHeader appends the header of an npy file, as NumPy writes it. Its size is a multiple of 64 bytes. The caller
+// writes the elements after it in little-endian form. They are in column-major order if fortran is set, and otherwise
+// in row-major order. Types that only ml_dtypes has are written as bytes, such as "<V2". Elements of less than 8 bits
+// take a byte each.
 //
 // Errors: [elements.ErrDType], [ErrRank] for more than 64 dimensions, and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) ([]byte, error) {

@@ -68,8 +68,8 @@ type member struct {
 // DecodeZip checks an npz file, which is a zip file of npy files, and describes its arrays. It reads only the directory
 // and the headers, so data can be the mapping of a large file. It inflates the headers of deflated members.
 //
-// A View with Err set stands for a member of an unsupported type. It also stands for a member that does not begin like
-// an npy file, such as a text, unless its name ends in ".npy". The other members can be read.
+// A [View] has Err set if its member has an unsupported type. It also has Err set if the member does not begin like an
+// npy file, such as a text, and its name does not end in ".npy". All other members can be read.
 //
 // Errors: an [*elements.Error] with [ErrZip], [elements.ErrTruncated], [elements.ErrName], [elements.ErrDuplicate] or
 // [ErrMethod], or with an error of [DecodeFile] for one of the members, except [elements.ErrDType]. Its Offset counts

@@ -26,7 +26,7 @@ func (v *View) Tensor(options ...Option) (*dlpack.Tensor, error) {
 
 // TensorFrom is [View.Tensor] for a file in memory that is not Go's, or that must be released: file is a
 // one-dimensional uint8 tensor of the whole file (see [dlpack.Lend] and [dlpack.Tensor.OnRelease]). The result is a
-// view of it, and read-only if it is.
+// view of file, and read-only if file is.
 //
 // Ownership: file stays the caller's, who closes the result. Lifetime: the result keeps the memory of the file alive. Threads: any. On
 // error: as [View.Tensor], [dlpack.ErrLayout] for a file that is not a one-dimensional uint8 tensor without gaps, and those of

@@ -6,10 +6,10 @@
 //	t, err := v.Tensor()                          // the tensor, in the memory of data
 //	defer t.Close()
 //
-// A file has 8 bytes for the length of its header, the header in JSON, and the elements of all tensors without gaps,
-// little-endian and row-major. The header names each tensor, and may have metadata: texts by name. The specification is
-// the README of https://github.com/huggingface/safetensors. This package was compared with version 0.8 of that library,
-// the reference.
+// A file begins with 8 bytes for the length of its header, and the header in JSON. The elements of all tensors follow
+// without gaps, little-endian and row-major. The header names each tensor, and may have metadata: texts by name. The
+// specification is the README of https://github.com/huggingface/safetensors. The reference is version 0.8 of that
+// library, with which this package was compared.
 //
 //	function                        result
 //	DecodeFile, File.Find           descriptions of all tensors of a file, and of one; these need no cgo
@@ -26,24 +26,24 @@
 //
 // # Alignment
 //
-// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. So in most files each
-// tensor is aligned to its type, if the file itself is aligned in memory. Older writers did neither. Tensors may
-// therefore be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the option [Align]
+// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. So if a file is aligned
+// in memory, most files have each tensor aligned to its type. Older writers neither aligned nor ordered tensors, so
+// tensors may be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the option [Align]
 // copies a tensor that is not aligned.
 //
 // With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of them is aligned
-// to n bytes, and so is the first tensor after them. The others may be unaligned, because the format forbids gaps.
+// to n bytes, and so is the first tensor after them. Other tensors may be unaligned, because the format forbids gaps.
 //
 // # Strictness
 //
 // Every number of a header is checked against the size of the file before it is used. Errors name the byte of the file.
 // Like the reference, this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers
 // of more than [MaxHeader] bytes. It also refuses some files that the reference accepts, because two readers could
-// understand them differently: two members with the same name in any object, white space before the header, white space
-// other than spaces after it, metadata that is null, a list instead of the object of a tensor, a size of 2^63 or more,
-// and more than [dlpack.MaxRank] dimensions.
+// understand them differently. These files have two members with the same name in an object, white space before the
+// header, white space other than spaces after it, metadata that is null, a list instead of the object of a tensor, a
+// size of 2^63 or more, or more than [dlpack.MaxRank] dimensions.
 //
 // # Memory
 //
-// A decoded header takes at most 32 times the memory of its text.
+// A decoded header takes at most 32 bytes of memory for each byte of its text.
 package safetensors

@@ -9,8 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// DType is the type of the elements of a tensor. The reference writes tensors in the reverse order of the types: the
-// last type first.
+// DType is the type of the elements of a tensor. The reference writes tensors of the last type first, and of the first
+// type last.
 type DType uint8
 
 // The types of safetensors 0.8.

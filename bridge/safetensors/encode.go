@@ -26,7 +26,7 @@ type options struct {
 }
 
 // Writable makes tensors writable. The caller must be free to write to the memory of the file. It does not affect
-// [View.TensorFrom], whose tensors are read-only if the file is, and it does not affect the writing of files.
+// [View.TensorFrom], whose tensors are read-only if the file is. It has no effect when a file is written.
 func Writable() Option { return func(o *options) { o.writable = true } }
 
 // Align aligns tensors to n bytes, a power of two: up to [dlpack.AllocAlignment] when a file is decoded, and up to 4096
@@ -36,8 +36,9 @@ func Writable() Option { return func(o *options) { o.writable = true } }
 // is writable and has the flag [dlpack.IsCopied].
 //
 // When a file is written, spaces after the header make the elements begin at a multiple of n bytes. Tensors whose size
-// is a multiple of n come before the others. They are aligned, and so is the first of the others. [View.Alignment] of
-// the result returns the alignment of each tensor. Without Align the order is the reference's, by type and name.
+// is a multiple of n come before the others. They are aligned, and so is the first of the other tensors.
+// [View.Alignment] of the result returns the alignment of each tensor. Without Align the tensors are ordered by type
+// and name, as in the reference.
 func Align(n int) Option { return func(o *options) { o.align = n } }
 
 func optionsOf(list []Option) (o options) {
@@ -50,9 +51,9 @@ func optionsOf(list []Option) (o options) {
 }
 
 // AppendHeader appends the header of a file with the given tensors. It reads only the name, the type and the shape of
-// each. It returns the tensors with their offsets in the file, in the order in which the elements follow the header
-// without gaps. Without options the header equals the reference's, except that names of the metadata are sorted; in the
-// reference their order is random.
+// each tensor. It returns the tensors with their offsets in the file. Their elements must follow the header in the
+// order of the result, without gaps. Without options the header is the same as in the reference, except that names of
+// the metadata are sorted; in the reference their order is random.
 //
 // Errors: [elements.ErrName], [elements.ErrDuplicate], [elements.ErrDType] for an invalid type, [elements.ErrSize] for elements that do not fill whole bytes,
 // [layout.ErrNegative], [layout.ErrOverflow], [dlpack.ErrLayout] for more than 256 dimensions, [dlpack.ErrOverflow] for a

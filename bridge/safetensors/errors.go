@@ -8,8 +8,8 @@ import (
 )
 
 // The causes of errors of this package. Further causes are [elements.ErrDType] for a type that safetensors or DLPack
-// lacks, [elements.ErrSize] for a tensor whose number of bytes differs from the number that its shape requires,
-// [layout.ErrNegative], [layout.ErrOverflow], and those of package dlpack.
+// lacks, [elements.ErrSize] for a tensor with another number of bytes than its shape requires, [layout.ErrNegative],
+// [layout.ErrOverflow], and those of package dlpack.
 var (
 	// ErrOffsets reports tensors that overlap, and bytes that belong to no tensor.
 	ErrOffsets = errors.New("tensors do not fill the file")

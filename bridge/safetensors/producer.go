@@ -14,10 +14,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// AppendTensors appends a file with tensors in any layout, under the given names, and returns the descriptions of the
+// AppendTensors appends a file with the given tensors, which may have any layout. It returns the descriptions of the
 // tensors in the order of the file, without Data. A tensor of float4_e2m1fnx2, PyTorch's form, is written as F4, so its
 // last dimension becomes twice as large. Header, metadata and options are as for [AppendHeader]. If AppendTensors
-// allocates memory, the elements of the first tensor are aligned to 64 bytes there. dst must not overlap the memory of
+// allocates memory, the elements of the first tensor are aligned to 64 bytes in it. dst must not overlap the memory of
 // the tensors.
 //
 // Ownership: the tensors stay the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
@@ -45,13 +45,13 @@ func AppendTensors(dst []byte, tensors map[string]*dlpack.Tensor, metadata map[s
 	return out, views, nil
 }
 
-// WriteTensors writes to w the file that [AppendTensors] appends to an empty slice. It writes elements in row-major
-// order directly from the memory of their tensor. It copies others first, in pieces of at most 1 MiB, or as a whole if
+// WriteTensors writes to w the file that [AppendTensors] appends to an empty slice. It writes a row-major tensor
+// directly from its memory. It copies the elements of other tensors first, in pieces of at most 1 MiB, or as a whole if
 // several elements share a byte.
 //
 // Ownership: the tensors stay the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to
-// the tensors. On error: those of [AppendTensors]; all except [dlpack.ErrValue] and [dlpack.ErrMemory] come before
-// anything is written; those of w; [elements.ErrNil] if w is nil.
+// the tensors. On error: the errors of [AppendTensors] and of w, and [elements.ErrNil] if w is nil. The errors of
+// AppendTensors, except [dlpack.ErrValue] and [dlpack.ErrMemory], come before anything is written.
 func WriteTensors(w io.Writer, tensors map[string]*dlpack.Tensor, metadata map[string]string, options ...Option) ([]View, error) {
 	head, views, err := headerOf(tensors, metadata, options)
 	if err != nil {

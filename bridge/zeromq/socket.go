@@ -222,8 +222,8 @@ func (s *Socket) Unbind(endpoint string) error {
 }
 
 // Disconnect ends the connection that [Socket.Connect] made to the same endpoint. libzmq drops the messages of the
-// connection that were not received, except the first: Poll may have reported it, and the next call receives it. A
-// ROUTER or REP cannot disconnect from an inproc endpoint before a socket binds to it, but it can be closed.
+// connection that were not received, except one: [Poll] may have reported it, and the next call receives it. A ROUTER
+// or REP cannot disconnect from an inproc endpoint before a socket binds to it, but it can be closed.
 func (s *Socket) Disconnect(endpoint string) error {
 	_, err := s.endpoint("disconnect", endpoint)
 	return err
