@@ -1,11 +1,12 @@
 // Package include has dlbridge.h, the header of the C interface.
 //
-// A C compiler finds the headers of a Go module that requires dlbridge, in the module cache or wherever a replace leads, with
+// This command compiles a C program in a Go module that requires dlbridge. It finds the headers in the module cache, or
+// in the folder of a replace directive:
 //
 //	cc -I"$(go list -m -f '{{.Dir}}' github.com/dlbridge/dlbridge)/include" -c program.c
 //
-// The package that implements the interface imports this one: the embedding makes an edited header
-// rebuild it, and the Go file makes `go mod vendor` keep the folder.
+// The package that implements the interface imports this package. Because the header is embedded, an edited header
+// rebuilds that package. The Go file makes `go mod vendor` keep the folder.
 package include
 
 import _ "embed"

@@ -62,9 +62,9 @@ func In(dialect Dialect) DecodeOption {
 	return func(d decoding) decoding { d.dialect = dialect; return d }
 }
 
-// Writable makes tensors that alias Go memory writable; without it they are read-only. Copies are always writable.
-// Nobody else may use the input. Writable does not affect [DecodeFrom] and [DecodeFirstFrom]: their views are read-only
-// if their input is.
+// Writable makes tensors that alias Go memory writable; without this option they are read-only. Copies are always
+// writable. Nobody else may use the input. Writable does not affect [DecodeFrom] and [DecodeFirstFrom]: their views are
+// read-only if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
 // Align aligns tensors to n bytes, a power of two up to [dlpack.AllocAlignment], instead of the size of an element.
@@ -112,10 +112,11 @@ func DecodeTensor(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) 
 
 // ReadTensor reads size bytes from r and decodes them as [DecodeTensor] does. If size is negative, it reads up to the
 // end of r; otherwise it reads no more than size bytes. With net/http, r is the body of a request or response, and size
-// its ContentLength. The caller must bound the size of the body, for example by [http.MaxBytesReader]. The tensor is
+// is its ContentLength. The caller must bound the size of the body, for example by [http.MaxBytesReader]. The tensor is
 // writable, as with [Writable]. If size is given, nothing is copied.
 //
-// The memory grows with the bytes that arrive, not with size: it is at most five times those bytes, plus 64 KiB.
+// The memory depends on the number of bytes that arrive, not on size. It is at most five times this number, plus 64
+// KiB.
 //
 // Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, but only one at a time may read r.
 // On error: as [DecodeTensor]; the errors of r; [io.ErrUnexpectedEOF] if r ends before size bytes; [elements.ErrNil] if
@@ -182,12 +183,12 @@ func DecodeAll(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 }
 
 // DecodeFrom is [Decode] for an input in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A
-// tensor is a view of the input, and read-only if the input is. If its elements are not aligned in the input, it is a
-// copy in C memory.
+// tensor is a view of the input, and read-only if the input is. If the elements are not aligned in the input, the
+// tensor is a copy in C memory.
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. Elements alias
-// it but do not, so data must stay open while they are in use. Threads: any. On error: as [DecodeFirstFrom], and
-// [ErrTrailing].
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. [Value.Elements]
+// alias the memory but do not keep it alive, so data must stay open while they are in use. Threads: any. On error: as
+// [DecodeFirstFrom], and [ErrTrailing].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	v, n, err := DecodeFirstFrom(data, options...)
 	return wholeValue(v, n, int(data.NumBytes()), err)

@@ -22,13 +22,13 @@
 // # Ownership
 //
 // A tensor aliases its input and keeps it alive. Only numbers that are not aligned in the input are copied; the field
-// Copied of [Value] reports this. Elements alias their input too. Nobody may write to the input during decoding;
-// otherwise the result is any value or an error.
+// Copied of [Value] reports this. Elements alias their input too. Nobody may write to the input during decoding.
+// Otherwise the result may be a wrong value or an error.
 //
 // # Dialects
 //
 // The published document and the clients in use encode types of variable size differently, and the bytes do not always
-// show which dialect they have. This package never guesses the [Dialect]: it is [Doc] unless the caller names another.
+// show their dialect. This package never guesses the [Dialect]. It is [Doc] unless the caller names another dialect.
 // Numbers and booleans are the same in all dialects.
 //
 // # Strictness
@@ -39,18 +39,18 @@
 //
 // # Memory
 //
-// Numbers and booleans take at most 4 times as much memory as they have bytes, for a copy if they are not aligned.
-// Strings, binaries and media take at most 32 times as much, and rules 48 times: each element is a slice of 24 bytes,
-// and a format is a string of 16. The README of package bridge has the rule for all decoders.
+// A copy of numbers or booleans, which is made if they are not aligned, takes at most 4 bytes of memory for each byte
+// of the input. Strings, binaries and media take at most 32 bytes, and rules take at most 48: each element is a slice
+// of 24 bytes, and a format is a string of 16. The README of package bridge has the rule for all decoders.
 //
 // # Alignment
 //
 // The format has no padding: the payload lies directly after its header. When [AppendTensor] and [Reader] allocate
 // memory, they therefore place the whole tensor so that its payload is aligned to 64 bytes.
 //
-// If ReadTensor is given the size, it places the tensor so that it ends at a multiple of 64 bytes. This aligns the
+// If the size is known, [ReadTensor] places the tensor so that it ends at a multiple of 64 bytes. This aligns the
 // elements to their size.
 //
-// [Reader] returns the bytes of tensors instead of tensors, so that one decoder with one set of options suffices.
-// Decoding the header a second time costs little compared with reading it from a stream.
+// [Reader] returns the bytes of tensors instead of tensors, so that the package needs only one decoder with one set of
+// options. Decoding the header a second time costs little compared with reading it from a stream.
 package decthings

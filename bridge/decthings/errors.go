@@ -23,8 +23,8 @@ var (
 	ErrDialect = errors.New("unknown dialect")
 	// ErrVarint reports a varint that is longer than its value needs.
 	ErrVarint = errors.New("varint longer than its value needs")
-	// ErrSection reports that the size before the elements, which the dialects [Py004] and [Rs015] write, is not the
-	// size of the elements.
+	// ErrSection reports that the size before the elements is not the size of the elements. The dialects [Py004] and
+	// [Rs015] write this size.
 	ErrSection = errors.New("section length differs from what the elements take")
 	// ErrFormat reports a media format that the dialect cannot represent, or a media element too short to have one.
 	ErrFormat = errors.New("not a media format")

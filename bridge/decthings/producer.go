@@ -13,8 +13,8 @@ import (
 
 // AppendTensor appends the binary form of a tensor of numbers or booleans in any layout. The form is the same in every
 // dialect. If dst has too little capacity, AppendTensor allocates memory in which the payload is aligned to 64 bytes.
-// So a tensor that was appended to nil can be decoded without a copy. dst may overlap the memory of t, as for
-// [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
+// So a tensor that was appended to nil can be decoded without a copy. If dst overlaps the memory of t, the result has
+// new memory of any alignment, as for [dlpack.Tensor.AppendBytes].
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
 // tensor. On error: [elements.ErrDType], [ErrRank], [dlpack.ErrValue]
@@ -35,9 +35,9 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	return out, nil
 }
 
-// WriteTensor writes to w the bytes that [AppendTensor] appends. It writes elements in row-major order directly from
-// the memory of t, and copies others first, in pieces of at most 1 MiB. [SizeTensor] returns the number of bytes
-// beforehand, for the header Content-Length.
+// WriteTensor writes to w the bytes that [AppendTensor] appends. It writes a row-major tensor directly from the memory
+// of t. It copies the elements of other tensors first, in pieces of at most 1 MiB. [SizeTensor] returns the number of
+// bytes beforehand, for the header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the
 // tensor. On error: those of [AppendTensor], before anything is written; the errors of w; [elements.ErrNil] if w is

@@ -37,8 +37,8 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
 
 // Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned to 64
-// bytes there, so decoding does not copy it. The memory grows with the bytes that arrive, not with the size that a
-// header claims: it is at most five times the bytes of the tensor that have arrived, plus 64 KiB. A tensor may be as
+// bytes in this memory, so decoding does not copy it. The memory depends on the number of bytes of the tensor that have
+// arrived, not on the size that a header claims. It is at most five times this number, plus 64 KiB. A tensor may be as
 // large as the stream; an [io.LimitReader] sets a limit.
 //
 // Errors: [io.EOF] after the last tensor; an [*elements.Error] with [ErrTruncated] or another error in a header or a length;

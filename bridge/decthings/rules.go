@@ -100,7 +100,7 @@ func scanInteger(s *strictjson.Scanner) int64 {
 	return 0
 }
 
-// MarshalJSON returns the rules as JSON, always with annotations, which some clients require.
+// MarshalJSON returns the rules as JSON. The text always has annotations, because some clients require them.
 //
 // Errors: [ErrRules].
 func (r Rules) MarshalJSON() ([]byte, error) {

@@ -48,8 +48,8 @@ func (v *View) DecodeFirst(data []byte, d Dialect) (n int, err error) {
 	return v.DecodeFirstTo(nil, data, d)
 }
 
-// DecodeViewTo is [DecodeView], except that elements of variable size go to the sink; the Values and Formats of v.Elements are
-// nil.
+// DecodeViewTo is [DecodeView], except that elements of variable size go to the sink. The Values and Formats of v.Elements are
+// then nil.
 //
 // Errors: those of [DecodeView] and of the sink.
 func DecodeViewTo(sink elements.Sink, data []byte, d Dialect) (v View, err error) {
@@ -63,8 +63,8 @@ func DecodeViewTo(sink elements.Sink, data []byte, d Dialect) (v View, err error
 	return v, nil
 }
 
-// DecodeFirstTo is [View.DecodeFirst], except that elements of variable size go to the sink; the Values and Formats of
-// v.Elements are nil.
+// DecodeFirstTo is [View.DecodeFirst], except that elements of variable size go to the sink. The Values and Formats of
+// v.Elements are then nil.
 //
 // Errors: those of [View.DecodeFirst] and of the sink.
 func (v *View) DecodeFirstTo(sink elements.Sink, data []byte, d Dialect) (n int, err error) {
@@ -294,7 +294,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 }
 
 // AppendHeader appends the header of a tensor of numbers or booleans without its elements. The caller writes or sends
-// the elements after it, little-endian and row-major, directly from their memory.
+// the elements after the header, little-endian and row-major, directly from their memory.
 //
 // Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {

@@ -13,9 +13,9 @@
 //	[Tensor]  a tensor of a value        the memory of the value; both may be released in any order
 //	[Runner]  runs a model on tensors    inputs, given outputs and outputs of a fixed shape are not copied
 //
-// The program must initialize the binding (InitializeEnvironment) before it uses this package. If it calls
-// DestroyEnvironment, it must do so after the last Destroy of a value and the last Close of a Runner, because that call
-// unloads ONNX Runtime.
+// The program must initialize the binding (InitializeEnvironment) before it uses this package. DestroyEnvironment
+// unloads ONNX Runtime, so the program may call it only after the last Destroy of a value and the last Close of a
+// [Runner].
 //
 // # Types
 //
@@ -27,7 +27,7 @@
 // # Outputs that are copied
 //
 // If a model does not state the whole shape of an output, ONNX Runtime allocates the output, and the binding copies it into a Go
-// slice. Such a tensor has the flag [dlpack.IsCopied]. A program that knows the shape avoids the copy by giving the tensor to Run.
-// The binding copies one byte for each element of a CustomDataTensor. That is wrong for float16, bfloat16 and packed integers, so Run
-// returns an error for such an output unless it is given.
+// slice. Such a tensor has the flag [dlpack.IsCopied]. A program that knows the shape avoids the copy if it passes a tensor for the
+// output to Run. The binding copies one byte for each element of a CustomDataTensor. This is wrong for float16, bfloat16 and packed
+// integers, so Run returns an error for an output of these types if no tensor is passed for it.
 package onnxruntime

@@ -21,9 +21,9 @@ type Runner struct {
 	inputs, outputs []ort.InputOutputInfo
 }
 
-// Open loads the model of a file. inputs and outputs name the inputs and outputs of a run; nil stands for all of the
-// model. Outputs that are not named are not computed. options may be nil. The binding loads the model a second time to
-// find its shapes, so Open takes twice as long as the binding alone.
+// Open loads the model of a file. inputs and outputs name the inputs and outputs of a run; nil stands for all inputs or
+// outputs of the model. Outputs that are not named are not computed. options may be nil. The binding loads the model a
+// second time to find its shapes, so Open takes twice as long as the binding alone.
 //
 // Ownership: the Runner is the caller's. Lifetime: until its Close. Threads: any. On error: an error of the binding, [dlpack.ErrNull]
 // for a name that the model lacks, or [dlpack.ErrDType] for an input or output that is not a tensor of a type that DLPack has.
@@ -110,10 +110,10 @@ func (r *Runner) Close() error {
 }
 
 // Run runs the model on the tensors in inputs, which may be read-only. It writes into the memory of the tensors in
-// outputs. For every other output of the Runner it adds a tensor to outputs: in new memory of [dlpack.New] if the model
-// states the whole shape, and otherwise a copy, which has the flag [dlpack.IsCopied]. Each tensor must meet the
-// conditions of [Value]. A tensor in outputs must not overlap an input or another output, unless the operators of the
-// model allow it.
+// outputs. For every other output of the Runner it adds a tensor to outputs. If the model states the whole shape, this
+// tensor has new memory of [dlpack.New]. Otherwise it is a copy, which has the flag [dlpack.IsCopied]. Each tensor must
+// meet the conditions of [Value]. A tensor in outputs must not overlap an input or another output, unless the operators
+// of the model allow it.
 //
 // Ownership: the tensors that Run adds are the caller's; the others stay the caller's, and may be closed at any time.
 // Lifetime: the run uses them until it returns. Threads: any, while nobody else writes to the inputs or uses the

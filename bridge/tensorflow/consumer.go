@@ -18,7 +18,7 @@ type Value struct {
 	Tensor   *dlpack.Tensor     // for types that DLPack has
 	Elements *elements.Elements // for all other types
 	// Copied reports whether the tensor is a copy, because its elements are not aligned in the message, or are encoded
-	// differently there: as varints, in several records, or without repeated values. A copy may be written to.
+	// differently in the message: as varints, in several records, or without repeated values. A copy may be written to.
 	Copied bool
 }
 
@@ -62,10 +62,10 @@ func Integers() DecodeOption {
 	return func(d decoding) decoding { d.integers = true; return d }
 }
 
-// Decode decodes a TensorProto. A tensor aliases the message if its elements are aligned there and have the same form
-// as in memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. It is then
-// read-only without [Writable]. Copies are writable, and aligned to 64 bytes, or to the number of bytes of [Align] if
-// that is larger.
+// Decode decodes a TensorProto. A tensor aliases the message if its elements are aligned in the message and have the
+// same form as in memory. They have this form in tensor_content, and in a packed field of floating-point numbers that
+// has all elements. The tensor is then read-only without [Writable]. Copies are writable. They are aligned to 64 bytes,
+// or to the number of bytes of [Align] if it is larger.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
 // Threads: any. On error: as [DecodeView], [dlpack.ErrUnaligned] for
@@ -97,12 +97,12 @@ func DecodeTensor(data []byte, options ...DecodeOption) (*dlpack.Tensor, error) 
 
 // ReadTensor reads a TensorProto of size bytes from r and decodes it as [DecodeTensor] does. If size is negative, it
 // reads up to the end of r; otherwise it reads no more than size bytes. With net/http, r is the body of a request or
-// response, and size its ContentLength. The caller must bound the size of the body, for example by
-// [http.MaxBytesReader]; [Limit] bounds the memory of repeated values. The tensor is writable, as with [Writable]. If
+// response, and size is its ContentLength. The caller must bound the size of the body, for example by
+// [http.MaxBytesReader]. [Limit] bounds the memory of repeated values. The tensor is writable, as with [Writable]. If
 // size is given, a message that TensorFlow has written is not copied.
 //
-// The memory grows with the bytes that arrive, not with size: it is at most five times those bytes, plus 64 KiB, plus
-// the memory for decoding.
+// The memory depends on the number of bytes that arrive, not on size. It is at most five times this number, plus 64
+// KiB, plus the memory for decoding.
 //
 // Ownership: the caller closes the tensor. Lifetime: until its Close. Threads: any, but only one at a time may read r.
 // On error: as [DecodeTensor]; the errors of r; [io.ErrUnexpectedEOF] if r ends before size bytes; [elements.ErrNil] if
@@ -121,10 +121,10 @@ func ReadTensor(r io.Reader, size int64, options ...DecodeOption) (*dlpack.Tenso
 // Each tensor is either a view of the message, which is read-only if the message is, or a copy in C memory, like the
 // memory of [dlpack.New].
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. Elements alias
-// it but do not, so data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout]
-// for data that is not a one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice], [dlpack.ErrClosed],
-// [dlpack.ErrMemory].
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive. [Value.Elements]
+// alias the memory but do not keep it alive, so data must stay open while they are in use. Threads: any. On error: as
+// [Decode], [dlpack.ErrLayout] for data that is not a one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice],
+// [dlpack.ErrClosed], [dlpack.ErrMemory].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	bytes, err := payload.Source("tensorflow", data)
 	if err != nil {

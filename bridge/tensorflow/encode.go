@@ -47,13 +47,14 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 }
 
 // Fields writes values to the field of their type, as AsProtoField of TensorFlow does, and not to tensor_content. It is
-// the default for strings, resources and variants, because TensorFlow's Python can read them only there. See [Content].
+// the default for strings, resources and variants, because TensorFlow's Python can read them only in this field. See
+// [Content].
 func Fields() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = true, false; return e }
 }
 
 // Content writes values to tensor_content, as AsProtoTensorContent of TensorFlow does. It is the default for all elements of a fixed
-// size. TensorFlow's C++ can read strings, resources and variants there too.
+// size. TensorFlow's C++ can also read strings, resources and variants in tensor_content.
 func Content() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = false, true; return e }
 }
@@ -78,8 +79,8 @@ func Compress(least int64, ratio float64) EncodeOption {
 func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; return e } }
 
 // As writes elements as elements of another type with the same form in memory, such as integers as quantised integers.
-// The error for any other type is [elements.ErrDType]; strings, resources and variants can be written only as their own
-// type.
+// Encoders return [elements.ErrDType] for any other type. Strings, resources and variants can be written only as their
+// own type.
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
 // Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options it appends the same bytes as
@@ -111,8 +112,8 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 }
 
 // AppendHeader appends the beginning of a TensorProto, up to the first byte of tensor_content, for a tensor of elements
-// with a fixed size. The caller writes or sends the elements after it, little-endian and row-major, directly from their
-// memory. All options except [Pad] are ignored.
+// with a fixed size. The caller writes or sends the elements after the header, little-endian and row-major, directly
+// from their memory. All options except [Pad] are ignored.
 //
 // Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], and [dlpack.ErrOverflow] if the header and
 // the elements have more than [MaxSize] bytes; dst is then returned unchanged.
@@ -373,7 +374,7 @@ func (e *encoding) checkLeast(dtype DType, count int64) error {
 }
 
 // MaxSize is the largest size in bytes of a TensorProto, or of any other message of protocol buffers. Readers such as
-// TensorFlow accept no more, and the encoders of this package return an error instead of writing more.
+// TensorFlow accept no larger messages, and the encoders of this package return an error instead of a larger message.
 const MaxSize = math.MaxInt32
 
 // slop is the number of bytes by which a field must be smaller than [MaxSize]: kSlopBytes in the C++ code of protocol

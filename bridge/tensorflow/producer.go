@@ -14,8 +14,8 @@ import (
 
 // AppendTensor appends a tensor in any layout as a TensorProto. Without options it appends the same bytes as TensorFlow
 // writes. If dst has too little capacity, AppendTensor allocates memory in which the elements are aligned to 64 bytes.
-// So a tensor that was appended to nil can be decoded without a copy. dst may overlap the memory of t; the result then
-// has new memory of any alignment.
+// So a tensor that was appended to nil can be decoded without a copy. If dst overlaps the memory of t, the result has
+// new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
 // tensor. On error: [elements.ErrDType], [ErrRank], [dlpack.ErrValue] for a bool that is
@@ -54,9 +54,9 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 }
 
 // WriteTensor writes to w the bytes that [AppendTensor] appends to an empty slice. It writes row-major elements of
-// whole bytes directly from the memory of t, unless an option changes their form. It copies other elements first, and
-// strided elements in pieces of at most 1 MiB. [SizeTensor] returns the number of bytes beforehand, for the header
-// Content-Length.
+// whole bytes directly from the memory of t, unless an option changes their form. It copies other elements first;
+// strided elements are copied in pieces of at most 1 MiB. [SizeTensor] returns the number of bytes beforehand, for the
+// header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the
 // tensor. On error: those of [AppendTensor], before anything is written; the errors of w; [elements.ErrNil] if w is
@@ -183,7 +183,7 @@ func unpack(data, packed []byte, bits int) {
 
 // Export exports a tensor as the `DLManagedTensor *` of a capsule named "dltensor". This is the only form that
 // tf.experimental.dlpack.from_dlpack accepts. TensorFlow then shares the memory. TensorFlow does not check the tensor,
-// so Export returns an error if TensorFlow would misread it or end the process; [dlpack.Tensor.Copy] copies any host
+// so Export returns an error if TensorFlow would misread it or end the process. [dlpack.Tensor.Copy] copies any host
 // tensor to memory that TensorFlow can use. For the other direction, [dlpack.ImportLegacy] accepts a capsule of
 // TensorFlow's to_dlpack. Its memory must not be written to, because tensors of TensorFlow never change.
 //

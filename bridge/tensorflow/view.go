@@ -53,9 +53,10 @@ func decodingOf(options []DecodeOption) decoding {
 // defaultLimit is the limit in bytes without the option [Limit].
 const defaultLimit = 64 << 20
 
-// Limit sets how many bytes of memory a tensor may take if its message has fewer values than elements. The last value,
-// or zero if there is none, then stands for the rest, so a few bytes may stand for any number of elements. The limit
-// does not apply to a message with a value for each element, because its size bounds the memory. The default is 64 MiB.
+// Limit sets how many bytes of memory a tensor may take if its message has fewer values than elements. The last value
+// then stands for all missing elements, or zero if there is no value. So a few bytes may stand for any number of
+// elements. The limit does not apply to a message with a value for each element, because its size bounds the memory.
+// The default is 64 MiB.
 //
 // An element of [elements.Elements] counts as 24 bytes for its slice; for a quantised number, the bytes of the number
 // are added. The bytes of strings, resources and variants lie in the message and do not count. If the limit allows a

@@ -85,10 +85,10 @@ func (a Args) takeNote() (n note) {
 // Len returns the number of arguments.
 func (a Args) Len() int { return a.n }
 
-// Check returns an error unless there are n arguments and every argument that was read before could be read as the
-// wanted type. A negative n allows any number. The error is an [*Error] about the number of arguments or about the
-// first argument that is missing, has another type or is not valid. The error is raised even if the handler does not
-// return it.
+// Check returns an error unless there are n arguments, and every argument that the handler has read has the requested
+// type. A negative n allows any number. The error is an [*Error] about the number of arguments or about the first
+// argument that is missing, has another type or is not valid. The error is raised even if the handler does not return
+// it.
 func (a Args) Check(n int) error {
 	if n == a.n && notes.live.Load() == 0 {
 		return nil
@@ -361,11 +361,11 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 
 // Keep returns argument i as a value that outlives the call. It has one of the types that [Function.Call] lists as results.
 //
-// Ownership: the caller owns the result and must close it. Lifetime: until its Close, which must come before the Python
-// interpreter ends if the object is Python's: Close takes the GIL, and Python up to 3.13 ends the threads that wait for the
-// GIL at that time, which aborts the process. Threads: any; Python releases the GIL while it calls a function, unless
-// release_gil is set to False. On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only,
-// [dlpack.ErrNull], [dlpack.ErrMemory], [ErrLibrary], *[Error].
+// Ownership: the caller owns the result and must close it. Lifetime: until its Close. If the object is Python's, Close must
+// come before the Python interpreter ends: Close takes the GIL, and Python up to 3.13 then ends the threads that wait for
+// the GIL, which aborts the process. Threads: any; Python releases the GIL while it calls a function, unless release_gil is
+// set to False. On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only, [dlpack.ErrNull],
+// [dlpack.ErrMemory], [ErrLibrary], *[Error].
 func (a Args) Keep(i int) (any, error) {
 	arg, kind := a.at(i)
 	switch {

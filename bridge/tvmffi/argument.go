@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Bytes is a byte string as an argument of calls. A []byte is passed as a tensor of uint8 instead.
+// Bytes is an argument of calls that is passed as a byte string. A []byte is passed as a tensor of uint8.
 type Bytes []byte
 
 // A Shaped is a slice with a shape, as an argument of calls. [Shape] returns one.
@@ -30,8 +30,8 @@ type Shaped struct {
 	many  []int64 // the shape, if it has more dimensions than few
 }
 
-// Shape gives a slice a shape for calls. The elements are row-major without gaps. The call returns [dlpack.ErrLayout]
-// unless the shape has len(data) elements. Without Shape, a slice has one dimension.
+// Shape returns a slice with a shape, to be passed to a function. The elements are row-major without gaps. The call
+// returns [dlpack.ErrLayout] unless the shape has len(data) elements. Without Shape, a slice has one dimension.
 func Shape[T dlpack.Element](data []T, shape ...int64) *Shaped {
 	s := new(Shaped) // on the caller's stack, because Shape is inlined
 	shapeOf(s, data, shape)

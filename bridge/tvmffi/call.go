@@ -70,10 +70,11 @@ func isNil(value any) bool {
 //
 // Ownership: the arguments stay the caller's, and the caller must close the result. Lifetime: a tensor of borrowed
 // memory must stay valid until the call returns; other tensors are held. Threads: any, also several at the same time.
-// On error: *[Error] if the function raised one. Before the function is called: [dlpack.ErrUnaligned],
-// [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument], [dlpack.ErrNull] for a nil pointer, [dlpack.ErrOverflow] for
-// a number above 2^63-1, and [dlpack.ErrLayout] for a [Shape] that does not fit. After it: [dlpack.ErrMemory] if there
-// is no memory for a string, and the errors of [dlpack.Import] for a tensor. Nothing is kept.
+// On error: *[Error] if the function raised one. Before the call of the function, Call may return
+// [dlpack.ErrUnaligned], [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument], [dlpack.ErrNull] for a nil pointer,
+// [dlpack.ErrOverflow] for a number above 2^63-1, and [dlpack.ErrLayout] for a [Shape] that does not fit. After the
+// call it may return [dlpack.ErrMemory] if there is no memory for a string, and the errors of [dlpack.Import] for a
+// tensor. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
 	if f == nil || !f.acquire() {
 		return nil, errClosed(f.Name())

@@ -10,8 +10,9 @@
 //
 // # Calling
 //
-// The package looks for libtvm_ffi when it is first needed; [Load] says where. Kernels with parallel loops also need
-// libtvm_runtime; see [LoadRuntime]. An [Error] has the kind and the text with which it was raised.
+// The package looks for libtvm_ffi when a call first needs the library. The comment of [Load] says where. Kernels with
+// parallel loops also need libtvm_runtime; see [LoadRuntime]. An [Error] has the kind and the text with which it was
+// raised.
 //
 // # Serving
 //
@@ -19,8 +20,9 @@
 // built with -buildmode=c-shared and exports functions whose names begin with __tvm_ffi_ is a module for
 // tvm_ffi.load_module, and accepts tensors of NumPy, PyTorch and JAX; see [Serve].
 //
-// A handler may call functions of TVM-FFI, and these may call other handlers. Such calls nest on a C stack, which has
-// 8 MiB in most programs. Some thousands of nested calls are possible, fewer with many arguments; more end the process.
+// A handler may call functions of TVM-FFI, and these may call other handlers. Such calls nest on a C stack, which has 8
+// MiB in most programs. Some thousands of nested calls are possible, and fewer if they have many arguments. If the
+// stack overflows, the process ends.
 //
 //	verb                result                             owner and lifetime
 //	LoadModule, Global  a Module, a Function               the caller, until Close

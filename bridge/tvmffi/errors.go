@@ -20,8 +20,8 @@ var (
 	ErrLibrary = errors.New("library not loaded")
 	// ErrNotFound reports that there is no function of the given name.
 	ErrNotFound = errors.New("no such function")
-	// ErrRuntime reports that a module calls libtvm_runtime, for example for parallel loops, and it is not loaded
-	// ([LoadRuntime]).
+	// ErrRuntime reports that a module calls libtvm_runtime, for example for parallel loops, but this library is not
+	// loaded ([LoadRuntime]).
 	ErrRuntime = errors.New("libtvm_runtime is needed")
 	// ErrArgument reports a Go value that has no form in TVM-FFI, too many arguments, or a result whose type is not the
 	// type requested by [As].
@@ -29,8 +29,8 @@ var (
 )
 
 // The kinds of errors that arrive in Python as the exception of the same name. Errors of any other kind, including
-// BufferError and OSError, arrive as a RuntimeError until Python has registered a class of that name with TVM-FFI:
-// tvm_ffi.register_error("BufferError", BufferError).
+// BufferError and OSError, arrive as a RuntimeError. They arrive as their own class once Python has registered a class
+// of that name with TVM-FFI: tvm_ffi.register_error("BufferError", BufferError).
 const (
 	RuntimeError   = "RuntimeError"
 	ValueError     = "ValueError"
@@ -46,8 +46,9 @@ const (
 // (see [Errorf]).
 //
 // An Error that a Go function returns is raised with its kind, even if it came from a Python function that Go called. If the
-// Python class is registered with TVM-FFI, it arrives as a new exception of that class, with the same text and both
-// tracebacks. TVM-FFI turns exceptions of all other classes into RuntimeErrors with the same text before Go sees them.
+// Python class of the error is registered with TVM-FFI, the error arrives as a new exception of that class, with the same
+// text and both tracebacks. TVM-FFI turns exceptions of all other classes into RuntimeErrors with the same text before Go
+// sees them.
 type Error struct {
 	Kind      string // ValueError and so on
 	Message   string
@@ -64,10 +65,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errorf returns an [*Error] of the given kind for a Go function to return. It formats like [fmt.Sprintf], which has no
-// %w. An error that wraps an [*Error] is raised with its kind. Any other error is raised as a TypeError if its cause is
-// [dlpack.ErrDType] or [ErrArgument], a MemoryError if it is [dlpack.ErrMemory], a ValueError for the other causes of
-// package dlpack, and a RuntimeError otherwise.
+// Errorf returns an *[Error] of the given kind, which a Go function can return. It formats like [fmt.Sprintf], which
+// has no %w. An error that wraps an [*Error] is raised with its kind. Any other error is raised as a TypeError if its
+// cause is [dlpack.ErrDType] or [ErrArgument], a MemoryError if it is [dlpack.ErrMemory], a ValueError for the other
+// causes of package dlpack, and a RuntimeError otherwise.
 func Errorf(kind, format string, values ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, values...)}
 }
@@ -153,6 +154,7 @@ func panicked(p *panics.Panic) error {
 	return &Error{Kind: RuntimeError, Message: "panic: " + p.Text(mostPanic), Backtrace: frames.String()}
 }
 
-// OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has one such
-// function: it is shared with OnPanic of package capi, whose documentation says what it receives and what it may do.
+// OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has only one
+// such function, which OnPanic of package capi sets, too. The documentation of that function says what the hook
+// receives and may do.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }

@@ -44,8 +44,8 @@ var loaded struct {
 // Go's signal handlers are installed by the time this runs.
 func init() { C.ffi_note_handler() }
 
-// Load loads libtvm_ffi into the process. A program needs to call it only to name the file: the other functions load
-// the library when they need it, like Load with an empty path.
+// Load loads libtvm_ffi into the process. A program needs to call Load only to name the file. The other functions load
+// the library when they need it, as Load does with an empty path.
 //
 // Load takes the library from the first of these places that names one. If it cannot be loaded from there, Load returns
 // an error and does not try the other places.
@@ -54,8 +54,8 @@ func init() { C.ffi_note_handler() }
 //   - path: the file, or the folder that contains it.
 //   - The environment variable DLBRIDGE_TVM_FFI: also a file or folder.
 //   - The search path of the loader (LD_LIBRARY_PATH, ldconfig).
-//   - The packages of the python3 in PATH. Load runs python3 to find them, and waits for at most half a minute. It
-//     does so in each call until the library is found.
+//   - The packages of the python3 in PATH. Load runs python3 to find them, and waits for at most half a minute. Each
+//     call runs python3 again until the library is found.
 //
 // The symbols of the library become global in the process, because kernels need them. libtvm_ffi installs a handler for
 // SIGSEGV that ends the process. Load restores the previous handler, so a nil dereference in Go remains a panic.

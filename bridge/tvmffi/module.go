@@ -19,7 +19,7 @@ type Module struct {
 	path string
 }
 
-// Close ends this reference to the module, as [Function.Close] does. It has no effect on a nil module.
+// Close ends this reference to the module, as [Function.Close] does. A Close of a nil module has no effect.
 func (m *Module) Close() error {
 	if m == nil {
 		return nil

@@ -93,11 +93,11 @@ func (r *reference) Close() error {
 	return nil
 }
 
-// An Object is an object of TVM-FFI that has no form in Go: an array, a map, a shape. It can be an argument of calls, so the
-// functions that libtvm_ffi has for it can read it (ffi.ArraySize, ffi.ArrayGetItem and so on, see [Global]).
+// An Object is an object of TVM-FFI that has no form in Go: an array, a map or a shape. It can be an argument of calls.
+// Functions of libtvm_ffi, such as ffi.ArraySize and ffi.ArrayGetItem, can read it (see [Global]).
 type Object struct{ reference }
 
-// Close ends this reference to the object, as [Function.Close] does. It has no effect on a nil object.
+// Close ends this reference to the object, as [Function.Close] does. A Close of a nil object has no effect.
 func (o *Object) Close() error {
 	if o == nil {
 		return nil
@@ -173,8 +173,9 @@ const DefaultAlignment = 64
 type FunctionOption func(*Function)
 
 // Alignment sets the alignment in bytes that the data of tensors must have, rounded up to a power of two. Kernels
-// vectorised by TVM load whole vectors, and end the process if the data is not aligned. Kernels built for AVX-512
-// require 64 bytes, for AVX 32 and for SSE 16. Kernels without vector instructions require the size of an element.
+// vectorised by TVM load whole vectors, and end the process if the data is not aligned. Kernels that are built for
+// AVX-512 require 64 bytes, kernels for AVX require 32, and kernels for SSE require 16. Kernels without vector
+// instructions require the size of an element.
 func Alignment(bytes int) FunctionOption {
 	return func(f *Function) { f.align = 1 << bits.Len(uint(max(bytes, 1)-1)) }
 }

@@ -89,10 +89,10 @@ func NewFunction(h Handler) (*Function, error) {
 	return newFunction(h.name(), uintptr(r.value), []FunctionOption{Alignment(1)}), nil
 }
 
-// Register puts a handler into the global table of TVM-FFI, where Python finds it with tvm_ffi.get_global_func, C++ with
-// Function::GetGlobal and Go with [Global].
+// Register puts a handler into the global table of TVM-FFI, where Python finds it with tvm_ffi.get_global_func, C++
+// finds it with Function::GetGlobal, and Go finds it with [Global].
 //
-// The table of TVM-FFI has no lock. The functions of this package exclude each other. Python and C++ must not look up
+// The table of TVM-FFI has no lock. The functions of this package wait for each other. Python and C++ must not look up
 // names during a call of Register, not even from functions that are running. A program should register its functions
 // when it starts, or serialize these operations.
 //

@@ -31,7 +31,8 @@ import (
 // process, as in every Go program. If memory runs out, Go ends the process; [dlpack.New] instead returns an error if
 // there is too little memory for a tensor.
 //
-// TVM-FFI does not tell a handler everything about its arguments, so a handler should document what it does with them:
+// TVM-FFI does not tell a handler the following facts about its arguments, so a handler should document which arguments
+// it accepts:
 //
 //   - Whether a tensor may be written. JAX's tensors must not be written. Read-only arrays of NumPy are never
 //     passed.
@@ -39,13 +40,13 @@ import (
 //     resolve_conj and resolve_neg.
 //   - Whether a tensor requires a gradient.
 //
-// [dlbridge.wrap] of the Python package checks these.
+// [dlbridge.wrap] of the Python package checks these facts.
 //
 // [dlbridge.wrap]: https://github.com/dlbridge/dlbridge/tree/main/bridge/python
 type Handler func(a Args) (any, error)
 
-// Serve calls a handler. It is the body of the functions that make a Go library built with -buildmode=c-shared a module of
-// TVM-FFI, which Python loads with tvm_ffi.load_module. Each function has the form
+// Serve calls a handler. A Go library that is built with -buildmode=c-shared becomes a module of TVM-FFI if its exported
+// functions call Serve. Python loads the module with tvm_ffi.load_module. Each function has the form
 //
 //	//export __tvm_ffi_scale
 //	func __tvm_ffi_scale(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {

@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Slice returns a slice over the memory of argument i, which must be a tensor on the host that is row-major without gaps.
+// Slice returns a slice on the memory of argument i, which must be a tensor on the host that is row-major without gaps.
 // [Args.Shape] returns its shape.
 //
 // Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's. On error: returns nil;

@@ -60,7 +60,7 @@ func number(n int64) (C.int, error) {
 	return C.int(n), nil
 }
 
-// Version returns the version of libzmq, such as "4.3.5", and loads libzmq if [Load] has not done so. Errors: [ErrLibrary].
+// Version returns the version of libzmq, such as "4.3.5". It loads libzmq if it is not loaded yet. Errors: [ErrLibrary].
 func Version() (string, error) {
 	if err := Load(""); err != nil {
 		return "", err
@@ -112,9 +112,9 @@ func (o ContextOption) set(ptr unsafe.Pointer) error {
 	return nil
 }
 
-// NewContext makes a context, which the caller closes. It seeds C's function rand, from which libzmq takes the routing
-// ids of peers that choose none; see the package documentation. Errors: [ErrLibrary] if libzmq cannot be loaded (see
-// [Load]); [Errno].
+// NewContext makes a context, which the caller closes. It seeds C's function rand, because libzmq takes the routing ids
+// of peers that choose no id from this function (see the package documentation). Errors: [ErrLibrary] if libzmq cannot
+// be loaded (see [Load]); [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
 	if err := Load(""); err != nil {
 		return nil, err

@@ -39,8 +39,8 @@ var loaded struct {
 	ready atomic.Bool
 }
 
-// Load loads libzmq into the process. A program needs to call it only to name the file: [NewContext] and [Version] load
-// the library when they need it, like Load with an empty path.
+// Load loads libzmq into the process. A program needs to call Load only to name the file. [NewContext] and [Version]
+// load the library when they need it, as Load does with an empty path.
 //
 // Load takes the library from the first of these places that names one. If it cannot be loaded from there, Load returns
 // an error and does not try the other places.

@@ -2,9 +2,9 @@
 // it for long-running work of the library, for releases of forgotten memory, and for the functions of OnRelease.
 //
 // A goroutine inherits the profiler labels of the goroutine that starts it, and its membership in a bubble of
-// testing/synctest. If a caller's goroutine started a library goroutine, that would keep the caller's labels until the
-// process ends, and would keep the caller's bubble from ending. The initialization of this package therefore starts a
-// goroutine that starts all others.
+// testing/synctest. If a caller's goroutine started a goroutine of the library, the new goroutine would have the
+// caller's labels until the process ends, and the caller's bubble could not end. The initialization of this package
+// therefore starts a goroutine that starts all others.
 //
 // Cleanups and finalizers must not call foreign code themselves, because it may block: a deleter may wait for Python's GIL,
 // or for an interpreter that has ended. With fewer than 8 processors, the runtime has one goroutine for all cleanups of the
@@ -47,9 +47,9 @@ var releases struct {
 }
 
 // Release runs f on a goroutine of the package. f gives memory back, or tells the program that it was given back, and
-// may block. Up to 64 releases run at the same time, so that one that blocks does not delay the others. If 64 releases
-// block, later ones wait until one of them returns. No lock is held while f runs. Release does not wait for f or other
-// releases, so the caller may hold locks that they need. A nil f does nothing.
+// may block. Up to 64 releases run at the same time, so that a release that blocks does not delay the others. If 64
+// releases block, later releases wait until one of the 64 returns. No lock is held while f runs. Release does not wait
+// for f or other releases, so the caller may hold locks that these need. A nil f does nothing.
 func Release(f func()) {
 	if f == nil {
 		return

@@ -305,5 +305,5 @@ func block(t testing.TB, f *C.fixture) Gate {
 // Waiting returns the number of calls that are blocked.
 func (g Gate) Waiting() int { return int(atomic.LoadInt64((*int64)(&g.f.waiting))) }
 
-// Open lets all blocked and later calls return. It waits until the blocked ones have returned.
+// Open lets all blocked and later calls return. It waits until the blocked calls have returned.
 func (g Gate) Open() { C.fixture_open(g.f) }

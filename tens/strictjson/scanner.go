@@ -40,7 +40,7 @@ type name struct {
 // larger object are sorted at its end (see Leave).
 const fewNames = 16
 
-// Fail ends the reading with an error, unless there was an error before.
+// Fail sets Err and ends the reading, unless there was an error before.
 func (s *Scanner) Fail(err error) {
 	if s.Err == nil {
 		s.Err = err
@@ -135,12 +135,12 @@ func (s *Scanner) next(closing byte, wanted string) bool {
 	return first
 }
 
-// Element moves to the next element of an array, or to the white space before it. If there is none, it reads the closing
-// bracket and returns false.
+// Element moves to the next element of an array, or to the white space before it. If there is no further element, it
+// reads the closing bracket and returns false.
 func (s *Scanner) Element() bool { return s.next(']', "',' or ']'") }
 
 // Member reads the next name of an object into s.Name and moves to its value, or to the white space before it. If there
-// is none, it reads the closing brace and returns false.
+// is no further member, it reads the closing brace and returns false.
 func (s *Scanner) Member() bool {
 	if !s.next('}', "',' or '}'") {
 		return false
@@ -168,8 +168,8 @@ func (s *Scanner) Member() bool {
 // and [Scanner.Leave].
 func (s *Scanner) Names() int { return len(s.names) }
 
-// Once notes s.Name as a name of the object whose names begin at base. It fails for a duplicate; if the object has more
-// than 16 names, Leave fails instead.
+// Once notes s.Name as a name of the object whose names begin at base. It fails for a duplicate name. If the object has
+// more than 16 names, [Scanner.Leave] fails instead.
 func (s *Scanner) Once(base int) {
 	if len(s.names)-base < fewNames {
 		for _, n := range s.names[base:] {
@@ -210,8 +210,9 @@ func (s *Scanner) duplicate(n name) { s.Fail(&Error{ErrDuplicateName, n.at, Quot
 // Duplicate fails because the name that was just read is a duplicate.
 func (s *Scanner) Duplicate() { s.duplicate(name{s.Name, s.NameAt}) }
 
-// Grow returns the items list[from:] in new memory with capacity for more. It does not copy the items before from,
-// because they belong to slices that were returned before. least is the smallest number of bytes of text for an item.
+// Grow returns the items list[from:] in new memory with capacity for more. It does not copy the items before
+// list[from], because they belong to slices that were returned before. least is the smallest number of bytes of text
+// for an item.
 //
 // A list of 16 items or more gets capacity for the rest of the text. Grow assumes that the rest is like the text so
 // far, but never adds capacity for more items than the rest can hold. Growing by a constant factor would take several

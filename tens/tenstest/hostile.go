@@ -41,7 +41,7 @@ const Scalar = `{"part":0,"shape":[],"word":1,"dtype":"b"}`
 
 const scalar = `"part":0,"shape":[],"word":1,"dtype":"b"`
 
-// Labels returns JSON labels by the names of test cases. Each is for a TENS message with one part of one byte.
+// Labels returns JSON labels by the names of test cases. Each label is for a TENS message with one part of one byte.
 func Labels() map[string][]byte {
 	ones := func(n int) string { return list(n, "1") }
 	further := `{` + list(18, `"%x":0`) + `,` + scalar + `}`

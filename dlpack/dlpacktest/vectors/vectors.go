@@ -2,8 +2,8 @@
 // their manifests.
 //
 // Each set of vectors lies in the testdata folder of the package that decodes its format, with a README.md that
-// describes it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same format. It
-// has a subfolder, named after the set, for each set that it extends. The tests then read both.
+// describes it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same format.
+// For each set that it extends, this folder has a subfolder with the name of the set. The tests then read both folders.
 package vectors
 
 import (

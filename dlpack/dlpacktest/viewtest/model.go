@@ -1,5 +1,5 @@
 // Package viewtest is for the tests of this module. It makes random layouts and random views. For comparison, it makes a
-// simple model of each view, which lists the positions of all elements.
+// simple model of each view. The model lists the positions of all elements.
 package viewtest
 
 import (
