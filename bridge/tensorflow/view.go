@@ -552,7 +552,7 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 }
 
 // AsElements returns the tensor as elements, whatever its type is. If v.Elements is nil, it allocates 24 bytes for each
-// element, which [Limit] has counted only for quantised numbers. The result is nil for a nil View.
+// element. [Limit] has counted these bytes only for quantised numbers. The result is nil for a nil View.
 func (v *View) AsElements() *elements.Elements {
 	if v == nil {
 		return nil

@@ -56,14 +56,14 @@ func isNil(value any) bool {
 // [dlpack.Device], *[dlpack.Tensor], *[Function], *[Module], *[Object], or an *[Error] if the function returned an
 // error instead of raising it. [As] requests a type.
 //
-// The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or to the number that [Alignment] sets,
-// because TVM's kernels do not check it and end the process. Slices of less than a page are aligned only by chance.
-// [dlpack.New] allocates aligned memory, and [dlpack.Tensor.Align] copies a tensor if necessary. The function must
-// check all other properties of a tensor, and tensors inside an [Object].
+// The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or to the number that [Alignment] sets.
+// TVM's kernels do not check the alignment, and end the process if it is wrong. Slices of less than a page are aligned
+// only by chance. [dlpack.New] allocates aligned memory, and [dlpack.Tensor.Align] copies a tensor if necessary. The
+// function must check all other properties of a tensor, and tensors inside an [Object].
 //
-// Read-only tensors are refused, because a function cannot find out that a tensor is read-only; see [UnsafeConstant]. A
-// tensor that was imported in the form before DLPack 1.0 may or may not be writable; it is passed on, as by
-// [dlpack.Tensor.ExportLegacy].
+// Read-only tensors are refused, because a function cannot find out that a tensor is read-only; see [UnsafeConstant].
+// For a tensor that was imported in the form from before DLPack 1.0, writability is unknown. Call accepts this tensor,
+// as [dlpack.Tensor.ExportLegacy] does.
 //
 // Slices are not copied. A call with up to 8 slices does not allocate; further slices are pinned until the call
 // returns. Use [Shape] to pass a slice of your own type, or with elements of your own type.

@@ -121,7 +121,7 @@ func (o *Object) String() string {
 	return "TVM-FFI object of type " + strconv.Itoa(int(o.kind))
 }
 
-// A Function is a function of TVM-FFI: of a module, of the global table, or made from a [Handler].
+// A Function is a function of TVM-FFI. It comes from a module or the global table, or was made from a [Handler].
 type Function struct {
 	reference
 	name  string

@@ -54,7 +54,7 @@ func dlb_tvmffi_serve(id uint64, args unsafe.Pointer, n int32, result unsafe.Poi
 // arguments need no alignment.
 //
 // Ownership: the caller owns the result. The handler is kept as long as there is a reference to the function, and then
-// until the next call of NewFunction or [Register]. Lifetime: until Close of the result, for this reference. Threads:
+// until the next call of NewFunction or [Register]. Lifetime: this reference lives until Close of the result. Threads:
 // any; the handler is called on the thread that calls the function, possibly on several threads at the same time. On
 // error: [ErrLibrary].
 func NewFunction(h Handler) (*Function, error) {

@@ -21,7 +21,7 @@ type causedError struct {
 func (e *causedError) Error() string { return e.text }
 func (e *causedError) Unwrap() error { return e.cause }
 
-// New returns a new error with the given text. errors.Is also finds its cause in it: an error of package dlpack, or
+// New returns a new error with the given text. errors.Is also finds the cause: an error of package dlpack, or
 // [ErrArgument]. The C functions return the code of the cause.
 func New(cause error, text string) error { return &causedError{cause, text} }
 

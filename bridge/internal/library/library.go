@@ -28,9 +28,10 @@ type Library struct {
 	Elsewhere func() (string, error)
 }
 
-// Load opens the library. It calls open with the given path or, if that is empty, with the path in the environment
-// variable; if open fails, Load tries no other place. If neither is set, Load calls open with the bare name of the
-// file, for which the system's loader searches. If that fails, it calls open with the path that Elsewhere returns.
+// Load opens the library. It calls open with the given path. If this path is empty, it calls open with the path in the
+// environment variable. If open fails, Load tries no other place. If neither path is set, Load calls open with the bare
+// name of the file, for which the system's loader searches. If this call fails, it calls open with the path that
+// Elsewhere returns.
 func (l *Library) Load(path string, open func(file string) error) error {
 	if path != "" {
 		return l.open(path, open)

@@ -43,8 +43,8 @@ func (c *checked) Read(data []byte) (int, error) {
 }
 
 // ReadMore appends n bytes of r to data. If there is an error, it also returns the bytes before the error. If it needs
-// more memory, it doubles the memory as bytes arrive, or makes it up to three times as large if that suffices for all n
-// bytes. In new memory the byte with the given index is aligned to 64 bytes; the index may be beyond the n bytes.
+// more memory, it doubles the memory as bytes arrive, or makes it up to three times as large if this is enough for all
+// n bytes. In new memory the byte with the given index is aligned to 64 bytes; the index may be beyond the n bytes.
 //
 // Errors: [io.EOF] if r ends too early; the errors of r, which must come from [Checked]; [dlpack.ErrMemory].
 func ReadMore(r io.Reader, data []byte, n uint64, index int) ([]byte, error) {

@@ -2,8 +2,8 @@ package payload
 
 import "github.com/dlbridge/dlbridge/bridge/elements"
 
-// Discard is a Sink that keeps nothing. A decoder uses it to find the error in an input that is known to be invalid,
-// without memory for its elements.
+// Discard is a Sink that keeps nothing. If an input is known to be invalid, a decoder uses Discard to find the error
+// without memory for the elements.
 var Discard elements.Sink = discard{}
 
 type discard struct{}
@@ -21,8 +21,8 @@ type Collector struct {
 	n       int      // number of elements since the last call of sink.Take
 }
 
-// NewCollector returns a Collector for count elements; Add must not be called more often. If sink is nil, NewCollector
-// sets e.Values, and e.Formats if formats is true. Otherwise it calls sink.Begin.
+// NewCollector returns a Collector for count elements. Add must be called at most count times. If sink is nil,
+// NewCollector sets e.Values, and e.Formats if formats is true. Otherwise it calls sink.Begin.
 //
 // Errors, without a prefix: those of sink.Begin.
 func NewCollector(e *elements.Elements, count int64, formats bool, sink elements.Sink) (Collector, error) {

@@ -40,7 +40,7 @@ const most = 1 << 20
 // them directly from there. Otherwise it first copies them, in pieces of at most 1 MiB.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the tensor. On error: those
-// of [Write] and [AppendTensor], the latter before anything is written.
+// of [Write] and [AppendTensor]. An error of AppendTensor comes before anything is written.
 func WriteTensor(format string, w io.Writer, t *dlpack.Tensor, head []byte) error {
 	if err := checkHost(format, t); err != nil {
 		return err

@@ -101,7 +101,7 @@ func inParts(parts int64, at int, shape []int64, do func(first int64, part []int
 	wait.Wait()
 }
 
-// Numbers describes the elements on one side of a conversion.
+// Numbers describes the source or the destination of a conversion.
 type Numbers struct {
 	Data    uintptr // address of element (0, ..., 0)
 	DType   DataType

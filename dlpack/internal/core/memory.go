@@ -24,8 +24,8 @@ const (
 // A Memory is the storage behind one or more tensors, together with the action that gives it back.
 //
 // refs is the number of open tensors and running operations in Go, minus one, so that the common case of a single
-// tensor needs no atomic addition. After the last one has ended it is -1, or 0 if that was a Close (see
-// [Memory.Close]).
+// tensor needs no atomic addition. After the last tensor or operation has ended, refs is -1, or 0 if a Close ended it
+// (see [Memory.Close]).
 //
 // All tensors together have at most one share of the memory, Go's share, and each export has a share. A slot counts the
 // shares. handle names the slot: from the start if the memory was allocated or lent, otherwise from the first export or
@@ -150,7 +150,7 @@ func (m *Memory) Acquire() Status {
 	}
 }
 
-// Release gives a reference back. The last one gives up Go's share.
+// Release gives a reference back. The Release of the last reference gives up Go's share.
 func (m *Memory) Release() {
 	if m.refs.Add(-1) < 0 {
 		m.finish()

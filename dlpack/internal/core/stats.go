@@ -2,7 +2,7 @@
 
 package core
 
-// Stats counts what is alive, and what went wrong. The type of the same name in package dlpack explains the fields.
+// Stats counts live objects and mistakes. The type of the same name in package dlpack explains the fields.
 type Stats struct {
 	Exports, Imports, Allocations, ForeignBytes, PinnedBytes, DoubleDeletes, Forgotten int64
 }

@@ -60,8 +60,8 @@ func LockEverything() (unlock func()) {
 	}
 }
 
-// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. Without it, after a test with
-// many foreign bytes, the next test would need as many to cause a collection.
+// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. Otherwise, after a test with
+// many foreign bytes, the next test would need as many foreign bytes to cause a collection.
 func SettleForeignBytes() {
 	for last := int64(-1); foreign.limit.Load() != last; {
 		last = foreign.limit.Load()
@@ -69,7 +69,7 @@ func SettleForeignBytes() {
 	}
 }
 
-// SettleImports counts n imports as ended that a test has left open on purpose.
+// SettleImports counts n imports, which a test has left open on purpose, as ended.
 func SettleImports(n int64) { liveImports.end(n) }
 
 // SetReferences sets refs, which is the number of references to a memory, minus one.
@@ -149,7 +149,7 @@ type ViewIndex struct {
 	Kind              ViewIndexKind
 }
 
-// ViewIndexKind says what a ViewIndex takes of a dimension; 0 is a range without start and stop.
+// ViewIndexKind says which part of a dimension a [ViewIndex] selects; 0 is a range without start and stop.
 type ViewIndexKind uint64
 
 // The kinds of ViewIndex. GivesStart and GivesStop can be combined.
