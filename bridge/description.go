@@ -62,8 +62,8 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 }
 
 // Step returns the dimension along which a tensor is cut into several parts ([tens.Tensor.Slowest]), and the number of
-// bytes that one index of this dimension takes. ok is false if the tensor cannot be cut: it has no elements, or no
-// dimension has more than one index, or one index has packed elements that do not fill whole bytes.
+// bytes that one index of this dimension takes. ok is false if the tensor cannot be cut. Such a tensor has no elements,
+// has no dimension with more than one index, or has packed elements that do not fill whole bytes for one index.
 //
 // Errors: those of [DecodeTensor].
 func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {

@@ -169,8 +169,8 @@ func (t *Tensor) fill(op string, element []byte, from DataType, checkTypes func(
 }
 
 // MayShareMemory reports whether two tensors may have a byte in common, according to their devices and addresses. The result may
-// also be true for tensors without a common byte: those of different strides or data types whose elements interlock, and any two
-// tensors on a device whose memory the host cannot address. Tensors without elements, and nil, share nothing.
+// also be true for tensors without a common byte, if their strides or data types differ and their elements interlock. It is true
+// for any two tensors on one device whose memory the host cannot address. Tensors without elements, and nil, share nothing.
 func MayShareMemory(a, b *Tensor) bool {
 	a, b = a.orZero(), b.orZero()
 	if a.NumElements() == 0 || b.NumElements() == 0 || a.isNone() || b.isNone() {

@@ -194,9 +194,9 @@ func same(a, b *Tensor) bool {
 	return a.data == b.data && a.dtype == b.dtype && a.packed() == b.packed() && sameStrides(a, b)
 }
 
-// Disjoint reports whether t and o are known to have no byte in common. It returns false if this cannot be decided: for memory that
-// the host cannot address, for nil, and for tensors of different strides or data types whose elements interlock, unless they lie in
-// different columns of one matrix.
+// Disjoint reports whether t and o are known to have no byte in common. It returns false if it cannot decide: for nil, and for
+// memory that the host cannot address. It also returns false if the strides or data types differ and the elements interlock, unless
+// they lie in different columns of one matrix.
 func (t *Tensor) Disjoint(o *Tensor) bool {
 	t, o = t.orZero(), o.orZero()
 	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))

@@ -108,9 +108,9 @@ func (t *Tensor) fromStart(index []int64) []int64 {
 
 // At returns the element with the given index, like the function [At], but for every data type, including those that Go
 // does not have. The result has Go's type for the data type: bool, int8 to int64, uint8 to uint64, float32, float64,
-// complex64 or complex128. If Go has no such type, it is the smallest of these types that can hold every number of the
-// data type: int8 for int4, uint8 for uint2, complex64 for complex32, and float32 for float16, bfloat16 and the smaller
-// floats.
+// complex64 or complex128. If Go has no type for it, the result has the smallest of these types that can hold every
+// number of the data type. Examples are int8 for int4, uint8 for uint2, complex64 for complex32, and float32 for
+// float16, bfloat16 and the smaller floats.
 //
 // Ownership: none. Lifetime: none, the element is copied. Threads: any, while nobody writes to it. On
 // error: as the function [At], and [ErrDType] for handles and for types of several lanes.

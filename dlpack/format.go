@@ -23,12 +23,12 @@ const (
 //	[[  1 2.5  -3]
 //	 [  4   5   6]]
 //
-// A tensor of more than 1000 elements is shortened to the first and last three of each dimension, as in `[0 1 2 ... 998 999 1000]`,
-// and to 1000 elements in all.
+// If a tensor has more than 1000 elements, only the first three and the last three of each dimension are printed, as in `[0 1 2 ...
+// 998 999 1000]`, and at most 1000 elements in all.
 //
 // A width or a precision, as in %.2f and %.3v, and the verbs e, E, f, F, g and G apply to each float or complex element, as in package fmt.
-// Integers and bools are then printed as with %v. The verbs b, d, o, O, x and X apply to each integer, and t to each bool. %s prints no
-// elements, nor does %+v, which prints the text of [Tensor.LogValue]. The other verbs print no elements if the tensor is closed, if the
+// Integers and bools are then printed as with %v. The verbs b, d, o, O, x and X apply to each integer, and the verb t applies to each bool.
+// %s and %+v print no elements; %+v prints the text of [Tensor.LogValue]. The other verbs print no elements if the tensor is closed, if the
 // host cannot read its memory, or if an element is not a single number.
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody writes to the elements. On error: a byte of a bool tensor that is

@@ -21,9 +21,9 @@ import (
 // panic in f ends the program.
 //
 // f is called immediately, usually within microseconds. This holds even if a C thread releases the last export: the deleter
-// wakes Go, whatever [WakeAt] says. (If the process had no free file descriptor when the library was first used, a deleter
-// cannot wake Go, and f waits for the next [Reap], export or garbage collection.) In a forked child, where Go does not run, f
-// is not called.
+// wakes Go, whatever [WakeAt] says. (There is one exception: the process had no free file descriptor when the library was
+// first used. A deleter then cannot wake Go, and f waits for the next [Reap], export or garbage collection.) In a forked
+// child, where Go does not run, f is not called.
 //
 // If all tensors are dropped without Close, f is called after the next garbage collection instead. In two cases f is never called,
 // and the memory is leaked. Either f itself refers to a tensor of the memory, or [Values] or a similar function has returned a slice

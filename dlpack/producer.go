@@ -13,8 +13,8 @@ import (
 )
 
 // Export returns the tensor as a `DLManagedTensorVersioned *` of version 1.3, for a consumer in C, C++ or Python, or in
-// another Go library. Each call returns a new managed tensor, which may outlive t. strides is set even if the tensor is
-// row-major, byte_offset is 0 on the host, and data is NULL if there are no elements.
+// another Go library. Each call returns a new managed tensor, which may outlive t. The field strides is set even if the
+// tensor is row-major. byte_offset is 0 on the host. data is NULL if there are no elements.
 //
 // Ownership: the consumer owns the result and calls its deleter once; in Go, [Release] does so. The deleter must be called
 // with the address that Export returned, not with the address of a copy of the struct. Lifetime: the memory lives at least

@@ -85,7 +85,8 @@
 // Package strictjson reads the labels. encoding/json would take several times as long as all other work of decoding. It
 // also ignores case in names, and takes the last of two equal names. But a label says how to read memory, so this
 // package rejects a text that two readers could read differently. Labels must not have duplicate names, text after the
-// object, 3.0 for 3, null for an attribute of the specification, lone surrogates, or nesting beyond [MaxDepth].
+// object, lone surrogates, or nesting beyond [MaxDepth]. Integers must not be written as 3.0, and attributes of the
+// specification must not be null.
 //
 // Metadata and other attributes stay JSON text, which callers decode with the library of their choice. A round trip keeps every
 // digit, and unused metadata costs only one scan.

@@ -168,9 +168,9 @@ func (t *Tensor) NumBytes() (int64, error) {
 	return n, nil
 }
 
-// Strides returns the stride of each dimension and the offset of element (0, …, 0) in its part, all in elements:
-// element i lies at offset plus the sum of i[d] * strides[d]. A dimension that does not ascend has a negative stride. A
-// size of 0 counts as 1 in the strides of the other dimensions. offset is 0 if there are no elements.
+// Strides returns the stride of each dimension, and the offset of element (0, …, 0) in its part. All numbers count
+// elements. Element i lies at offset plus the sum of i[d] * strides[d]. A dimension that does not ascend has a negative
+// stride. A size of 0 counts as 1 in the strides of the other dimensions. offset is 0 if there are no elements.
 //
 // Errors: those of [Tensor.NumElements], and [ErrInvalid] for an invalid Order or Ascend.
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {

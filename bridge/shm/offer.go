@@ -105,10 +105,11 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
 func Offered() int { return int(C.dlbsegment_offer_count(C.UINT64_MAX)) }
 
-// Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer],
-// with the function offer of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its
-// ByteOffset is ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true or the
-// offer was not [Writable]. If Fetch fails because spec does not fit h.Size, the handle can be used again.
+// Fetch returns a tensor in the segment of a handle. The handle comes from [Offer], from the function offer of the
+// Python module dlbridge.shm, or from dlb_shm_offer in C. This process or another process may have made it. spec
+// describes the tensor; its ByteOffset is ignored, because the handle has the offset. The tensor is read-only if
+// spec.ReadOnly is true or the offer was not [Writable]. If Fetch fails because spec does not fit h.Size, the handle
+// can be used again.
 //
 // Ownership: the tensor is the caller's. Lifetime: until its Close. Threads: any. On error: the error of ctx;
 // [ErrNotOffered]; [syscall.EPERM] if the socket belongs to another user, or the process that made the handle has

@@ -28,7 +28,7 @@ const Packing = "shm"
 // Ownership, Lifetime, Threads: as [Offer]. Offered tensors may be closed after the message was encoded; tensors with a
 // payload part must stay open. On error: those of [Offer]. All tensors are checked before any is offered. After an
 // error of a later option, or of the system, the offers made so far end with the timeout. [bridge.Spread] may come
-// before or after this option: it cuts the tensors that get parts.
+// before or after this option, and cuts only the tensors that have payload parts.
 func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
 	return func(l *tens.Label) error {
 		if len(ts) != len(l.Tensors) {
@@ -72,9 +72,9 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 	}
 }
 
-// FetchTensors fetches the tensors of a message whose elements are in segments, as by [Fetch]. label is the label of
-// the message, and ts the result of [bridge.Decode]. ts has nil for each tensor with a packing other than "dense";
-// FetchTensors replaces nil for each tensor with [Packing].
+// FetchTensors works like [Fetch] for all tensors of a message whose elements are in segments. label is the label of
+// the message, and ts is the result of [bridge.Decode]. ts has nil for each tensor with a packing other than "dense".
+// For each tensor with the packing [Packing], FetchTensors puts the tensor in the place of nil.
 //
 // Ownership: the tensors are the caller's. Lifetime: until their Close. Threads: any. On error: those of [Fetch], with
 // the number of the tensor in the label; [dlpack.ErrValue] for an attribute that is not a [Handle]. All tensors are
