@@ -19,7 +19,7 @@
  * A producer owns memory and describes it; a consumer uses it. In this header, a tensor is a
  * DLManagedTensorVersioned of DLPack: a description of memory, and a deleter. The owner of a tensor
  * calls the deleter exactly once, with dlb_tensor_release. Several tensors, such as views, can lie
- * in the same memory, which lives until the last of them is released.
+ * in the same memory. The memory lives until the last of these tensors is released.
  *
  * The functions by topic:
  *
@@ -32,13 +32,13 @@
  *     dlb_tensor_from_legacy       takes over a tensor in the form from before DLPack 1.0
  *     dlb_tensor_to_legacy         converts a tensor to the form from before DLPack 1.0
  *     dlb_tensor_share             another tensor on the same memory, for another owner
- *     dlb_tensor_release           ends a tensor, by its deleter
+ *     dlb_tensor_release           releases a tensor: calls its deleter
  *   Copying and comparing elements
  *     dlb_tensor_copy              a copy in new row-major memory
- *     dlb_tensor_contiguous        a row-major view, or a copy if there is no such view
+ *     dlb_tensor_contiguous        a view if the tensor is row-major, otherwise a row-major copy
  *     dlb_tensor_convert           a copy of another data type
- *     dlb_tensor_copy_into         copies elements into memory that exists, converted to its type
- *     dlb_tensor_convert_scaled    the same, with a scale and a shift
+ *     dlb_tensor_copy_into         copies elements into another tensor, and converts them
+ *     dlb_tensor_convert_scaled    copies, converts, scales and shifts elements
  *     dlb_tensor_fill              sets all elements to one value
  *     dlb_tensor_equal             are types, shapes and elements the same?
  *   Describing tensors
@@ -70,9 +70,9 @@
  *     dlb_shm_readonly             a read-only view, through which no code can write
  *     dlb_shm_send                 sends tensors through a Unix socket
  *     dlb_shm_recv                 receives tensors through a Unix socket
- *     dlb_shm_offer                a handle of a tensor, which can travel by any means
+ *     dlb_shm_offer                a handle, with which another process fetches a tensor
  *     dlb_shm_fetch                the tensor of a handle
- *     dlb_shm_attach               a tensor in a shared memory object of POSIX, by its name
+ *     dlb_shm_attach               a tensor in a POSIX shared memory object with a given name
  *   Reading ZIO messages with tensors (libdlbridge)
  *     dlb_message_decode           reads a message of several frames
  *     dlb_message_decode_packed    reads a message in one frame
@@ -82,14 +82,14 @@
  *     dlb_message_metadata         the metadata of the message
  *     dlb_message_tensor_count     the number of tensors
  *     dlb_message_tensor_at        one of the tensors
- *     dlb_message_find             the index of the tensor with a name
+ *     dlb_message_find             the index of the tensor with a given name
  *     dlb_message_tensor_name      the name of a tensor
  *     dlb_message_tensor_metadata  the metadata of a tensor
- *     dlb_message_tensor_part      the index of the payload part that a tensor lies in
+ *     dlb_message_tensor_part      the index of the payload part of a tensor
  *     dlb_message_copied           was a tensor copied?
  *     dlb_message_part_count       the number of payload parts
  *     dlb_message_part             one of the parts, as a tensor of bytes
- *     dlb_message_free             ends a message
+ *     dlb_message_free             frees a message
  *   Writing ZIO messages with tensors (libdlbridge)
  *     dlb_message_encode           makes a message of tensors
  *     dlb_message_encode_parts     makes a message of a label and payload parts
@@ -97,7 +97,7 @@
  *     dlb_message_frame            one of the frames
  *     dlb_message_frames           all frames
  *     dlb_message_encode_packed    the message in one frame
- *     dlb_frames_release           ends frames
+ *     dlb_frames_release           releases frames
  *   Values: formats with one tensor in a message (libdlbridge)
  *     dlb_decthings_decode         reads a tensor of Decthings
  *     dlb_decthings_decode_batch   reads several tensors of Decthings in one frame
@@ -105,13 +105,13 @@
  *     dlb_decthings_check          do rules of Decthings allow the type and shape of a value?
  *     dlb_tensorflow_decode        reads a TensorProto
  *     dlb_tensorflow_encode        writes a TensorProto
- *     dlb_elements_free            ends decoded elements
+ *     dlb_elements_free            frees decoded elements
  *   Files of tensors: safetensors, npy, npz and GGUF (libdlbridge)
  *     dlb_file_open                opens a file, or all files of an index of safetensors
  *     dlb_file_format              the format of a file
  *     dlb_file_count               the number of tensors
  *     dlb_file_at                  the name, type, shape and place of a tensor
- *     dlb_file_find                the index of the tensor with a name
+ *     dlb_file_find                the index of the tensor with a given name
  *     dlb_file_tensor_at           a tensor in the memory of the file
  *     dlb_file_copy                a copy of a tensor in new memory
  *     dlb_file_metadata            the metadata of the file
@@ -123,24 +123,25 @@
  *     dlb_version                  the version
  *     dlb_error_name               the name of an error code
  *     dlb_counters_read            how many objects are live
- *     dlb_ledger_set               records where objects are made from now on
+ *     dlb_ledger_set               switches the ledger of live objects on or off
  *     dlb_ledger_write             writes the live objects, and where they were made
  *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
- * with an output writes it to *out, where `out` is the first argument. After an error, the caller
- * still owns all arguments, and *out is NULL or zero, except after DLB_ERROR_ROOM. The function
- * describes the error in `error`, which the caller owns and which may be NULL.
+ * with an output has `out` as its first argument, and writes the output to *out. After an error,
+ * the caller still owns all arguments. *out is then NULL or zero, except after DLB_ERROR_ROOM. The
+ * function describes the error in `error`, which may be NULL. The caller owns `error`.
  *
  * Comments. The comment of each function ends with four labels, or names a function whose comment
  * has them:
  *
  * - Ownership: who owns arguments and results. A function uses a borrowed argument only during the
  *   call. An argument that is taken over belongs to the library or to the result; the caller must
- *   not use or release it any more. The caller must release what the caller owns.
+ *   not use or release it any more. The caller must release everything that it owns.
  * - Lifetime: how long the result may be used.
  * - Threads: on which threads, and when, the function may be called.
- * - On error: what an error leaves behind, and what the codes mean there. Every function may also
- *   return DLB_ERROR_MEMORY and the codes that describe its arguments, such as DLB_ERROR_NULL.
+ * - On error: the state after an error, and the meaning of the codes in this function. Every
+ *   function may also return DLB_ERROR_MEMORY and the codes that describe its arguments, such as
+ *   DLB_ERROR_NULL.
  *
  * Buffers. A function that fills a buffer of the caller takes the address `data` and the size
  * `room` of the buffer, and writes the number of bytes to *out. If the buffer is too small, it
@@ -154,22 +155,23 @@
  * plain C (-ldlbridge_tensor). libdlbridge adds messages, values and files; loading it starts the
  * Go runtime and its threads (-ldlbridge -ldlbridge_tensor).
  *
- * Output. The library prints the ledger, if DLBRIDGE_LEDGER is in the environment or the program
- * calls dlb_ledger_write, and repeated releases, if a tool checks the program (see the section on
- * the ledger). It prints nothing else.
+ * Output. The library prints only the ledger and repeated releases. It prints the ledger if
+ * DLBRIDGE_LEDGER is in the environment, or if the program calls dlb_ledger_write. It prints
+ * repeated releases if a tool checks the program (see the section on the ledger).
  *
- * The rules at the end of this header say more about libraries, structures and versions, invalid
- * input, released objects, release functions, memory, stacks, Go plugins, and what Go requires.
+ * The end of this header has further rules, on libraries, invalid input, released objects,
+ * structures and versions, release functions, memory, stacks, Go plugins and the requirements of
+ * Go.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
 
-#include "dlpack/dlpack.h" /* beside this header, wherever it is installed */
+#include "dlpack/dlpack.h" /* always installed beside this header */
 #include <stddef.h>
 #include <stdint.h>
 
-/* Casts for the macros below. C++ compilers must warn neither of C casts (-Wold-style-cast) nor of
- * casts of a value to its own type (-Wuseless-cast). */
+/* Casts for the macros below. In C++, a template avoids warnings about C casts (-Wold-style-cast)
+ * and about casts of a value to its own type (-Wuseless-cast). */
 #ifdef __cplusplus
 template <class T, class From>
 constexpr T dlb_cast(From x) {
@@ -213,7 +215,7 @@ extern "C" {
  *     return dlb_tensor_alloc(out, dtype, 1, (const int64_t[]){2}, error);
  *   }
  *
- * It releases nothing that the enclosing function owns. */
+ * The macro releases nothing that the enclosing function owns. */
 #define DLB_TRY(call)                                  \
   do {                                                 \
     const int32_t dlb_try_code_ = (call);              \
@@ -226,8 +228,8 @@ extern "C" {
  */
 
 /* The version of the interface. The SONAME of the library has the same major number. A release
- * raises the major number if programs that were built before no longer work, and the minor number
- * if it adds something. */
+ * raises the major number if it breaks programs that were built with an earlier release. It raises
+ * the minor number if it adds something. */
 #define DLB_VERSION_MAJOR 0
 #define DLB_VERSION_MINOR 1
 #define DLB_VERSION_PATCH 0
@@ -240,24 +242,25 @@ enum {
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides, or an overlap */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* memory is, or was shared as, read-only, or the form cannot say so */
+  DLB_ERROR_READONLY = 7,  /* read-only memory; a segment that was handed over in the other way;
+                              or read-only memory that the legacy form cannot represent */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
   DLB_ERROR_ARGUMENT = 11, /* an index out of range, or an invalid value or object */
-  DLB_ERROR_FORKED = 12,   /* a function that needs Go, in a forked child: use spawn or exec */
-  DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic of the program's Go */
+  DLB_ERROR_FORKED = 12,   /* a call that needs Go in a forked child: use spawn or exec */
+  DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic in Go code of the program */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
-  DLB_ERROR_FUNCTION = 15, /* an error of a function of the program: a Go function under Serve of
+  DLB_ERROR_FUNCTION = 15, /* a function of the program failed: a Go function that calls Serve of
                               package capi, or progress of dlb_file_fields */
   DLB_ERROR_SYSTEM = 16,   /* the operating system has refused a request; see the text */
-  DLB_ERROR_CLOSED = 17,   /* the other side has closed, or no longer offers the segment */
+  DLB_ERROR_CLOSED = 17,   /* the peer has closed the connection, or no longer offers the segment */
   DLB_ERROR_METADATA = 18  /* a tensor of a message is only metadata, and has no elements */
 };
 
-/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long. The
- * text of a panic in Go continues with a line "  in FUNCTION (FILE:LINE)" for each call, innermost
- * first, as far as there is room. The caller frees nothing. */
+/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long.
+ * After a panic in Go, the text continues with the calls, innermost first, as far as there is room.
+ * Each call has a line "  in FUNCTION (FILE:LINE)". The caller frees nothing. */
 typedef struct dlb_error {
   int32_t code;
   char message[508];
@@ -276,15 +279,15 @@ DLB_API const char *dlb_error_name(int32_t code);
  *
  * Library: libdlbridge_tensor.
  *
- * These functions return tensors whose byte_offset is 0 and whose `data` is the address of the
- * element with all indices 0, if the host can read the memory. `data` is NULL if there are no
- * elements. New memory is aligned to 256 bytes. Memory that was lent, or that lies in a message,
- * keeps its alignment; dlb_tensor_copy makes an aligned copy.
+ * If the host can read the memory, these functions return tensors with byte_offset 0, and `data` is
+ * the address of the element with all indices 0. `data` is NULL if there are no elements. New
+ * memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, keeps its
+ * alignment; dlb_tensor_copy makes an aligned copy.
  *
- * READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED stand for the bits DLPACK_FLAG_BITMASK_* of
- * dlpack.h in `flags`. IS_COPIED means that the function has copied the elements into new memory,
- * which only the caller holds. Every function of this file that returns a copy sets IS_COPIED.
- * Views of a copy do not have it.
+ * In these comments, READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED are bits of `flags`:
+ * DLPACK_FLAG_BITMASK_* of dlpack.h. IS_COPIED means that the function has copied the elements into
+ * new memory, which only the caller holds. Every function of this file that returns a copy sets
+ * IS_COPIED. Views of a copy do not have it.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
@@ -301,9 +304,10 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
-/* An allocator of the program, for dlb_tensor_alloc_with. `allocate` returns `size` bytes, which
- * are more than 0 and may have any contents, or NULL if there are none. `free` takes them back.
- * Both get `ctx`, and may be called on any thread and by several threads at the same time. */
+/* An allocator of the program, for dlb_tensor_alloc_with. `allocate` returns a block of `size`
+ * bytes, or NULL if it has no memory. `size` is more than 0, and the block may have any contents.
+ * `free` takes the block back. Both functions get `ctx`. They may be called on any thread, and on
+ * several threads at the same time. */
 typedef struct dlb_allocator {
   void *(*allocate)(void *ctx, size_t size);
   void (*free)(void *ctx, void *memory, size_t size);
@@ -311,12 +315,12 @@ typedef struct dlb_allocator {
 } dlb_allocator;
 
 /* Allocates a tensor of zeros as dlb_tensor_alloc does, but in memory of `allocator`. The allocator
- * decides the alignment: JAX and TVM share memory that is aligned to 256 bytes, and copy or refuse
- * other memory. A tensor without elements takes no memory.
- * Ownership: the caller owns *out; the struct is copied. When the last tensor on the memory is
- * released, allocator->free is called once, on the thread that released it. Lifetime: until the
- * deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and all allocated
- * memory is freed; DLB_ERROR_MEMORY if `allocate` returned NULL. */
+ * decides the alignment. JAX and TVM share only memory that is aligned to 256 bytes; they copy or
+ * refuse other memory. A tensor without elements takes no memory.
+ * Ownership: the caller owns *out; the struct `allocator` is copied. When the last tensor on the
+ * memory is released, allocator->free is called once, on the thread that released it. Lifetime:
+ * until the deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and all
+ * allocated memory is freed; DLB_ERROR_MEMORY if `allocate` returned NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype,
                                       int32_t ndim, const int64_t *shape,
@@ -352,7 +356,7 @@ DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a
- * copy with the flag IS_COPIED. For a view, `tensor` must belong to this library, as for all views
+ * copy with the flag IS_COPIED. A row-major `tensor` must belong to this library, as for all views
  * (see below).
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called. Threads: any, as long as no thread writes to the tensor or releases it. On error: *out is
@@ -361,13 +365,14 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
                                       const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Copies a tensor into new row-major memory as another data type with the same number of lanes.
- * From float to float, the result is the nearest number of the new type. From float to integer, the
- * fraction is dropped, a number outside the range of the new type becomes the nearest number in it,
- * and NaN becomes 0. From float to an integer of fewer than 8 bits, the result is the low bits of
- * the number as an int32, or 0 if an int32 cannot hold the number. From integer to integer, the
- * high bits are dropped. As a bool, every number except 0 becomes true, including NaN. A complex
- * number becomes a real one by dropping the imaginary part. The copy has the flag IS_COPIED.
+/* Copies a tensor into new row-major memory, and converts it to another data type with the same
+ * number of lanes. From float to float, the result is the nearest number of the new type. From
+ * float to integer, the fraction is dropped, and NaN becomes 0. A number outside the range of the
+ * new type becomes the nearest number in the range. From float to an integer of fewer than 8 bits,
+ * the result is the low bits of the number as an int32, or 0 if an int32 cannot hold the number.
+ * From integer to integer, the high bits are dropped. To bool, every number except 0 becomes true,
+ * even NaN. A complex number becomes a real one by dropping the imaginary part. The copy has the
+ * flag IS_COPIED.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are
  * not numbers or that differ in lanes. */
 DLB_NODISCARD
@@ -381,34 +386,35 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * of a tensor, pass a view of the part as `dst`. To write to a buffer of the program, pass a tensor
  * that dlb_tensor_lend makes of the buffer, with `release` NULL.
  * Ownership: both are borrowed; the description of `dst` does not change. Lifetime: the call.
- * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`.
- * On error: nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the
- * shapes do not fit, if elements of `dst` overlap each other, or if `src` has, or may have, memory
- * in common with `dst` (copy it first by dlb_tensor_copy), unless both are the same elements or
- * `src` has one element. Tensors whose elements alternate in memory, and share no byte, are
- * accepted only if they have the same type and strides, or lie in different columns of one matrix.
- * DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory that the host cannot
- * use. */
+ * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`. On error:
+ * nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the shapes do
+ * not fit, or if elements of `dst` overlap each other. It is also DLB_ERROR_LAYOUT if `src` and
+ * `dst` share memory, or may share memory, unless both are the same elements or `src` has one
+ * element; dlb_tensor_copy makes a separate `src`. If the elements of both tensors alternate in
+ * memory and share no byte, the tensors must have the same type and strides, or lie in different
+ * columns of one matrix. DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory
+ * that the host cannot use. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
 
 /* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into does, and replaces
- * each number x by x * scale + shift. `scales` is the number of scales: 1 for all elements, the
- * size of the dimension `axis` of `dst` for one scale per index, or 0 for none. The same holds for
- * the shifts. A negative axis counts from the end. For images of shape (n, height, width, 3), a
- * mean and a standard deviation for each channel:
+ * each number x by x * scale + shift. `scales` is the number of scales. One scale applies to all
+ * elements. Otherwise there is one scale for each index of the dimension `axis` of `dst`, and
+ * `scales` is the size of this dimension. 0 means no scale. The same holds for the shifts. A
+ * negative axis counts from the end. This code normalises images of shape (n, height, width, 3) by
+ * a mean and a standard deviation of each channel:
  *
  *     double scale[3], shift[3];
  *     for (int i = 0; i < 3; i++) scale[i] = 1 / (255 * std[i]), shift[i] = -mean[i] / std[i];
  *     code = dlb_tensor_convert_scaled(floats, images, -1, 3, scale, 3, shift, &error);
  *
- * The result has the same bits on every machine. It is computed as float32 if `src` has bools,
- * integers of at most 16 bits or floats of at most 32 bits, and otherwise as float64. The function
- * rounds x, scale and shift to this type, then the product, then the sum, and converts the sum as
+ * The result has the same bits on every machine. The function computes it as float32 if `src` has
+ * bools, integers of at most 16 bits or floats of at most 32 bits, otherwise as float64. It rounds
+ * x, scale and shift to this type, then the product, then the sum. It converts the sum as
  * dlb_tensor_convert does. If the sum is NaN, its sign and payload are lost.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into; `src` and `dst` must not be the
- * same elements, unless there is one; DLB_ERROR_ARGUMENT for an axis that `dst` lacks,
+ * same elements, unless there is only one element; DLB_ERROR_ARGUMENT for an axis that `dst` lacks,
  * DLB_ERROR_LAYOUT for another number of scales or shifts, DLB_ERROR_DTYPE for complex numbers. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
@@ -416,8 +422,8 @@ DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
                                           int64_t scales, const double *scale, int64_t shifts,
                                           const double *shift, dlb_error *error);
 
-/* Sets every element of a tensor to the element at `value`, which has the data type `dtype` and is
- * converted to the data type of `dst` as dlb_tensor_convert does. With `double half = 0.5`, pass
+/* Sets every element of `dst` to the element at `value`. This element has the data type `dtype`,
+ * and is converted as dlb_tensor_convert does. With `double half = 0.5`, pass
  * `(DLDataType){kDLFloat, 64, 1}` and `&half`. A value of fewer than 8 bits is in the low bits of a
  * byte. `value` need not be aligned, and may lie in the memory of `dst`.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
@@ -428,9 +434,10 @@ DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType 
 /* For dlb_tensor_equal: NaN equals NaN. */
 #define DLB_EQUAL_NAN UINT64_C(1)
 
-/* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements, and to
- * 0 if not. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, except NaN with
- * DLB_EQUAL_NAN in `flags`. The two parts of a complex number are compared one by one.
+/* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements,
+ * otherwise to 0. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing; with
+ * DLB_EQUAL_NAN in `flags`, NaN equals NaN. The two parts of a complex number are compared
+ * separately.
  * Ownership: both are borrowed. Lifetime: the call. Threads: any, as long as no thread writes to
  * them. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers; DLB_ERROR_DEVICE for
  * memory that the host cannot read. */
@@ -447,7 +454,7 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count
- * as packed, but as one byte each if the tensor has the flag IS_SUBBYTE_TYPE_PADDED.
+ * as packed. If the tensor has the flag IS_SUBBYTE_TYPE_PADDED, each of them counts as one byte.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
@@ -459,15 +466,16 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor,
                                  dlb_error *error);
 
-/* Sets *out to 1 if the elements are row-major without gaps, or if there are none, otherwise to 0.
+/* Sets *out to 1 if the elements are row-major without gaps, or if there are no elements. Otherwise
+ * sets *out to 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_nbytes. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor,
                                          dlb_error *error);
 
-/* Sets *out to the address of the element with the given indexes in the first `count` dimensions,
- * and 0 in the others. Negative indexes count from the end. The function checks neither whether the
- * tensor is READ_ONLY nor whether the address is aligned.
+/* Sets *out to the address of an element. `index` has the index of the element in each of the first
+ * `count` dimensions; in the other dimensions, the index is 0. Negative indexes count from the end.
+ * The function checks neither whether the tensor is READ_ONLY nor whether the address is aligned.
  * Ownership: `tensor` is borrowed, and keeps the memory. Lifetime: until `tensor` is released.
  * Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and for a
  * tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
@@ -477,8 +485,8 @@ DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *t
                                    int32_t count, const int64_t *index, dlb_error *error);
 
 /* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept
- * no other form. It cannot represent read-only tensors (DLB_ERROR_READONLY) or tensors whose
- * elements are padded to whole bytes (DLB_ERROR_DTYPE).
+ * no other form. The legacy form cannot represent read-only tensors (DLB_ERROR_READONLY) or tensors
+ * whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
@@ -495,9 +503,9 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 
 /* Calls the deleter of the tensor, if it has one. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads:
- * any. On error: a tensor of this library that was released or taken over before does not change.
- * The call is counted in double_deletes, and reported on stderr if a tool checks the program (see
- * the ledger). A copy of the struct of such a tensor is ignored. */
+ * any. On error: if a tensor of this library was released or taken over before, the call has no
+ * effect, but is counted in double_deletes. If a tool checks the program, the call is also reported
+ * on stderr (see the ledger). A copy of the struct of such a tensor is ignored. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- views of tensors --------------------------------------------------------------------------
@@ -507,7 +515,7 @@ DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
  * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive after
  * the original tensor is released, and must be released too. A view of a READ_ONLY tensor is
  * READ_ONLY. Negative indexes and axes count from the end, as in NumPy. A view of packed elements
- * of fewer than 8 bits must be row-major without gaps, and begin at the beginning of a byte. An
+ * of fewer than 8 bits must be row-major without gaps, and its first element must begin a byte. An
  * index or axis that the tensor lacks is DLB_ERROR_ARGUMENT; a shape that its elements cannot have
  * is DLB_ERROR_LAYOUT. The tensor must belong to this library; dlb_tensor_import takes over a
  * tensor of another library.
@@ -519,8 +527,8 @@ typedef struct dlb_index {
   int64_t start; /* the first index of a range, or the index of DLB_AT */
   int64_t stop;  /* the index after the last one */
   int64_t step;  /* not 0 */
-  uint64_t kind; /* DLB_INDEX_START if start is given and DLB_INDEX_STOP if stop is given, or one
-                    of the other values */
+  uint64_t kind; /* DLB_INDEX_START if start is given, and DLB_INDEX_STOP if stop is given; or else
+                    one of the other values */
 } dlb_index;
 
 #define DLB_INDEX_START UINT64_C(1)
@@ -549,17 +557,18 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_share(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Takes a part of each dimension, by the rules of Python. A dimension without an index stays whole.
+/* Makes a view of a part of each dimension, by the rules of slices in Python. A dimension without
+ * an index stays whole.
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
- * called; `tensor` may be released before. Threads: any, as long as no thread releases `tensor`
+ * called; `tensor` may be released earlier. Threads: any, as long as no thread releases `tensor`
  * during the call. On error: *out is NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, int32_t count,
                                  const dlb_index *index, dlb_error *error);
 
-/* Takes the part with the given indexes in the first `count` dimensions, and removes these
- * dimensions: x[i, j] in Python.
+/* Makes a view of the part with the given indexes in the first `count` dimensions. The view lacks
+ * these dimensions, like x[i, j] in Python.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
@@ -567,7 +576,8 @@ DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
                                  const int64_t *index, dlb_error *error);
 
 /* Puts the dimensions into another order: dimension k of the view is dimension order[k] of the
- * tensor. `count` is the number of dimensions; 0 with `order` NULL reverses them.
+ * tensor. `count` is the number of dimensions. With `count` 0 and `order` NULL, the function
+ * reverses the dimensions.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out,
@@ -583,30 +593,31 @@ DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, int32_t ndim,
                                    const int64_t *shape, dlb_error *error);
 
-/* Repeats elements up to the given shape. Dimensions are matched from the last to the first; those
- * of size 1 are repeated, and missing ones are added. The view is READ_ONLY if two indexes lead to
- * one element.
+/* Repeats elements to fill the given shape. Dimensions are matched from the last to the first.
+ * Dimensions of size 1 are repeated, and missing dimensions are added. The view is READ_ONLY if
+ * several indexes refer to one element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out,
                                         const DLManagedTensorVersioned *tensor, int32_t ndim,
                                         const int64_t *shape, dlb_error *error);
 
-/* Reverses these dimensions, or all if `count` is 0.
+/* Reverses the dimensions in `axes`, or all dimensions if `count` is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_flip(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, int32_t count,
                                 const int32_t *axes, dlb_error *error);
 
-/* Inserts dimensions of size 1. `axes` are their numbers in the view.
+/* Inserts dimensions of size 1. `axes` are the positions of the new dimensions in the view.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_expand(DLManagedTensorVersioned **out,
                                   const DLManagedTensorVersioned *tensor, int32_t count,
                                   const int32_t *axes, dlb_error *error);
 
-/* Removes these dimensions, which must have size 1, or all dimensions of size 1 if `count` is 0.
+/* Removes the dimensions in `axes`, which must have size 1. If `count` is 0, removes all dimensions
+ * of size 1.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
@@ -626,8 +637,8 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
 DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 
 /* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes,
- * or a name of NumPy: a type string, a letter, or the name of a C type with its size on 64-bit
- * Linux. As in NumPy, "float" is float64 and "int" is int64.
+ * or a name of NumPy. NumPy's names are type strings, letters, and names of C types. C types have
+ * their sizes on 64-bit Linux. As in NumPy, "float" is float64 and "int" is int64.
  *
  *   int8: "i1" "b" "byte"               uint8: "u1" "B" "ubyte"
  *   int16: "i2" "h" "short"             uint16: "u2" "H" "ushort"
@@ -644,8 +655,8 @@ DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 DLB_NODISCARD
 DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);
 
-/* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has no
- * name.
+/* Writes the name of a data type into the `room` bytes at `data`. If the type has no name, writes
+ * its three numbers.
  * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after
  * DLB_ERROR_ROOM *out is the required number of bytes, otherwise 0. */
 DLB_NODISCARD
@@ -665,16 +676,16 @@ DLB_NODISCARD
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
 
-/* Writes the type, the shape and the elements of a tensor in one line:
- * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, but each
- * row in its own line. The strides follow the shape if the tensor is not row-major, and
- * ", read-only" follows the device if the tensor is read-only. A float is written as the shortest
- * decimal that reads back as the same float64, or as the same float32 for all narrower types. Below
- * 1e-4 and from 1e6 on it has an exponent. If a tensor has more than 1000 elements, the text has
- * the first and last three of each dimension, and at most 1000 in all. A tensor without elements
- * ends with "[]", whatever its shape. The elements are left out if the host cannot read the memory,
- * or if they are not single numbers. A bool whose byte is not 0 or 1 is written as "?". The text
- * does not depend on the locale.
+/* Writes the type, the shape and the elements of a tensor in one line: "float32[2 3] on cpu [[1 2
+ * 3] [4 5 6]]". Go prints the same words and numbers with %v, but each row in its own line. The
+ * strides follow the shape if the tensor is not row-major, and ", read-only" follows the device if
+ * the tensor is read-only. A float64 is written as the shortest decimal that reads back as the same
+ * float64. A narrower float is written as the shortest decimal that reads back as the same float32.
+ * Numbers below 1e-4 and from 1e6 on have an exponent. If a tensor has more than 1000 elements, the
+ * text has the first three and last three elements of each dimension, and at most 1000 elements in
+ * all. A tensor without elements ends with "[]", whatever its shape. The elements are left out if
+ * the host cannot read the memory, or if they are not single numbers. A bool whose byte is not 0 or
+ * 1 is written as "?". The text does not depend on the locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
  * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
 DLB_NODISCARD
