@@ -515,9 +515,9 @@ DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
  * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive after
  * the original tensor is released, and must be released too. A view of a READ_ONLY tensor is
  * READ_ONLY. Negative indexes and axes count from the end, as in NumPy. A view of packed elements
- * of fewer than 8 bits must be row-major without gaps, and its first element must begin a byte. An
- * index or axis that the tensor lacks is DLB_ERROR_ARGUMENT; a shape that its elements cannot have
- * is DLB_ERROR_LAYOUT. The tensor must belong to this library; dlb_tensor_import takes over a
+ * of fewer than 8 bits must be row-major without gaps, and must start at the beginning of a byte.
+ * An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT; a shape that its elements cannot
+ * have is DLB_ERROR_LAYOUT. The tensor must belong to this library; dlb_tensor_import takes over a
  * tensor of another library.
  */
 
@@ -676,16 +676,17 @@ DLB_NODISCARD
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
                                   dlb_error *error);
 
-/* Writes the type, the shape and the elements of a tensor in one line: "float32[2 3] on cpu [[1 2
- * 3] [4 5 6]]". Go prints the same words and numbers with %v, but each row in its own line. The
- * strides follow the shape if the tensor is not row-major, and ", read-only" follows the device if
- * the tensor is read-only. A float64 is written as the shortest decimal that reads back as the same
- * float64. A narrower float is written as the shortest decimal that reads back as the same float32.
- * Numbers below 1e-4 and from 1e6 on have an exponent. If a tensor has more than 1000 elements, the
- * text has the first three and last three elements of each dimension, and at most 1000 elements in
- * all. A tensor without elements ends with "[]", whatever its shape. The elements are left out if
- * the host cannot read the memory, or if they are not single numbers. A bool whose byte is not 0 or
- * 1 is written as "?". The text does not depend on the locale.
+/* Writes the type, the shape and the elements of a tensor in one line:
+ * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, but each
+ * row in its own line. The strides follow the shape if the tensor is not row-major, and ",
+ * read-only" follows the device if the tensor is read-only. A float64 is written as the shortest
+ * decimal that reads back as the same float64. A narrower float is written as the shortest decimal
+ * that reads back as the same float32. Numbers below 1e-4 and from 1e6 on have an exponent. If a
+ * tensor has more than 1000 elements, the text has the first three and last three elements of each
+ * dimension, and at most 1000 elements in all. A tensor without elements ends with "[]", whatever
+ * its shape. The elements are left out if the host cannot read the memory, or if they are not
+ * single numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not depend on
+ * the locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
  * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
 DLB_NODISCARD
@@ -698,22 +699,22 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * 0, and the other functions return DLB_ERROR_SYSTEM.
  *
  * A segment is memory that several processes map. These functions make tensors in segments, and
- * hand them to another process without a copy, whatever their size. The tensors travel through a
+ * hand tensors of any size to another process without a copy. The tensors travel through a
  * connected Unix socket, or by a handle. A handle may be sent by any means; it is valid only on the
  * same machine, in the same network namespace. A segment is a file without a name (memfd_create).
  * The system frees it when no process has it any more, even if processes were killed. Each segment
  * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any
  * other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
  * send and receive the same messages, and their handles have the same fields. In these functions, a
- * thread can be cancelled (pthread_cancel) only while it waits for a socket. It leaves no
- * descriptor and no mapping behind.
+ * thread can be cancelled (pthread_cancel) only while it waits for a socket. A cancelled thread
+ * leaves no descriptor and no mapping behind.
  *
  * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
- * processes may write to it. After that, in all processes, handing over any tensor of the segment
- * in the other way fails with DLB_ERROR_READONLY, before anything is sent. So messages and offers
- * on their way always arrive as they were made. dlb_shm_copy makes a tensor in a new segment, for
- * which nothing is decided. A dlb_shm_send that fails at the socket, or times out, also decides; a
- * dlb_shm_offer that fails does not.
+ * processes may write to it. Later, in every process, handing over a tensor of the segment in the
+ * other way fails with DLB_ERROR_READONLY, and nothing is sent. So a message or offer that is on
+ * its way always arrives as it was made. dlb_shm_copy makes a tensor in a new segment, for which
+ * nothing is decided. A call of dlb_shm_send that times out or fails at the socket also decides. A
+ * call of dlb_shm_offer that fails does not decide.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
@@ -721,37 +722,38 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
 
 /* Allocates a row-major tensor of zeros in a new segment.
  * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also
- * for a segment that is larger than the memory of the machine (as its vm.overcommit_memory says);
- * DLB_ERROR_SYSTEM if the process has too many descriptors, or if the file is larger than
+ * for a segment that is larger than the memory of the machine (vm.overcommit_memory sets the
+ * limit); DLB_ERROR_SYSTEM if the process has too many descriptors, or if the file is larger than
  * RLIMIT_FSIZE. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                               const int64_t *shape, dlb_error *error);
 
-/* Copies a tensor into a new segment, row-major.
+/* Copies a tensor into a new segment. The copy is row-major.
  * Ownership, Lifetime, Threads: as dlb_tensor_copy. On error: as dlb_shm_alloc. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                              dlb_error *error);
 
 /* Sets *out to 1 if all elements of a tensor lie in a segment of any library of the process, and to
- * 0 otherwise. It is 0 for a tensor without elements, for a broadcast with more bytes than its
- * segment, and for memory that dlb_shm_attach has mapped, because its object can become smaller.
- * Segments of this library are recognised immediately. For other memory the function asks the
- * kernel. That takes a system call, and a descriptor that the process keeps (before Linux 6.11 some
- * microseconds, and no descriptor). For a segment of another library the function also searches the
- * descriptors of the process, which takes about 2 microseconds for each open descriptor. Without
- * /proc or a free descriptor, only segments of this library are recognised.
+ * 0 otherwise. *out is 0 for a tensor without elements, and for a broadcast with more bytes than
+ * its segment. It is also 0 for memory that dlb_shm_attach has mapped, because the object can
+ * become smaller. Segments of this library are recognised immediately. For other memory the
+ * function asks the kernel. This takes a system call, and a descriptor that the process keeps.
+ * Before Linux 6.11, it takes some microseconds and no descriptor. For a segment of another library
+ * the function also searches the descriptors of the process, which takes about 2 microseconds for
+ * each open descriptor. Without /proc or a free descriptor, only segments of this library are
+ * recognised.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
-/* Returns a read-only tensor on the same memory, which the function maps once more without write
- * permission. Code that writes to this mapping ends the process (SIGSEGV). The memory must lie in a
- * segment or in a file that was mapped with MAP_SHARED, and the tensor must belong to this library
- * (dlb_tensor_import).
- * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of
+/* Maps the memory of a tensor once more, without write permission, and returns a read-only tensor
+ * in the new mapping. Code that writes to this mapping ends the process (SIGSEGV). The memory must
+ * lie in a segment, or in a file that was mapped with MAP_SHARED. The tensor must belong to this
+ * library (dlb_tensor_import).
+ * Ownership: *out keeps the memory; the caller still owns `tensor`. Lifetime: until the deleter of
  * *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for private memory:
  * dlb_shm_copy copies it into a segment. */
 DLB_NODISCARD
@@ -759,39 +761,41 @@ DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sends tensors in segments through `fd` to a process that calls dlb_shm_recv. `fd` is a connected
- * Unix socket of the type SOCK_STREAM, in blocking mode or not. If the other side does not read,
- * the call waits at most `timeout_ms` milliseconds in all, whatever timeouts the socket has;
- * INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments
- * writable any more, and the receiver cannot write. Older writable mappings, such as the sender's,
- * stay writable. The first hand-over of a segment decides (see above).
+ * Unix socket of the type SOCK_STREAM, blocking or non-blocking. If the other side does not read,
+ * the call waits at most `timeout_ms` milliseconds in all; INT64_MAX means no limit. The timeouts
+ * of the socket itself have no effect. Without DLB_SHM_WRITABLE in `flags`, no process can map
+ * these segments writable any more, and the receiver cannot write. Older writable mappings, such as
+ * the sender's, stay writable. The first hand-over of a segment decides whether others may write to
+ * it (see above).
  * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime:
  * the call. Threads: any, one at a time for each direction of a socket. On error:
  * DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another family or type,
- * and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its
+ * and for a timeout_ms of 0 or less; DLB_ERROR_LAYOUT for a broadcast with more bytes than its
  * segment; DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before,
- * and for a read-only tensor with DLB_SHM_WRITABLE; then nothing was sent, and nothing was decided,
- * unless another thread or process decided for one of several segments during the call;
- * DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of 1 MiB can
- * describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also after a timeout. After these two and
- * DLB_ERROR_MEMORY, close the socket: a part of the message may have been sent. */
+ * and for a read-only tensor with DLB_SHM_WRITABLE; DLB_ERROR_OVERFLOW for tensors in more than 253
+ * segments, or for more tensors than a message of 1 MiB can describe; DLB_ERROR_CLOSED;
+ * DLB_ERROR_SYSTEM, also after a timeout. After DLB_ERROR_READONLY, nothing was sent. Nothing was
+ * decided either, unless another thread or process decided for one of several segments during the
+ * call. After DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or DLB_ERROR_MEMORY, close the socket, because a
+ * part of the message may have been sent. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count,
                              int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to
  * their number. `fd` and `timeout_ms` are as for dlb_shm_send: the whole message must arrive before
- * the timeout. Until the timeout or the end of the message, a peer can make this process hold 253
- * descriptors with one byte. The function compares the sizes and permissions in the message with
- * those that the kernel reports. It copies files that another process can make smaller, up to
- * `copy_unsealed` bytes in all, and maps all others. A message that needs larger copies is refused.
- * Entries without a tensor become NULL.
+ * the timeout. A peer that sends one byte can make this process hold 253 descriptors until the
+ * timeout or the end of the message. The function compares the sizes and permissions in the message
+ * with those that the kernel reports. It copies each file that another process can make smaller,
+ * and maps all other files. A message whose copies need more than `copy_unsealed` bytes in all is
+ * refused. Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is
  * released. Lifetime: until their deleters are called. Threads: as dlb_shm_send. On error: all
- * entries are NULL, no mapping and no descriptor remains, and *out is 0; after DLB_ERROR_ROOM *out
- * is the number of tensors, which are lost. DLB_ERROR_CLOSED at the end of the connection, also in
- * the middle of a message; DLB_ERROR_SYSTEM, also after a timeout; DLB_ERROR_FORMAT as soon as the
- * first bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a
- * message that dlb_shm_send does not write; DLB_ERROR_ARGUMENT also as for dlb_shm_send;
+ * entries are NULL, no mapping and no descriptor remains, and *out is 0. After DLB_ERROR_ROOM the
+ * tensors are lost, and *out is their number. DLB_ERROR_CLOSED at the end of the connection, also
+ * in the middle of a message; DLB_ERROR_SYSTEM, also after a timeout; DLB_ERROR_FORMAT as soon as
+ * the first bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY
+ * for a message that dlb_shm_send does not write; DLB_ERROR_ARGUMENT also as for dlb_shm_send;
  * DLB_ERROR_MEMORY also if the segments of other processes would take more than a quarter of the
  * address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM, close the
  * socket. */
@@ -800,48 +804,50 @@ DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, si
                              int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
                              dlb_error *error);
 
-/* A handle of a segment, with which another process fetches it. A program sends it as a struct, or
- * field by field. In Go and Python a handle is the JSON object {"socket": ..., "token": ...,
- * "offset": ..., "size": ..., "readonly": true}. */
+/* A handle of a segment. Another process fetches the segment with it. A program sends it as a
+ * struct, or field by field. In Go and Python a handle is the JSON object {"socket": ..., "token":
+ * ..., "offset": ..., "size": ..., "readonly": true}. */
 typedef struct dlb_shm_handle {
   char socket[48];   /* a string: the name of an abstract Unix socket, without the leading NUL */
-  char token[40];    /* a string of 32 hexadecimal digits, which works once */
-  uint64_t offset;   /* of the element with all indices 0 in the segment, in bytes */
-  uint64_t size;     /* of the segment, in bytes */
+  char token[40];    /* a string of 32 hexadecimal digits; can be used once */
+  uint64_t offset;   /* the position of the element with all indices 0, in bytes */
+  uint64_t size;     /* the size of the segment, in bytes */
   uint64_t readonly; /* 1: the segment can be mapped only for reading; 0: also for writing */
 } dlb_shm_handle;
 
-/* Sets *out to a handle of the segment of a tensor. Within `timeout_ms` milliseconds, one process
- * of the same user, this one or another, can fetch the segment once, with dlb_shm_fetch, Go or
- * Python. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no process can map the
- * segment writable any more, as after dlb_shm_send. The program sends the data type, the shape and
- * the strides of the tensor itself, like the handle. A thread, with all signals blocked, answers
- * fetches as long as something is offered. A forked child has none of its parent's offers.
- * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment.
- * Lifetime: until the segment is fetched, the time is over, or the process ends. Threads: any. On
- * error: *out is zero; the codes of dlb_shm_send other than DLB_ERROR_CLOSED; DLB_ERROR_LAYOUT also
- * for a tensor without elements; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
+/* Sets *out to a handle of the segment of a tensor. A process of the same user, which may be this
+ * process, can fetch the segment with dlb_shm_fetch, Go or Python. It can be fetched once, within
+ * `timeout_ms` milliseconds. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no process
+ * can map the segment writable any more, as after dlb_shm_send. The program must send the handle,
+ * and also the data type, shape and strides of the tensor. While something is offered, a thread of
+ * the library answers fetches. This thread blocks all signals. A forked child does not inherit the
+ * offers of its parent.
+ * Ownership: the caller still owns `tensor`, and may release it, because the offer holds the
+ * segment. Lifetime: until the segment is fetched, the time is over, or the process ends. Threads:
+ * any. On error: *out is zero; the codes of dlb_shm_send other than DLB_ERROR_CLOSED;
+ * DLB_ERROR_LAYOUT also for a tensor without elements; DLB_ERROR_ARGUMENT for a timeout_ms of 0 or
+ * less. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor,
                               int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
-/* Returns a tensor in the segment of a handle, which dlb_shm_offer, Go or Python has made in this
- * process or another. `view` describes the tensor as in dlb_tensor_lend, but its data and
- * byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which a handle with
- * `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The function checks the
- * description first against the size in the handle; after an error of this check the handle can be
- * used again. Then it fetches the segment, and checks the description against the size that the
- * kernel reports. `copy_unsealed` is the number of bytes that may be copied, as for dlb_shm_recv.
+/* Returns a tensor in the segment of a handle. The handle was made by dlb_shm_offer, Go or Python,
+ * in this process or another. `view` describes the tensor as in dlb_tensor_lend, but its data and
+ * byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY or
+ * DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. A handle with `readonly` implies READ_ONLY. The
+ * function first checks the description against the size in the handle. If this check fails, the
+ * handle can be used again. Then it fetches the segment, and checks the description against the
+ * size that the kernel reports. `copy_unsealed` is the number of bytes that may be copied, as for
+ * dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of
- * *out is called. Threads: any. On error: *out is NULL, no mapping and no descriptor remains;
+ * *out is called. Threads: any. On error: *out is NULL, and no mapping and no descriptor remains;
  * DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended or is
- * in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
- * DLB_ERROR_SYSTEM for the socket of another user, also if the process has changed its user since
- * it made the socket; if no answer comes within `timeout_ms` milliseconds; and if the process may
- * send no descriptor because too many descriptors of its user are being sent (RLIMIT_NOFILE), after
- * which the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for
- * a description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for
- * dlb_shm_recv. */
+ * in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer cannot have
+ * made; DLB_ERROR_SYSTEM if the socket belongs to another user, or if its process has changed its
+ * user since it made the socket; DLB_ERROR_SYSTEM also if no answer comes within `timeout_ms`
+ * milliseconds, or if too many descriptors of the user are being sent (RLIMIT_NOFILE), after which
+ * the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
+ * description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle,
                               const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
@@ -851,20 +857,20 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * smaller, an access to the part that is gone ends this process (SIGBUS). */
 #define DLB_SHM_TRUST_PEER UINT64_C(1)
 
-/* Returns a tensor in a shared memory object of POSIX, which another program has made under this
- * name with shm_open, as multiprocessing.shared_memory of Python does. The function copies the
- * elements, because such an object can become smaller at any time. With DLB_SHM_TRUST_PEER in
- * `options` it copies nothing, and the tensor is writable unless `flags` say otherwise. The
- * function looks the name up in `directory` only, which is "/dev/shm" for objects of shm_open, and
- * follows no links. `view` describes the tensor as in dlb_tensor_lend, but its data is ignored, and
- * its byte_offset is the number of bytes from the beginning of the object to the element with all
- * indices 0. `flags` are the same as for dlb_shm_fetch. The library never removes the object. The
- * program that made it may remove the name as soon as this call has returned.
+/* Returns a tensor from a POSIX shared memory object. Another program has made the object under
+ * this name with shm_open, as multiprocessing.shared_memory of Python does. The function copies the
+ * elements, because the object can become smaller at any time. With DLB_SHM_TRUST_PEER in `options`
+ * it copies nothing, and the tensor is writable unless `flags` say otherwise. The function looks
+ * the name up only in `directory`, and follows no links. For objects of shm_open, `directory` is
+ * "/dev/shm". `view` describes the tensor as in dlb_tensor_lend, but its data is ignored. Its
+ * byte_offset is the position of the element with all indices 0 in the object. `flags` are the same
+ * as for dlb_shm_fetch. The library never removes the object. The program that made it may remove
+ * the name as soon as this call has returned.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter
  * of *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is
- * empty or contains a slash, and for something other than a regular file; DLB_ERROR_SYSTEM if it
- * cannot be opened, also for a link; the codes of dlb_shm_fetch for a description that is invalid
- * or does not fit. */
+ * empty or contains a slash, and for something other than a regular file; DLB_ERROR_SYSTEM if the
+ * object cannot be opened or is a link; the codes of dlb_shm_fetch for a description that is
+ * invalid or does not fit. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory,
                                const char *name, const DLTensor *view, uint64_t flags,
@@ -875,14 +881,14 @@ DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *direc
  * Library: libdlbridge.
  *
  * The functions that decode and encode need Go: in a forked child they return DLB_ERROR_FORKED. All
- * others are plain C and work there too.
+ * others are plain C and work in a forked child too.
  */
 
-/* Bytes, and the function release(ctx) that gives them back. The owner of the frame calls it once.
- * After the library has taken a frame over, it calls release on any thread, when it no longer needs
- * the bytes. After the library has returned a frame, the caller calls release, or passes the frame
- * on. If `release` is NULL, the bytes must stay valid until everything made of the frame is
- * released. */
+/* Bytes, and the function release(ctx) that gives them back. The owner of the frame calls release
+ * once. If the library has taken the frame over, it calls release when it no longer needs the
+ * bytes, on any thread. If the library has returned the frame, the caller calls release or passes
+ * the frame on. If `release` is NULL, the bytes must stay valid until everything made of the frame
+ * is released. */
 typedef struct dlb_frame {
   const void *data;
   size_t size;
@@ -915,16 +921,16 @@ typedef struct dlb_bytes {
 } dlb_bytes;
 
 /* Options of dlb_message_decode, dlb_message_decode_packed and dlb_message_decode_next. */
-#define DLB_DECODE_MESSAGE_ONLY UINT64_C(1) /* do not decode the label: no tensors */
+#define DLB_DECODE_MESSAGE_ONLY UINT64_C(1) /* skip the label; the message has no tensors */
 #define DLB_DECODE_JOIN UINT64_C(2)         /* copy tensors that lie in several parts */
 
 /* An option of every function that decodes: the most memory, in bytes, that a call may take in
  * addition to the frames. A call that needs more fails with DLB_ERROR_FORMAT before it allocates
- * the memory. 0 stands for the default of the format. A limit above 2^47 - 1 stands for that
- * number, which is more than any process has. The macro evaluates its argument more than once. A
- * message counts 128 bytes for each frame, 48 times the size of the prefix if its label is decoded,
- * and the memory of its tensors in several parts (dlb_message_decode). The functions that decode
- * values say how values count. */
+ * the memory. 0 stands for the default of the format. A limit above 2^47 - 1 counts as 2^47 - 1,
+ * which is more than any process has. The macro evaluates its argument more than once. A message
+ * counts 128 bytes for each frame, 48 times the size of the prefix if its label is decoded, and the
+ * memory of its tensors in several parts (dlb_message_decode). For values, see the functions that
+ * decode them. */
 #define DLB_LIMIT(bytes) \
   ((DLB_CAST(uint64_t, bytes) >> 47 != 0 ? (UINT64_C(1) << 47) - 1 : DLB_CAST(uint64_t, bytes)) \
    << 16)
@@ -935,9 +941,9 @@ typedef struct dlb_bytes {
  * label. With DLB_DECODE_JOIN it becomes one row-major tensor in new writable memory, aligned to
  * 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a message may take 64 MiB plus four
  * times the size of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN, the same limit
- * holds for the pieces: each counts 1600 bytes, and 64 more for each dimension. With DLB_LIMIT,
- * only that limit holds.
- * Ownership: on success the message, and the tensors made from it, own the frames, and release each
+ * holds for the pieces: each counts 1600 bytes, and 64 more for each dimension. If `options` has a
+ * DLB_LIMIT, only that limit holds.
+ * Ownership: on success, the message and the tensors made from it own the frames. They release each
  * frame once, when they no longer need it. The caller owns *out and frees it with dlb_message_free.
  * Lifetime: until it is freed; tensors made from it stay valid. Threads: any. On error: *out is
  * NULL and no frame is released. */
@@ -946,7 +952,7 @@ DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, s
                                    uint64_t options, dlb_error *error);
 
 /* Decodes a message in the packed form, which is one frame. A second message in the frame is
- * DLB_ERROR_FORMAT; dlb_message_decode_next reads several.
+ * DLB_ERROR_FORMAT; dlb_message_decode_next reads several messages.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed,
@@ -954,21 +960,20 @@ DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *pa
 
 /* Decodes the message at `offset` of a frame that holds consecutive messages in the packed form,
  * and sets *next to the offset for the next call. At the end of the frame, *out is NULL and *next
- * is the size of the frame. The packed form does not say where a message ends. A packed part that
- * begins like a prefix header, with ZIO and a digit from 0 to 8, is the prefix header of the next
- * message, unless it is one of the first two parts of its message. The limit applies to each call
- * separately.
- * Ownership: on success the message, and the tensors made from it, own the frame, and release it
- * once, when they no longer need it. A call at the end of the frame releases it immediately. The
- * caller owns *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is 0,
- * and the frame is not released. */
+ * is the size of the frame. The packed form does not say where a message ends. From the third part
+ * of a message on, a part that begins with ZIO and a digit from 0 to 8 is the prefix header of the
+ * next message. The limit applies to each call separately.
+ * Ownership: on success, the message and the tensors made from it own the frame. They release it
+ * once, when they no longer need it. A call at the end of the frame releases the frame immediately.
+ * The caller owns *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is
+ * 0, and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed,
                                         size_t offset, uint64_t options, dlb_error *error);
 
 /* A tensor to encode, with its metadata and its name. The name becomes the text "name" in the
- * metadata; if the metadata already have a name, it must be the same. A name that is given here
- * must be unique in the message. */
+ * metadata; if the metadata already have a name, both names must be the same. A name that is given
+ * here must be unique in the message. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
   dlb_bytes metadata;   /* a JSON object of scalars; size 0 for none */
@@ -987,22 +992,23 @@ typedef struct dlb_message_fields {
   uint64_t reserved[2];     /* 0 */
 } dlb_message_fields;
 
-/* Encodes tensors as a message. The memory of a tensor without gaps that is row-major, permuted or
- * reversed becomes the payload part, or several parts with fields->spread; it is not copied. Any
- * other tensor is copied into a compact part; dlb_message_copied reports whether a tensor was.
+/* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is
+ * not copied: its memory becomes the payload part, or several parts with fields->spread. Any other
+ * tensor is copied into a compact part; dlb_message_copied reports whether a tensor was copied.
  * fields->spread cuts a tensor along its slowest dimension. A part has at least one index of this
- * dimension, even if that takes more bytes. Only dlbridge knows the attribute `parts` of a tensor
- * in several parts. Other readers that compare sizes find its first part too small. `fields` may be
- * NULL.
+ * dimension, even if the part then has more bytes than `spread`. Only dlbridge knows the attribute
+ * `parts` of a tensor in several parts. Other readers that compare sizes find its first part too
+ * small. `fields` may be NULL.
  *
- * fields->relay sends a decoded message on, with the same tensors or others. Its metadata, names
- * and further attributes stay, byte for byte where nothing was changed. A relayed label may contain
- * what this function otherwise refuses: objects and arrays in the metadata of tensors, and tensors
- * that are only metadata. Pass as many tensors as the label has; a tensor in several parts is one
- * tensor (DLB_DECODE_JOIN). Pass NULL for a tensor that dlb_message_tensor_at cannot return; it
- * stays unchanged, with its part. Payload parts without a tensor stay. A header whose form is four
- * zeros stands for the header of the message. Other fields, and the metadata of a tensor, replace
- * those of the message. The relayed message is borrowed, and may be freed.
+ * fields->relay sends a decoded message on, with the same tensors or others. The metadata, names
+ * and further attributes of the decoded message stay. Where nothing was changed, they have the same
+ * bytes. A relayed label may contain two things that this function otherwise refuses: objects and
+ * arrays in the metadata of tensors, and tensors that are only metadata. Pass as many tensors as
+ * the label has; a tensor in several parts is one tensor (DLB_DECODE_JOIN). Pass NULL for a tensor
+ * that dlb_message_tensor_at cannot return; that tensor and its part stay unchanged. Payload parts
+ * without a tensor stay. A header whose form is four zeros stands for the header of the message.
+ * Other fields, and the metadata of a tensor, replace those of the message. The relayed message is
+ * borrowed, and may be freed after the call.
  *
  *   // Encodes a tensor as a message in one frame. The tensor is taken over, also on error.
  *   int32_t encode(dlb_frame *out, DLManagedTensorVersioned *x, dlb_error *error) {
@@ -1024,8 +1030,8 @@ DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *
                                    const dlb_message_tensor *tensors, size_t count,
                                    dlb_error *error);
 
-/* Encodes a message from its fields and payload parts, which are not copied. The label may be any
- * bytes.
+/* Encodes a message from its header, label and payload parts. The label may be any bytes. The parts
+ * are not copied.
  * Ownership: on success the message takes the parts over. The caller owns *out and frees it with
  * dlb_message_free. Lifetime: until it is freed. Threads: any. On error: *out is NULL and no part
  * is released. */
@@ -1046,9 +1052,9 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
 /* Sets *out to TENS.metadata as JSON text. For a decoded message, `data` is NULL if the message has
- * none, or if its label was not decoded. For a message of dlb_message_encode, the text is the one
- * that the program passed, that of fields->relay, or {}. For a message of dlb_message_encode_parts,
- * `data` is NULL, because its label is not read.
+ * none, or if its label was not decoded. For a message of dlb_message_encode, the text is
+ * fields->metadata, the metadata of fields->relay, or {}. For a message of
+ * dlb_message_encode_parts, `data` is NULL, because that function does not read the label.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
 DLB_NODISCARD
@@ -1072,10 +1078,10 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
 /* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. The
  * function fails with DLB_ERROR_FORMAT for a tensor whose packing is not "dense", such as a
  * compressed tensor; the label (dlb_message_label) names the packing. It fails with
- * DLB_ERROR_METADATA for a tensor that is only metadata, which the Wire-Cell Toolkit sends with
- * dtype "?" and word 0; dlb_message_tensor_metadata returns the metadata. The parts of a message in
- * the packed form, and so their elements, lie at any address. C can read elements as float or
- * int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
+ * DLB_ERROR_METADATA for a tensor that is only metadata; dlb_message_tensor_metadata returns the
+ * metadata. The Wire-Cell Toolkit sends such tensors with dtype "?" and word 0. In the packed form,
+ * the parts and so their elements may lie at unaligned addresses. C must not read float or int64_t
+ * at an unaligned address; dlb_tensor_copy makes an aligned copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
  * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
@@ -1091,22 +1097,23 @@ DLB_API int32_t dlb_message_find(size_t *out, const dlb_message *message, const 
                                  dlb_error *error);
 
 /* Sets *out to the name of tensor `index`: the text "name" in its metadata, as UTF-8 without the
- * escapes of JSON. `data` is NULL if it has none.
+ * escapes of JSON. `data` is NULL if the tensor has no name.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_name(dlb_bytes *out, const dlb_message *message, size_t index,
                                         dlb_error *error);
 
-/* Sets *out to the metadata of tensor `index` as JSON text. `data` is NULL if it has none.
+/* Sets *out to the metadata of tensor `index` as JSON text. `data` is NULL if the tensor has no
+ * metadata.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message,
                                             size_t index, dlb_error *error);
 
-/* Returns the index of the payload part that tensor `index` is in, or of the first of several
- * parts. It is 0 for a tensor that cannot be read, or is only metadata.
+/* Returns the index of the payload part of tensor `index`, or of its first part if it has several.
+ * Returns 0 for a tensor that cannot be read or is only metadata.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 
@@ -1126,17 +1133,17 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
-/* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be the result of
+/* Fills out[0] to out[count-1] with all frames, ready to be sent. `count` must be the result of
  * dlb_message_frame_count.
  * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its
- * own release function. Lifetime, Threads: as dlb_message_frame. On error: all of them are
- * zeroed. */
+ * own release function. Lifetime, Threads: as dlb_message_frame. On error: all entries are zeroed.
+ * */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message,
                                    dlb_error *error);
 
-/* Releases `count` frames, whether the library or the program has made them, and zeroes them. A
- * frame without a release function is only zeroed. NULL is allowed.
+/* Releases `count` frames, made by the library or the program, and zeroes them. A frame without a
+ * release function is only zeroed. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any.
  * On error: a frame of this library that was released or taken over before is counted in
  * double_deletes. */
@@ -1154,18 +1161,18 @@ DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *mes
 
 /* Frees a message. Tensors and frames made from it stay valid. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads:
- * any. On error: any other address, and that of a message that was freed before, is ignored. */
+ * any. On error: an address that is not that of a live message is ignored. */
 DLB_API void dlb_message_free(dlb_message *message);
 
-/* ---- values: the tensors of formats with one tensor or elements in a message ------------------
+/* ---- values: formats with one tensor, or one list of elements, in a message -------------------
  *
  * Library: libdlbridge.
  *
  * A value whose type DLPack has is a tensor. Any other value, such as strings or images, is a list
- * of elements (dlb_elements). A decoded
- * tensor aliases the frame if its elements in the frame are aligned and have the same form as in
- * memory; it is then READ_ONLY unless the frame has DLB_FRAME_WRITABLE. Otherwise it is a writable
- * copy. dlb_tensor_copy makes a writable copy of any tensor.
+ * of elements (dlb_elements). A decoded tensor aliases the frame if its elements are aligned in the
+ * frame and have the same form there as in memory. The tensor is then READ_ONLY, unless the frame
+ * has DLB_FRAME_WRITABLE. Any other decoded tensor is a writable copy. dlb_tensor_copy makes a
+ * writable copy of any tensor.
  *
  * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
  */
@@ -1175,16 +1182,15 @@ typedef struct dlb_elements {
   dlb_bytes type;           /* the name in the format: "string", "image", "qint8" */
   int32_t ndim;
   const int64_t *shape;
-  size_t count;             /* of elements: the product of the shape */
+  size_t count;             /* the number of elements: the product of the shape */
   const dlb_bytes *values;  /* the bytes of each element, in row-major order */
-  const dlb_bytes *formats; /* of images, audio and video ("png", "mp3"); else NULL */
+  const dlb_bytes *formats; /* for images, audio and video: "png", "mp3"; otherwise NULL */
   uint64_t reserved[4];     /* 0 */
 } dlb_elements;
 
 /* Frees decoded elements, and their share of the frame. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the elements and their values must not be used
- * again. Threads: any. On error: any other address, and that of elements that were freed before, is
- * ignored. */
+ * again. Threads: any. On error: an address that is not that of live elements is ignored. */
 DLB_API void dlb_elements_free(dlb_elements *elements);
 
 /* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode.
@@ -1197,20 +1203,20 @@ typedef struct dlb_value {
   uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
-/* The dialects of Decthings, which encode types of variable size (strings, binaries and media)
- * differently. The bytes do not show the dialect. Numbers and booleans are the same in all
+/* The dialects of Decthings. They encode types of variable size (strings, binaries and media)
+ * differently. The encoded bytes do not show the dialect. Numbers and booleans are the same in all
  * dialects. */
 #define DLB_DECTHINGS_DOC UINT64_C(0)   /* the published document */
 #define DLB_DECTHINGS_PY004 UINT64_C(1) /* Python client up to 0.0.4, Rust crate up to 0.1.3 */
 #define DLB_DECTHINGS_RS015 UINT64_C(2) /* Rust crate from 0.1.4 */
 
 /* Decodes a frame that holds one tensor of Decthings and nothing else. The options are a dialect
- * and DLB_LIMIT. The limit counts the copy of a tensor whose elements are not aligned, 16 bytes for
- * each element of dlb_elements (32 with formats), and 8 bytes for each dimension. Without
- * DLB_LIMIT, a call takes at most 32 times the size of the frame.
- * Ownership: on success the value owns the frame, and releases it once, when it no longer needs it;
- * the caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called.
- * Threads: any. On error: *out is zeroed and the frame is not released. */
+ * and DLB_LIMIT. The limit counts copies of elements that are not aligned, 16 bytes for each
+ * element of dlb_elements (32 with formats), and 8 bytes for each dimension. Without DLB_LIMIT, a
+ * call takes at most 32 times the size of the frame.
+ * Ownership: on success, the value owns the frame, and releases it once, when it no longer needs
+ * it. The caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is
+ * called. Threads: any. On error: *out is zeroed and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
@@ -1219,21 +1225,21 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uin
  * offset for the next call. After the last tensor, *next is the size of the frame. A call may
  * decode fewer than `count` tensors, but decodes at least one unless the frame ends at `offset`.
  * The remaining values are zeroed. A tensor that is malformed, or that exceeds the rest of the
- * call's limit, ends the batch, and the next call begins with it. If it is the first tensor, the
- * call fails.
- * Ownership: on success the values own the frame, and release it once, when they no longer need it;
- * the caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values and
- * *next are zeroed and the frame is not released. */
+ * call's limit, ends the batch, and the next call begins with this tensor. If the first tensor of a
+ * call is like this, the call fails.
+ * Ownership: on success, the values own the frame, and release it once, when they no longer need
+ * it. The caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values
+ * and *next are zeroed and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next,
                                            const dlb_frame *frame, size_t offset, uint64_t options,
                                            dlb_error *error);
 
 /* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to
- * the number of bytes. With `data` NULL and `room` 0 it only sets *out. The elements of a tensor
- * are at the end of the encoding. If the program places the encoding so that they are aligned, they
- * can be decoded without a copy. The memory of a tensor may overlap the buffer; the memory of
- * elements must not.
+ * the number of bytes. With `data` NULL and `room` 0, the function only sets *out. The elements of
+ * a tensor are at the end of the encoding. They can be decoded without a copy if the program places
+ * the encoding so that the elements are aligned. The memory of a tensor may overlap the buffer; the
+ * memory of elements must not.
  * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no
  * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,
  * and the buffer is unchanged; after any other error *out is 0, and the contents of the buffer are
@@ -1242,25 +1248,26 @@ DLB_NODISCARD
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                      uint64_t dialect, dlb_error *error);
 
-/* Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value.
- * Returns DLB_OK, DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
+/* Checks that `rules` allow the type and shape of a value. They are a JSON object,
+ * DecthingsTensorRules. Returns DLB_OK, DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT
+ * for malformed rules.
  * Ownership: the arguments are borrowed. Lifetime: the call. Threads: any. On error: the message
  * names the rule. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
 
-/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it accepts what TensorFlow's C++
- * accepts. It ignores values after the last element, and the content of a tensor without elements.
- * It truncates integers out of range to their low bits. It uses the given dimensions of a shape
- * whose rank is marked as unknown. */
+/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT, the function accepts everything
+ * that TensorFlow's C++ code accepts. It ignores values after the last element, and the content of
+ * a tensor without elements. It truncates integers out of range to their low bits. If the rank of a
+ * shape is marked as unknown, it uses the dimensions that the shape has. */
 #define DLB_TENSORFLOW_LENIENT UINT64_C(1)
 #define DLB_TENSORFLOW_INTEGERS UINT64_C(2) /* decode quantised numbers as tensors of integers */
 
-/* Decodes a frame that holds a TensorProto. DLB_LIMIT, by default 64 MiB, applies to a tensor that
- * omits values because they repeat the last one. The limit counts the size of a tensor's elements,
- * 24 bytes for each element of dlb_elements, and 24 bytes plus its size for each quantised number.
- * The bytes of strings, resources and variants are in the frame and do not count. A tensor that
- * omits no values takes at most 32 times the size of the frame, and has no limit.
+/* Decodes a frame that holds a TensorProto. A TensorProto may omit values that repeat the last one.
+ * Only then DLB_LIMIT applies; its default is 64 MiB. The limit counts the size of a tensor's
+ * elements, 24 bytes for each element of dlb_elements, and 24 bytes plus its size for each
+ * quantised number. The bytes of strings, resources and variants are in the frame and do not count.
+ * A TensorProto with all values takes at most 32 times the size of the frame.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
@@ -1275,9 +1282,9 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 
 /* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`.
  * `out`, `data` and `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if
- * several elements share a byte, the call makes a temporary copy of a tensor, even if it only sets
- * the size. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no reader of
- * protocol buffers accepts it.
+ * several elements share a byte, the call makes a temporary copy of a tensor, even if it only
+ * computes the size. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no
+ * reader of protocol buffers accepts it.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
@@ -1296,20 +1303,20 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  *   }
  *   dlb_file_close(file);
  *
- * The file is mapped into memory, not read. Its tensors lie in the mapping, which stays until the
- * file is closed and the last tensor is released, even if the file is renamed, replaced or deleted.
- * The contents of a file decide its format, not its name. The package bridge/files of Go says what
- * is accepted.
+ * The file is mapped into memory, not read. Its tensors lie in the mapping. The mapping stays until
+ * the file is closed and the last tensor is released, even if the file is renamed, replaced or
+ * deleted. The contents of a file, not its name, decide its format. The documentation of the Go
+ * package bridge/files says which files are accepted.
  *
- * Other programs can change a mapped file. What they write appears in the tensors. If they make the
- * file shorter, reading a page behind the new end ends the process (SIGBUS). So replace a file, as
- * dlb_file_write does, instead of writing to it. When this library itself reads such a page, also
- * in dlb_file_copy, the function returns an error.
+ * Other programs can change a mapped file. Their changes appear in the tensors. If another program
+ * makes the file shorter, reading a page after the new end ends this process (SIGBUS). So replace a
+ * file, as dlb_file_write does, instead of writing to it. If a function of this library reads such
+ * a page, for example dlb_file_copy, the function returns an error instead.
  *
  * The functions that open, read and write files need Go: in a forked child they return
- * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and work there too.
- * dlb_file_close works there, but leaves the descriptor of the file open. dlb_file_metadata works
- * there if it was called before the fork.
+ * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and work in a forked child
+ * too. dlb_file_close works in a forked child, but leaves the descriptor of the file open.
+ * dlb_file_metadata works in a forked child if it was called before the fork.
  */
 
 /* An open file with tensors. */
@@ -1319,9 +1326,9 @@ typedef struct dlb_file dlb_file;
 #define DLB_FILE_SET UINT64_C(1)      /* the path is an index: *.safetensors.index.json */
 #define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
 
-/* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}. It
- * becomes the data type of an npy file, or of those members of an npz file whose elements have its
- * size and no other type. */
+/* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}. An
+ * npy file gets this data type. In an npz file, the members whose elements have the same size and
+ * no other type get it. */
 typedef struct dlb_file_options {
   uint64_t flags;       /* DLB_FILE_* */
   DLDataType as;        /* all zeros for none */
@@ -1334,15 +1341,15 @@ typedef struct dlb_file_entry {
   dlb_bytes name;
   dlb_bytes type;   /* the name of the type in the format: "F32", "<f4", "Q4_K" */
   dlb_bytes copied; /* why dlb_file_tensor_at copies: "big-endian", "deflated" or empty */
-  dlb_bytes path;   /* of the file; with DLB_FILE_SET one of several */
+  dlb_bytes path;   /* of the file that has this tensor */
   DLDataType dtype; /* of the tensor; uint8 for quantised blocks of GGUF */
   int32_t ndim;
-  const int64_t *shape; /* of the tensor; of the numbers in quantised blocks */
-  uint64_t offset;      /* of the elements, or of their deflated bytes, in the file */
+  const int64_t *shape; /* of the tensor; for quantised blocks, of the numbers in them */
+  uint64_t offset;      /* the position in the file of the elements or their deflated bytes */
   uint64_t size;        /* of the tensor, in bytes */
   int32_t aligned;      /* 1 if the elements are aligned to their type in the mapping */
-  int32_t status;       /* DLB_OK, or why there is no tensor: only name and path are set then */
-  dlb_bytes problem;    /* the text of that error */
+  int32_t status;       /* DLB_OK, or an error: then only name, path and problem are set */
+  dlb_bytes problem;    /* the text of the error in status */
   uint64_t reserved[4]; /* 0 */
 } dlb_file_entry;
 
@@ -1355,7 +1362,7 @@ typedef struct dlb_file_entry {
  * position of the wrong byte; DLB_ERROR_DTYPE for an npy file of a type that has no tensors, and
  * for a tensor of an unknown type; DLB_ERROR_ARGUMENT for a file that is not regular, is empty or
  * has none of the formats, and for options that its format lacks; DLB_ERROR_SYSTEM if the system
- * refuses to open it, or if it becomes shorter during the call. */
+ * refuses to open the file, or if the file becomes shorter during the call. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_open(dlb_file **out, const char *path, const dlb_file_options *options,
                               dlb_error *error);
@@ -1376,24 +1383,24 @@ DLB_API int32_t dlb_file_format(dlb_bytes *out, const dlb_file *file, dlb_error 
 DLB_API size_t dlb_file_count(const dlb_file *file);
 
 /* Sets *out to the description of tensor `index`, in the order of the file.
- * Ownership: the file owns what *out refers to. Lifetime: until dlb_file_close. Threads: any. On
- * error: *out is zeroed. */
+ * Ownership: the file owns the texts and the shape in *out. Lifetime: until dlb_file_close.
+ * Threads: any. On error: *out is zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_at(dlb_file_entry *out, const dlb_file *file, size_t index,
                             dlb_error *error);
 
 /* Sets *out to the index of the tensor with the name `name`. It compares the names one by one.
  * Ownership: *out is a copy, and `name` is borrowed. Lifetime: none. Threads: any. On error: *out
- * is 0; DLB_ERROR_ARGUMENT for a name that no tensor has. */
+ * is 0; DLB_ERROR_ARGUMENT if no tensor has the name. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *name,
                               dlb_error *error);
 
-/* Returns tensor `index` in the memory of the file, without reading it. Without DLB_FILE_WRITABLE
- * the tensor is READ_ONLY, and writing to it ends the process. Its address is aligned only if
- * `aligned` of its description is 1. If `copied` of its description is not empty, the result is a
- * copy, as dlb_file_copy makes it. Quantised blocks of GGUF are uint8: the last dimension counts
- * the bytes of a block, and the dimension before it the blocks of a row.
+/* Returns tensor `index` in the mapping of the file, without reading the elements. Without
+ * DLB_FILE_WRITABLE the tensor is READ_ONLY, and writing to it ends the process. Its address is
+ * aligned only if `aligned` of its description is 1. If `copied` of its description is not empty,
+ * the result is a copy, as dlb_file_copy makes it. Quantised blocks of GGUF are uint8: the last
+ * dimension counts the bytes of a block, and the dimension before it the blocks of a row.
  * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called,
  * also after dlb_file_close and after the file is deleted. Threads: any. On error: *out is NULL;
  * the `status` of the description if it is not DLB_OK; DLB_ERROR_FORMAT for elements that cannot be
@@ -1402,9 +1409,9 @@ DLB_NODISCARD
 DLB_API int32_t dlb_file_tensor_at(DLManagedTensorVersioned **out, const dlb_file *file,
                                    size_t index, dlb_error *error);
 
-/* Returns a copy of tensor `index` in new, writable memory, aligned to 256 bytes, with the flag
- * IS_COPIED. It reads the file instead of the mapping, and so returns an error if the file has
- * become shorter.
+/* Returns a copy of tensor `index` in new writable memory, aligned to 256 bytes. The copy has the
+ * flag IS_COPIED. The function reads the file, not the mapping, and so returns an error if the file
+ * has become shorter.
  * Ownership: the caller owns *out. Lifetime: until its deleter is called. Threads: any. On error:
  * as dlb_file_tensor_at; DLB_ERROR_SYSTEM also if the file cannot be read. */
 DLB_NODISCARD
@@ -1421,8 +1428,9 @@ DLB_API int32_t dlb_file_copy(DLManagedTensorVersioned **out, const dlb_file *fi
 DLB_NODISCARD
 DLB_API int32_t dlb_file_metadata(dlb_bytes *out, const dlb_file *file, dlb_error *error);
 
-/* Checks that a file still has the size with which it was opened and, without DLB_FILE_WRITABLE,
- * the same time of the last change. It does not matter whether another file has taken its name.
+/* Checks that the size of a file has not changed since it was opened. Without DLB_FILE_WRITABLE,
+ * the function also checks the time of the last change. It does not check whether the path now
+ * names another file.
  * Ownership: `file` is borrowed. Lifetime: none. Threads: any. On error: DLB_ERROR_SYSTEM if the
  * file has changed, or if the system cannot tell. */
 DLB_NODISCARD
@@ -1442,26 +1450,27 @@ typedef struct dlb_file_tensor {
 
 /* How a file is written. */
 typedef struct dlb_file_fields {
-  const char *format; /* "safetensors", "npy" or "npz"; NULL: the ending of the path says it */
+  const char *format; /* "safetensors", "npy" or "npz"; NULL: by the ending of the path */
   uint64_t align;     /* safetensors: align tensors to this many bytes if possible; 0: no */
   dlb_bytes metadata; /* safetensors: a JSON object of texts; size 0 for none */
-  /* Called repeatedly with the bytes written so far and the bytes of all tensors, the last time
-   * with equal numbers. If the result is not 0, writing stops. NULL for none. */
+  /* Called repeatedly with the number of bytes written so far and the number of bytes of all
+   * tensors. In the last call both are equal. If the result is not 0, writing stops. NULL for
+   * none. */
   int32_t (*progress)(void *ctx, uint64_t written, uint64_t total);
   void *ctx;            /* for progress */
   uint64_t reserved[4]; /* 0 */
 } dlb_file_fields;
 
 /* Writes a file with tensors in any layout. It writes to a temporary file in the same folder, waits
- * until that file is on the disk, and then gives it the name. So a file of this name is never
- * incomplete, and the tensors of a file that had the name before do not change. A file in
- * safetensors has the largest data types first, and tensors of one type by their names; npz keeps
- * the order of `tensors`. `fields` may be NULL.
+ * until the temporary file is on the disk, and then renames it to `path`. So the file at `path` is
+ * never incomplete, and the tensors of an earlier file at `path` do not change. A safetensors file
+ * has the tensors with the largest data types first; tensors of the same type are sorted by name.
+ * An npz file keeps the order of `tensors`. `fields` may be NULL.
  * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
- * writes to the tensors; progress is called on the thread of the call. On error: a file that had
- * the name before does not change; DLB_ERROR_ARGUMENT for an unknown format, for fields that the
- * format lacks, for a name that the format cannot have or that two tensors have, and for a path of
- * something other than a regular file; DLB_ERROR_DTYPE, _DEVICE or _LAYOUT for a tensor that the
+ * writes to the tensors; progress is called on the thread of the call. On error: an earlier file at
+ * `path` does not change; DLB_ERROR_ARGUMENT for an unknown format, for fields that the format
+ * lacks, for a name that the format cannot have or that two tensors have, and for a path that leads
+ * to something other than a regular file; DLB_ERROR_DTYPE, _DEVICE or _LAYOUT for a tensor that the
  * format cannot have; DLB_ERROR_FUNCTION if progress stops the call; DLB_ERROR_SYSTEM. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors, size_t count,
@@ -1472,12 +1481,12 @@ DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors,
  * Library: libdlbridge_tensor.
  */
 
-/* The numbers of live objects in this process. A forked child counts only objects made by C. Later
- * versions add counters. */
+/* The numbers of live objects in this process. A forked child counts only objects that C code has
+ * made. Later versions add counters. */
 typedef struct dlb_counters {
   int64_t exports;         /* tensors and frames that the library has returned, until they are
-                              released; after a message or another tensor has taken them over,
-                              until their memory is no longer in use */
+                              released; if a message or another tensor has taken them over,
+                              they count until their memory is no longer in use */
   int64_t imports;         /* tensors and frames that were taken over, and memory that was lent,
                               until they are given back */
   int64_t messages;        /* not yet freed */
@@ -1487,8 +1496,8 @@ typedef struct dlb_counters {
   int64_t files;           /* open */
 } dlb_counters;
 
-/* Reads the counters. `size` must be sizeof(dlb_counters); no more than these bytes are written.
- * Counters that this library does not have are set to 0.
+/* Reads the counters. `size` must be sizeof(dlb_counters); the function writes at most `size`
+ * bytes. Counters that this library does not have are set to 0.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is ignored. */
 DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
 
@@ -1498,10 +1507,11 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * The ledger records where the program made each tensor, frame, message, elements object and file
  * that a function of this header returned. It is off unless the environment variable
- * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. With the variable
- * set, the library prints the live objects to stderr when the process ends by exit or a return from
- * main, after all functions of atexit. It prints nothing if there are none. For each object it
- * prints the kind, the address, the size in bytes, and the calls that made it:
+ * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. If the variable is
+ * set, the library prints the live objects to stderr when the process ends by exit or by a return
+ * from main. It prints them after all functions of atexit have run. If there are no live objects,
+ * it prints nothing. For each object it prints the kind, the address, the size in bytes, and the
+ * calls that made it:
  *
  *   dlbridge: process 4711 has 1 live object
  *   dlbridge: tensor at 0x55d0c8e3a2c0, 24 bytes, made by
@@ -1511,44 +1521,44 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * Functions of the program have names if it was linked with -rdynamic; otherwise
  * `addr2line -f -e ./program 0x11c4` prints the name and line. With libdlbridge_tensor.a, some
  * calls inside the library come first, without names. An object of the ledger may belong to another
- * object: a message keeps the tensors that it has taken over. A forked child inherits the records
- * with the objects. Objects that a Go program makes with package dlpack are in the ledger of that
- * package (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.
+ * object: a message keeps the tensors that it has taken over. A forked child inherits the objects
+ * and their records. Objects that a Go program makes with package dlpack are in the ledger of that
+ * package (dlpack.SetLedger, dlpack.Live). The same environment variable switches that ledger on.
  *
  * While the ledger is on, making an object takes some microseconds more. These functions are plain
  * C, and work in a forked child.
  *
- * Valgrind (on x86-64 Linux) and AddressSanitizer also find lost tensors and frames and wild
- * writes, and name the call that is to blame. Under one of them, each tensor and frame gets new
- * memory for its description, the memory of dlb_tensor_alloc ends at its last element, and the
- * bytes before it are forbidden. The library is the usual one; build the program with -g and
- * -fno-omit-frame-pointer. DLBRIDGE_CHECK=1 in the environment does the same for other tools, and
- * DLBRIDGE_CHECK=0 prevents it. Releasing a tensor or frame that was released or taken over before
- * has no effect there either, but the library writes a line about it, and the calls that led to it,
- * to stderr: "dlbridge: the tensor or frame at 0x55d0c8e3a2c0 is released, but was released
- * before". The program goes on. The tools do not find:
+ * Valgrind (on x86-64 Linux) and AddressSanitizer also find lost tensors, lost frames and wild
+ * writes, and name the call that caused them. Under these tools, each tensor and frame gets new
+ * memory for its description. The memory of dlb_tensor_alloc ends at the last element, and the
+ * bytes before the memory are forbidden. No special build of the library is needed; build the
+ * program with -g and -fno-omit-frame-pointer. With DLBRIDGE_CHECK=1 in the environment, the
+ * library does the same for other tools; DLBRIDGE_CHECK=0 prevents it. Releasing a tensor or frame
+ * that was released or taken over before has no effect under these tools either. But the library
+ * reports the release on stderr, with the calls that led to it: "dlbridge: the tensor or frame at
+ * 0x55d0c8e3a2c0 is released, but was released before". The program goes on. The tools do not find:
  *
- * - A repeated release of a tensor after its description was reused for another tensor, at least
- *   65536 tensors later. Without such a tool, that is 64 tensors, and only double_deletes counts
- *   repeated releases.
- * - Writes that skip the forbidden bytes: 200 bytes before the memory, and behind it the red zone
- *   of the tool, which is 16 bytes in valgrind.
+ * - A repeated release of a tensor whose description was reused for another tensor. This happens at
+ *   least 65536 tensors later. Without such a tool, it happens at least 64 tensors later, and
+ *   repeated releases are only counted, in double_deletes.
+ * - Writes beyond the forbidden bytes. These are the 200 bytes before the memory, and the red zone
+ *   of the tool after the memory (16 bytes in valgrind).
  * - Writes outside a part of a frame, or outside other memory that the library has not allocated.
- * - Reads of the struct of a tensor after its release: the library also reads it, to refuse the
- *   tensor.
+ * - Reads of the struct of a tensor after its release: the library also reads the struct, to refuse
+ *   the tensor.
  * - Lost messages, elements and files: the ledger has them.
  * - The call that lost a tensor, if its description reuses the memory of a tensor that was released
  *   at least 65536 tensors before.
  *
- * `make install` installs suppressions with which valgrind does not report the Go runtime:
- * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
- * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0.
- * Valgrind calls memory that the library keeps for reuse "still reachable"; it is not a leak. Its
- * warnings about debug information and client stacks come from Go and mean nothing.
+ * `make install` installs suppressions, so that valgrind does not report the Go runtime: valgrind
+ * --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a
+ * process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Valgrind
+ * reports memory that the library keeps for reuse as "still reachable"; this memory is not a leak.
+ * Valgrind's warnings about debug information and client stacks come from Go and mean nothing.
  */
 
-/* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops
- * its records. Objects made while it is off are never recorded.
+/* Switches the ledger on or off, and returns 1 if it was on before, otherwise 0. Switching it off
+ * drops its records. Objects made while it is off are never recorded.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
 DLB_API int32_t dlb_ledger_set(int32_t on);
 
@@ -1566,42 +1576,44 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
 /* ---- further rules ----------------------------------------------------------------------------
  *
  * Libraries. libdlbridge_tensor needs no Go and works in a forked child. It starts threads for two
- * purposes only: one thread answers for dlb_shm_offer, and others close what another process sends
- * in place of a segment, because closing that may take long.
+ * purposes only. One thread answers fetches of offers (dlb_shm_offer). Other threads close
+ * descriptors that another process has sent instead of segments, because closing them may take
+ * long.
  *
  * libdlbridge.so is linked to libdlbridge_tensor.so. So a process that loads both has one set of
  * counters, and each library recognises the tensors of the other.
  *
  * A program or plugin that contains libdlbridge_tensor.a has its own library, with its own
- * counters. To other libraries its tensors are foreign. The functions of libdlbridge_tensor.a are
- * hidden, so that each plugin calls its own. A program and plugins that share one library must use
- * libdlbridge_tensor.so. A plugin that contains libdlbridge_tensor.a stays loaded after dlclose, as
- * the shared libraries do, because the deleters of its tensors may be called later. If its file has
- * changed when it is opened again, the old code still runs.
+ * counters. Its tensors are foreign to other libraries. The functions of libdlbridge_tensor.a are
+ * hidden, so that each plugin calls its own copy of them. A program and plugins that share one
+ * library must use libdlbridge_tensor.so. A plugin that contains libdlbridge_tensor.a stays loaded
+ * after dlclose, as the shared libraries do, because the deleters of its tensors may be called
+ * later. If the plugin is opened again after its file has changed, the old code still runs.
  *
  * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and
  * descriptions. Memory that a pointer refers to must be readable and as long as its size or count
- * says. An address without memory may end the process. The description of a tensor must not change
- * while the tensor is in use. If memory that grows with the input cannot be allocated, the function
- * returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in steps of
- * 64 MiB, and smaller blocks for its records. If it cannot get them, it ends the process.
+ * says. An address that is not mapped may end the process. The description of a tensor must not
+ * change while the tensor is in use. If memory that grows with the input cannot be allocated, the
+ * function returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in
+ * steps of 64 MiB, and smaller blocks for its records. If it cannot get them, it ends the process.
  *
  * Released objects. The library recognises the messages, elements, files, tensors and frames that
- * it has made. After such an object was released or taken over, a function that gets it returns
- * DLB_ERROR_ARGUMENT, and releasing it again has no effect. An object that was taken over stays
- * valid until its new owner releases it. The library recognises a frame, or a copy of its struct,
- * by release and ctx. A copy of the struct of a tensor may be read, but must not be taken over. The
- * place of a released object is reused after at least 64 other objects of the same kind; an old
- * address then refers to the new object. A tensor's place may also be reused for a tensor of the
- * other form (legacy or versioned); then the old address must not be used.
+ * it has made. If a function gets such an object after the object was released or taken over, the
+ * function returns DLB_ERROR_ARGUMENT. Releasing the object again has no effect. An object that was
+ * taken over stays valid until its new owner releases it. The library recognises a frame, or a copy
+ * of its struct, by the fields release and ctx. A copy of the struct of a tensor may be read, but
+ * must not be taken over. The place of a released object is reused after at least 64 other objects
+ * of the same kind; an old address then refers to the new object. A tensor's place may also be
+ * reused for a tensor of the other form (legacy or versioned); then the old address must not be
+ * used.
  *
- * The library does not recognise objects of others: tensors with another deleter, and frames with a
+ * The library does not recognise foreign objects: tensors with another deleter, and frames with a
  * release function of the caller. Never pass such an object after it was released or taken over, or
  * twice to one call. Only dlb_message_encode detects a tensor that is passed twice.
  *
  * Structures. A program works with every library of the same major version that is at least as new
- * as the header with which it was compiled. It also works with an older one if it uses nothing
- * newer. Each structure that programs allocate follows one of three rules:
+ * as the header with which it was compiled. It also works with an older library if it uses nothing
+ * that this library lacks. Each structure that programs allocate follows one of three rules:
  *
  * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements, dlb_value, dlb_file_options,
  *   dlb_file_entry, dlb_file_tensor and dlb_file_fields end with reserved words. A new field
@@ -1624,17 +1636,17 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * Release functions. A release function of the program may release other tensors, frames and
  * messages, whose release functions may release more. Such chains may have any length. At most
  * eight releases are nested on the stack; a deeper release runs after the release that started it
- * has returned. All have run when the outermost call returns. A release function must return: it
- * must not end its thread or jump out.
+ * has returned. All releases have run when the outermost call returns. A release function must
+ * return: it must not end its thread or leave by longjmp.
  *
  * Memory. A call that decodes takes at most 64 MiB plus 48 times the size of its input; each frame
  * counts 40 bytes more than its size. Only a TensorProto that omits values, or a message whose
  * tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets another limit.
  * The README of the package bridge has the rule for all decoders.
  *
- * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB;
- * they use up to 16 KiB. No stack frame is larger than 4 KiB. So an overflow hits the guard page of
- * the stack, and never writes to other memory.
+ * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB.
+ * These functions use up to 16 KiB. No stack frame is larger than 4 KiB. So an overflow hits the
+ * guard page of the stack, and never writes to other memory.
  *
  * Go plugins. A Go library whose exported functions call Serve of package capi can be opened with
  * dlopen, or linked; examples/plugin shows it. The program declares such a function itself:
@@ -1642,23 +1654,25 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   DLManagedTensorVersioned *f(DLManagedTensorVersioned *x, dlb_error *e);
  *
  * Unlike the functions of this header, it takes its tensors over even on error. *e gets DLB_OK, or
- * the code and the text of the error; except in a forked child, the text begins with the name of
- * the function. e may be NULL. The result is NULL after an error, and if the function has no
+ * the code and the text of the error. The text begins with the name of the function, except in a
+ * forked child. e may be NULL. The result is NULL after an error, and if the function has no
  * result. The tensors of the plugin are foreign to the libraries of this header until
- * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded and its tensors valid.
- * libdlbridge contains a Go runtime, and so does each plugin; Go supports one in a process. So link
- * the host to libdlbridge_tensor alone. A plugin with package capi exports all functions of this
- * header; the host finds the others, such as dlb_message_decode, in the plugin by dlsym. The host
- * must not call the function in a forked child. If it does, the function releases its tensors and
- * sets DLB_ERROR_FORKED; but if threads of Go were busy at the fork, the call may wait forever.
+ * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded, and its tensors stay
+ * valid. libdlbridge and each plugin contain a Go runtime; Go supports only one in a process. So
+ * link the host to libdlbridge_tensor alone. A plugin with package capi exports all functions of
+ * this header; the host finds functions that libdlbridge_tensor lacks, such as dlb_message_decode,
+ * in the plugin by dlsym. The host must not call functions of a plugin in a forked child. Such a
+ * call releases its tensors and sets DLB_ERROR_FORKED, but it may wait forever if threads of Go
+ * were busy at the fork.
  *
  * Requirements of Go, in libdlbridge and in plugins. Signal handlers that the program installs must
  * have SA_ONSTACK, and alternate signal stacks must have at least 8 KiB. Go installs handlers for
- * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. Except for SIGURG, these pass signals that do not
- * come from Go on to the previous handler. If the program later installs a handler for one of the
- * first three signals, it must call the handler that it replaces. A thread that calls these
- * functions must have a stack of at least 64 KiB. Loading the library needs 1 GiB of address space,
- * eight threads and eight file descriptors; without them Go ends the process.
+ * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. Except for SIGURG, these handlers pass signals that
+ * do not come from Go on to the previous handler. If the program later installs a handler for one
+ * of the first three signals, it must call the handler that it replaces. A thread that calls
+ * functions of libdlbridge or of a plugin must have a stack of at least 64 KiB. Loading the library
+ * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the
+ * process.
  */
 
 #endif
