@@ -678,8 +678,8 @@ DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice
 
 /* Writes the type, the shape and the elements of a tensor in one line:
  * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, but each
- * row in its own line. The strides follow the shape if the tensor is not row-major, and ",
- * read-only" follows the device if the tensor is read-only. A float64 is written as the shortest
+ * row in its own line. The strides follow the shape if the tensor is not row-major, and
+ * ", read-only" follows the device if the tensor is read-only. A float64 is written as the shortest
  * decimal that reads back as the same float64. A narrower float is written as the shortest decimal
  * that reads back as the same float32. Numbers below 1e-4 and from 1e6 on have an exponent. If a
  * tensor has more than 1000 elements, the text has the first three and last three elements of each
@@ -804,13 +804,13 @@ DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, si
                              int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
                              dlb_error *error);
 
-/* A handle of a segment. Another process fetches the segment with it. A program sends it as a
- * struct, or field by field. In Go and Python a handle is the JSON object {"socket": ..., "token":
- * ..., "offset": ..., "size": ..., "readonly": true}. */
+/* A handle of a segment. Another process fetches the segment with it. A program sends the handle as
+ * a struct, or field by field. In Go and Python a handle is the JSON object {"socket": ...,
+ * "token": ..., "offset": ..., "size": ..., "readonly": true}. */
 typedef struct dlb_shm_handle {
   char socket[48];   /* a string: the name of an abstract Unix socket, without the leading NUL */
   char token[40];    /* a string of 32 hexadecimal digits; can be used once */
-  uint64_t offset;   /* the position of the element with all indices 0, in bytes */
+  uint64_t offset;   /* the byte position in the segment of the element with all indices 0 */
   uint64_t size;     /* the size of the segment, in bytes */
   uint64_t readonly; /* 1: the segment can be mapped only for reading; 0: also for writing */
 } dlb_shm_handle;
@@ -1136,8 +1136,8 @@ DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, si
 /* Fills out[0] to out[count-1] with all frames, ready to be sent. `count` must be the result of
  * dlb_message_frame_count.
  * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its
- * own release function. Lifetime, Threads: as dlb_message_frame. On error: all entries are zeroed.
- * */
+ * own release function. Lifetime, Threads: as dlb_message_frame. On error: all entries
+ * are zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message,
                                    dlb_error *error);
@@ -1225,8 +1225,8 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uin
  * offset for the next call. After the last tensor, *next is the size of the frame. A call may
  * decode fewer than `count` tensors, but decodes at least one unless the frame ends at `offset`.
  * The remaining values are zeroed. A tensor that is malformed, or that exceeds the rest of the
- * call's limit, ends the batch, and the next call begins with this tensor. If the first tensor of a
- * call is like this, the call fails.
+ * call's limit, ends the batch, and the next call begins with this tensor. If it is the first
+ * tensor of a call, the call fails.
  * Ownership: on success, the values own the frame, and release it once, when they no longer need
  * it. The caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values
  * and *next are zeroed and the frame is not released. */
@@ -1326,9 +1326,9 @@ typedef struct dlb_file dlb_file;
 #define DLB_FILE_SET UINT64_C(1)      /* the path is an index: *.safetensors.index.json */
 #define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
 
-/* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}. An
- * npy file gets this data type. In an npz file, the members whose elements have the same size and
- * no other type get it. */
+/* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}.
+ * The tensor of an npy file gets this data type. In an npz file, the tensors whose elements have
+ * the same size, and no other type, get it. */
 typedef struct dlb_file_options {
   uint64_t flags;       /* DLB_FILE_* */
   DLDataType as;        /* all zeros for none */
@@ -1462,10 +1462,10 @@ typedef struct dlb_file_fields {
 } dlb_file_fields;
 
 /* Writes a file with tensors in any layout. It writes to a temporary file in the same folder, waits
- * until the temporary file is on the disk, and then renames it to `path`. So the file at `path` is
- * never incomplete, and the tensors of an earlier file at `path` do not change. A safetensors file
- * has the tensors with the largest data types first; tensors of the same type are sorted by name.
- * An npz file keeps the order of `tensors`. `fields` may be NULL.
+ * until the temporary file is on the disk, and then renames it. So the file at `path` is never
+ * incomplete, and the tensors of an earlier file at `path` do not change. A safetensors file has
+ * the tensors with the largest data types first; tensors of the same type are sorted by name. An
+ * npz file keeps the order of `tensors`. `fields` may be NULL.
  * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
  * writes to the tensors; progress is called on the thread of the call. On error: an earlier file at
  * `path` does not change; DLB_ERROR_ARGUMENT for an unknown format, for fields that the format
@@ -1550,11 +1550,12 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * - The call that lost a tensor, if its description reuses the memory of a tensor that was released
  *   at least 65536 tensors before.
  *
- * `make install` installs suppressions, so that valgrind does not report the Go runtime: valgrind
- * --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a
- * process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Valgrind
- * reports memory that the library keeps for reuse as "still reachable"; this memory is not a leak.
- * Valgrind's warnings about debug information and client stacks come from Go and mean nothing.
+ * `make install` installs suppressions, so that valgrind does not report the Go runtime:
+ * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
+ * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0.
+ * Valgrind reports memory that the library keeps for reuse as "still reachable"; this memory is not
+ * a leak. Valgrind's warnings about debug information and client stacks come from Go and mean
+ * nothing.
  */
 
 /* Switches the ledger on or off, and returns 1 if it was on before, otherwise 0. Switching it off

@@ -18,7 +18,7 @@
 //   int main() {
 //     auto x = dlbridge::tensor::lend(std::vector<float>{1.5f, 2.5f, 3.5f, 4.5f}, {2, 2});
 //     dlbridge::message_fields fields;
-//     fields.names = {"x"}; // of each tensor
+//     fields.names = {"x"}; // one name for each tensor
 //     auto sent = dlbridge::message::encode({std::move(x)}, fields);
 //     auto received = dlbridge::message::decode(sent.packed()); // one block of bytes, as from a file
 //     auto row = received["x"].slice({-1}).convert<int>();
@@ -27,10 +27,10 @@
 //   }
 //
 // Owners. A tensor, frame, message, elements object or file owns its raw pointer or struct, and
-// releases it in its destructor. Owners can be moved, but not copied: tensor::copy copies the
-// elements, and x.slice() is a second owner of the same memory. As with std::unique_ptr, get()
-// lends the raw pointer, release() gives it away, and adopt() takes a raw pointer over. A default
-// or moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while
+// releases it in its destructor. Owners can be moved, but not copied. tensor::copy copies the
+// elements. x.slice() makes a second owner of the same memory. As with std::unique_ptr, get() lends
+// the raw pointer, release() gives it away, and adopt() takes a raw pointer over. A default or
+// moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while
 // another thread uses it. The memory of a tensor may be released on any thread.
 //
 // Errors. A function that fails throws std::bad_alloc if memory runs out, and otherwise
@@ -118,8 +118,8 @@ namespace dlbridge {
 inline namespace no_exceptions {  // other names for the linker than in files with exceptions
 #endif
 
-// An error of the library: a code DLB_ERROR_* and its text. DLB_ERROR_MEMORY is std::bad_alloc
-// instead.
+// An error of the library: a code DLB_ERROR_* and its text. For DLB_ERROR_MEMORY, std::bad_alloc is
+// thrown instead.
 class error : public std::runtime_error {
  public:
   // The text is copied. Throws std::bad_alloc.
@@ -136,18 +136,18 @@ class error : public std::runtime_error {
 // lookup would find them for every argument of these classes.
 namespace bases {
 
-// The owner of an object of C, which `end` gives back; the base class of tensor, message and
-// elements.
+// The owner of an object of C, and the base class of tensor, message and elements. The function
+// `end` releases the object.
 template <class Owner, class Raw, void (*end)(Raw *)>
 class owner {
  public:
   // Takes over an object. NULL makes an empty owner.
   static Owner adopt(Raw *raw) noexcept { return Owner(raw); }
 
-  // Lends the raw pointer, which stays this owner's; NULL if the owner is empty.
+  // Lends the raw pointer, or NULL if this owner is empty. The owner keeps the object.
   Raw *get() const noexcept DLBRIDGE_LIFETIMEBOUND { return raw_; }
 
-  // Gives the object to the caller, who must give it back; this owner is then empty.
+  // Gives the object to the caller, who must release it. This owner is then empty.
   Raw *release() noexcept { return std::exchange(raw_, nullptr); }
 
   explicit operator bool() const noexcept { return raw_ != nullptr; }
@@ -201,7 +201,8 @@ std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Pa
   return out;
 }
 
-// Returns a name for C. Throws error for a name with a NUL, which would end the C string.
+// Returns a name as a string of C. Throws error for a name with a NUL, which would end the C
+// string.
 inline const char *c_string(const std::string &name, std::int32_t code, const char *function) {
   if (name.find('\0') != std::string::npos) detail::fail(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
   return name.c_str();
@@ -255,8 +256,8 @@ inline constexpr bool is_void_call = false;
 template <class... Call>
 inline constexpr bool is_void_call<std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
 
-// Whether T is probably a function that frees memory: a function, a std::function, a lambda, or an
-// object that can be called without arguments or with the pointer and returns nothing. Other
+// Whether T is probably a function that frees memory: a function, a std::function, a lambda, or
+// another object whose call returns nothing. The call has no arguments, or only the pointer. Other
 // callable objects, such as matrices, can be owners. A lambda is recognised by its single
 // operator() without an assignment operator.
 template <class T, class Pointer, class = void>
@@ -346,7 +347,7 @@ auto lend_container(Container &container, Lend lend) {
 }  // namespace detail
 
 // A view of elements of the type T in consecutive memory, like std::span, for C++17. In C++20 it
-// converts to std::span. It must not be used longer than the memory lives.
+// converts to std::span. A view must not be used after its memory is freed.
 template <class T>
 class array_view {
  public:
@@ -379,23 +380,23 @@ class array_view {
 };
 
 // A list that owns its elements: numbers, subscripts or texts. A parameter of this type accepts a
-// list in braces, and every container with elements of the type T or, for numbers, of another
-// integer type. The list allocates memory only for more than 8 elements.
+// list in braces, and every container with elements of the type T. A list of numbers accepts
+// containers of any integer type. The list allocates memory only for more than 8 elements.
 template <class T>
 class list_of {
  public:
   using value_type = T;
-  // Not a pointer: with pointers, a constructor of std::span would accept a list, even a temporary
-  // list.
+  // This is not a pointer. If it were, a constructor of std::span would accept a list, even a
+  // temporary list.
   using const_iterator = std::reverse_iterator<std::reverse_iterator<const T *>>;
 
   list_of() noexcept = default;
-  list_of(const list_of &) = default;  // there is no move: an empty list would have lost its elements, and not its size
+  list_of(const list_of &) = default;  // no move: it would take the elements of a list, but not its size
   list_of &operator=(const list_of &) = default;
   list_of(std::initializer_list<T> list) : list_of(list.begin(), list.size()) {}
   list_of(const T *data, std::size_t size) { assign(data, data + size); }
 
-  // Throw error (DLB_ERROR_OVERFLOW for an integer that T does not have).
+  // Throw error (DLB_ERROR_OVERFLOW for an integer outside the range of T).
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
   list_of(std::initializer_list<Number> list) {
     assign(list.begin(), list.end());
@@ -477,7 +478,7 @@ class list_of {
 
   std::size_t size_ = 0;
   std::array<T, few> few_{};
-  std::vector<T> many_;  // all elements, if they are more
+  std::vector<T> many_;  // all elements, if there are more
 };
 
 // Writes the elements in the same form as those of a tensor: "[2 3]".
@@ -540,10 +541,10 @@ struct device : DLDevice {
   friend constexpr bool operator!=(const device &a, const device &b) noexcept { return !(a == b); }
 };
 
-// dtype_of<T>::value is the DLPack data type of the C++ type T: bool, an integer type of up to 64
-// bits other than char, wchar_t and char8_t to char32_t, std::byte, float, double, std::complex of
-// these two, std::float16_t or std::bfloat16_t. A program may specialise dtype_of for its own
-// types.
+// dtype_of<T>::value is the DLPack data type of the C++ type T. T is bool, std::byte, float,
+// double, std::complex of float or double, std::float16_t or std::bfloat16_t. T may also be an
+// integer type of up to 64 bits, except char, wchar_t and char8_t to char32_t. A program may
+// specialise dtype_of for its own types.
 template <class T, class = void>
 struct dtype_of {
   static_assert(detail::never<T>, "DLPack has no type for T. Characters are text: use std::int8_t, std::uint8_t or std::byte. "
@@ -630,7 +631,7 @@ struct subscript : dlb_index {
 static_assert(sizeof(subscript) == sizeof(dlb_index), "an array of subscripts is one of dlb_index");
 
 inline constexpr subscript all = dlb_index DLB_ALL;            // :
-inline constexpr subscript ellipsis = dlb_index DLB_ELLIPSIS;  // ..., as many whole dimensions as the others leave
+inline constexpr subscript ellipsis = dlb_index DLB_ELLIPSIS;  // ..., the remaining dimensions
 inline constexpr subscript new_axis = dlb_index DLB_NEW_AXIS;  // None, a new dimension of size 1
 // Return start:stop:step, start:, :stop and ::step, by the rules of Python.
 constexpr subscript range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) noexcept {
@@ -640,8 +641,8 @@ constexpr subscript from(std::int64_t start) noexcept { return dlb_index DLB_FRO
 constexpr subscript until(std::int64_t stop) noexcept { return dlb_index DLB_UNTIL(stop); }
 constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STEP(step); }
 
-// The owner of a DLManagedTensorVersioned of this library or another, which calls its deleter once.
-// After release(), the caller must call the deleter.
+// The owner of a DLManagedTensorVersioned of this library or another. The owner calls the deleter
+// once. After release(), the caller must call the deleter.
 class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
  public:
   tensor() noexcept = default;
@@ -704,7 +705,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return lend(std::move(container), sizes{size});
   }
 
-  // As above, row-major with a shape. Throws error (DLB_ERROR_LAYOUT if the container has more or fewer elements).
+  // As above, with a shape for the row-major elements. Throws error (DLB_ERROR_LAYOUT if the
+  // container has more or fewer elements).
   template <class Container>
   static tensor lend(Container &&container, const sizes &shape) {
     static_assert(detail::lendable<Container>());
@@ -717,7 +719,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   // Returns a tensor on the memory at `data`. `owner`, such as a smart pointer or a matrix, keeps
-  // the memory alive; it is nullptr for memory that is never freed. The owner is moved or copied
+  // the memory alive. Pass nullptr for memory that is never freed. The owner is moved or copied
   // into the tensor, and destroyed when nothing refers to the memory any more, on any thread.
   // `lend(p.get(), {4}, std::move(p))` is correct: the owner is moved after all arguments are
   // evaluated. An owner that keeps nothing alive, such as a number, a pointer, a view or a copy of
@@ -738,9 +740,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return out;
   }
 
-  // Describe the tensor. Strides count elements. They are empty for a row-major tensor of a library
-  // that omits them. A negative axis counts from the last. Throw error (DLB_ERROR_NULL if this
-  // owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
+  // Describe the tensor. Strides count elements. Some libraries omit the strides of a row-major
+  // tensor; they are then empty. A negative axis counts from the last. Throw error (DLB_ERROR_NULL
+  // if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const & DLBRIDGE_LIFETIMEBOUND {
     if (raw_ == nullptr)
       detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
@@ -773,9 +775,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   bool is_contiguous() const { return detail::call(dlb_tensor_is_contiguous, get()) != 0; }
 
   // Returns the address of element (0, ..., 0). The other elements follow it only if
-  // is_contiguous(); at() finds them in any layout. The address is valid as long as this tensor, or
-  // another on the same memory. Throws error unless the elements have the type T, are aligned, lie
-  // in memory that the host can read, and are writable or T is const.
+  // is_contiguous(); at() finds them in any layout. The address is valid until the last owner of
+  // the memory ends. Throws error unless the elements have the type T, are aligned, and lie in
+  // memory that the host can read. If T is not const, the elements must also be writable.
   template <class T>
   T *data() const & {
     const DLTensor &t = dl_tensor();
@@ -799,7 +801,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. The
-  // view is valid as long as this owner of the memory, or another. Throws error as data() does, and
+  // view is valid until the last owner of the memory ends. Throws error as data() does, and
   // DLB_ERROR_LAYOUT if there are gaps.
   template <class T>
   dlbridge::span<T> values() const & DLBRIDGE_LIFETIMEBOUND {
@@ -812,10 +814,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return detail::temporary_tensor<T>(), dlbridge::span<T>();
   }
 
-  // Returns one element: `x.at<float>({1, 2}) = 3`. The reference is valid as long as this owner of
-  // the memory, or another; for a temporary tensor the result is a copy. Throws error as data()
-  // does, and DLB_ERROR_ARGUMENT if the index is negative, is out of range or has another number of
-  // dimensions.
+  // Returns one element: `x.at<float>({1, 2}) = 3`. The reference is valid until the last owner of
+  // the memory ends. For a temporary tensor, the result is a copy of the element. Throws error as
+  // data() does, and DLB_ERROR_ARGUMENT if the index is negative, is out of range or has another
+  // number of dimensions.
   template <class T>
   T &at(const sizes &index) const & {
     T *element = data<T>();
@@ -839,8 +841,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return at<const T>(index);
   }
 
-  // Returns the address of the element with these first indexes, as dlb_tensor_address does, for
-  // elements of any type. The address is valid as long as this owner of the memory, or another.
+  // Returns the address of the element with these first indexes, as dlb_tensor_address does. The
+  // elements may have any type. The address is valid until the last owner of the memory ends.
   // Throws error.
   void *address(const sizes &index = {}) const & {
     return detail::call(dlb_tensor_address, get(), detail::rank_of(index), index.data());
@@ -851,11 +853,11 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
 #ifdef __cpp_lib_mdspan
-  // Returns a std::mdspan of the elements, valid as long as this owner of the memory, or another.
-  // Throws error as data() does, and DLB_ERROR_LAYOUT if the number of dimensions is not Rank, if
-  // Layout is std::layout_right and the tensor is not contiguous, if Layout is std::layout_left and
-  // the transposed tensor is not contiguous, or if strides are negative or elements repeated, which
-  // std::layout_stride excludes.
+  // Returns a std::mdspan of the elements, which is valid until the last owner of the memory ends.
+  // Throws error as data() does. Throws DLB_ERROR_LAYOUT if the number of dimensions is not Rank,
+  // or if the tensor does not fit Layout. For std::layout_right, the tensor must be contiguous; for
+  // std::layout_left, the transposed tensor must be contiguous. For std::layout_stride, strides
+  // must not be negative, and elements must not be repeated.
   template <class T, std::size_t Rank, class Layout = std::layout_stride>
   std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const & {
     static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right> ||
@@ -892,9 +894,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 #endif
 
-  // Views: further owners of the same memory, which lives as long as its last owner. This tensor
-  // must belong to this library; see imported(). Each function throws error (DLB_ERROR_ARGUMENT or
-  // DLB_ERROR_LAYOUT).
+  // Views are further owners of the same memory. The memory lives as long as its last owner. This
+  // tensor must belong to this library; see imported(). Each function throws error
+  // (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
   tensor share() const { return adopt(detail::call(dlb_tensor_share, get())); }  // all elements
   tensor slice(const list_of<subscript> &index = {}) const {
     return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index), static_cast<const dlb_index *>(index.data())));
@@ -907,8 +909,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   tensor expand(const axes &added) const { return list(dlb_tensor_expand, added); }
   tensor squeeze(const axes &removed = {}) const { return list(dlb_tensor_squeeze, removed); }
 
-  // Returns a row-major tensor: a view, as above, if this tensor is row-major, and otherwise a
-  // copy. Throws error.
+  // Returns a row-major tensor: a view if this tensor is row-major, otherwise a copy. Throws error.
   tensor contiguous() const { return adopt(detail::call(dlb_tensor_contiguous, get())); }
 
   // Returns a row-major copy. Throws error.
@@ -931,7 +932,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Copies the elements into the memory of `dst`, converts them, and replaces each number x by x *
   // scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one for each
-  // index of an axis of `dst`, or none ({}), and likewise for the shifts. Throws error.
+  // index of an axis of `dst`, or none ({}). The same holds for the shifts. Throws error.
   void convert_scaled(const tensor &dst, const list_of<double> &scale, const list_of<double> &shift = {}, std::int32_t axis = -1) const {
     dlb_error e;
     detail::check(dlb_tensor_convert_scaled(dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
@@ -1001,8 +1002,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
 #ifdef __cpp_lib_mdspan
-  // Checks the precondition of std::layout_stride: with the dimensions ordered by stride, each
-  // stride is at least the stride times the size of the dimension before.
+  // Checks the precondition of std::layout_stride. If the dimensions are ordered by stride, each
+  // stride must be at least the product of the stride and size of the previous dimension.
   template <std::size_t Rank>
   static void require_unique(const sizes &extents, const std::array<std::int64_t, Rank> &steps) {
     std::array<std::size_t, Rank> order{};
@@ -1053,10 +1054,11 @@ auto given(Argument &&argument) noexcept {
 }  // namespace detail
 
 // Calls a function of a Go plugin, such as
-// `DLManagedTensorVersioned *sums(DLManagedTensorVersioned *x, dlb_error *e)`, without its last
-// argument: `tensor y = call(sums, std::move(x))`. See examples/plugin. The function takes the
-// tensors over, even on error. The result is imported, so that views can be made of it. It is empty
-// if the function has no result: `(void)call(f, std::move(x))`. Throws the error of the function.
+// `DLManagedTensorVersioned *sums(DLManagedTensorVersioned *x, dlb_error *e)`:
+// `tensor y = call(sums, std::move(x))`. Pass all arguments except the last. See examples/plugin.
+// The function takes the tensors over, even on error. The result is imported, so that views can be
+// made of it. It is empty if the function has no result:
+// `(void)call(f, std::move(x))`. Throws the error of the function.
 template <class... Parameters, class... Arguments>
 tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&...arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments) + 1,
@@ -1099,9 +1101,9 @@ inline bool is_shared(const tensor &t) {
   return detail::call(dlb_shm_is_shared, t.get()) != 0;
 }
 
-// Returns a read-only tensor on the same memory, mapped once more without write permission. Code
-// that writes to this mapping ends the process. Throws error (DLB_ERROR_ARGUMENT for private
-// memory; copy() copies it into a segment).
+// Maps the memory once more, without write permission, and returns a read-only tensor in the new
+// mapping. Code that writes to this mapping ends the process. Throws error (DLB_ERROR_ARGUMENT for
+// private memory; copy() copies it into a segment).
 inline tensor read_only(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_readonly, t.get()));
 }
@@ -1109,8 +1111,8 @@ inline tensor read_only(const tensor &t) {
 // A timeout for send() and recv() that means no limit.
 constexpr std::chrono::milliseconds forever{INT64_MAX};
 
-// Sends tensors in segments through a connected Unix socket of the type SOCK_STREAM. The tensors
-// stay the caller's. `flags` is 0 or DLB_SHM_WRITABLE. Throws error (DLB_ERROR_SYSTEM after a
+// Sends tensors in segments through a connected Unix socket of the type SOCK_STREAM. The caller
+// still owns the tensors. `flags` is 0 or DLB_SHM_WRITABLE. Throws error (DLB_ERROR_SYSTEM after a
 // timeout). After DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc, close the socket.
 inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw;
@@ -1123,9 +1125,9 @@ inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::
   send(fd, array_view<const tensor>(&t, 1), flags, timeout);
 }
 
-// Receives the tensors of one send(), at most `room`. Files that another process can make smaller
-// are copied, up to `copy_unsealed` bytes in all, and all others are mapped. A message that needs
-// larger copies is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
+// Receives the tensors of one send(), at most `room`. A file that another process can make smaller
+// is copied; all other files are mapped. A message whose copies need more than `copy_unsealed`
+// bytes in all is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
 // DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM after a timeout).
 // After an error other than DLB_ERROR_ROOM, close the socket.
 inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copy_unsealed = 0, std::chrono::milliseconds timeout = forever) {
@@ -1138,21 +1140,21 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
   return out;
 }
 
-// A handle of a segment, with which another process fetches it. It is sent by any means on the same
-// machine, as a struct or field by field.
+// A handle of a segment. Another process on the same machine fetches the segment with it. Send the
+// handle by any means, as a struct or field by field.
 using handle = dlb_shm_handle;
 
 // Offers the segment of a tensor until the timeout. One process of the same user can call fetch()
-// once. The tensor stays the caller's. `flags` is 0 or DLB_SHM_WRITABLE. A thread answers as long
-// as something is offered. Throws error.
+// once. The caller still owns the tensor. `flags` is 0 or DLB_SHM_WRITABLE. While something is
+// offered, a thread of the library answers. Throws error.
 inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
   return detail::call(dlb_shm_offer, t.get(), std::int64_t{timeout.count()}, flags);
 }
 
-// Returns a row-major tensor in the segment of a handle, in the process that made it or another.
-// `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is as for recv(). Throws error:
-// DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended or is
-// in another network namespace; DLB_ERROR_SYSTEM as for dlb_shm_fetch.
+// Returns a row-major tensor in the segment of a handle. This process or another has made the
+// handle. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is as for recv(). Throws
+// error: DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended
+// or is in another network namespace; DLB_ERROR_SYSTEM as for dlb_shm_fetch.
 inline tensor fetch(const handle &h, DLDataType type, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                     std::uint64_t flags = 0, std::uint64_t copy_unsealed = 0) {
   const DLTensor view = detail::row_major(type, shape);
@@ -1164,10 +1166,10 @@ tensor fetch(const handle &h, const sizes &shape, std::chrono::milliseconds time
   return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copy_unsealed);
 }
 
-// Returns a row-major tensor that begins `offset` bytes after the beginning of a shared memory
-// object of POSIX, which another program has made under this name. The tensor is a copy. With
-// DLB_SHM_TRUST_PEER in `options` it lies in the object itself: see dlb_shm_attach. `flags` is 0 or
-// DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
+// Returns a row-major tensor from a POSIX shared memory object that another program has made under
+// this name. The elements begin at the byte `offset` of the object. The tensor is a copy. With
+// DLB_SHM_TRUST_PEER in `options`, the tensor lies in the object itself: see dlb_shm_attach.
+// `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
 inline tensor attach(const std::string &name, DLDataType type, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
                      std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
   const char *const in = detail::c_string(directory, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
@@ -1198,7 +1200,7 @@ class [[nodiscard]] frame {
     if (raw_.release != nullptr) raw_.release(raw_.ctx);
   }
 
-  // Takes over a frame, whose release is called once.
+  // Takes over a frame, and calls its release once.
   static frame adopt(const dlb_frame &raw) noexcept { return frame(raw); }
 
   // Returns a frame on the bytes of a container such as std::vector<std::byte> or std::string. The
@@ -1220,10 +1222,10 @@ class [[nodiscard]] frame {
     });
   }
 
-  // Lends the raw frame, which stays this owner's.
+  // Lends the raw frame. This owner keeps it.
   const dlb_frame &get() const noexcept DLBRIDGE_LIFETIMEBOUND { return raw_; }
 
-  // Gives the frame to the caller, who must call its release; this owner is then empty.
+  // Gives the frame to the caller, who must call its release. This owner is then empty.
   dlb_frame release() noexcept { return std::exchange(raw_, dlb_frame{}); }
 
   // Return the bytes of the frame. They are valid until it is released.
@@ -1242,7 +1244,7 @@ class [[nodiscard]] frame {
 class json_member {
  public:
   json_member(std::string_view name, std::string_view text) : text_(quoted(name) + ":" + quoted(text)) {}
-  json_member(std::string_view name, std::nullptr_t) = delete; /* a view of no text cannot be made */
+  json_member(std::string_view name, std::nullptr_t) = delete; /* a null pointer is not a text */
 
   // Throws error (DLB_ERROR_ARGUMENT for infinity and NaN, which JSON lacks).
   template <class Number, std::enable_if_t<detail::is_number<Number> || std::is_floating_point_v<Number> || std::is_same_v<Number, bool>, int> = 0>
@@ -1289,10 +1291,11 @@ inline std::string json(std::initializer_list<json_member> members) {
 // The fields of a message to encode. The texts are JSON objects, as json() makes them. An empty
 // label adds no attributes, and empty metadata are {}. tensor_metadata[i] belongs to tensor i, and
 // holds texts, numbers and bools; an empty text stands for no metadata. names[i] is the name of
-// tensor i for message::operator[], or an empty text. Both lists may be shorter than the list of
-// tensors. A tensor of more than `spread` bytes is cut into several parts, unless `spread` is 0.
-// `relay` sends a decoded message on, with the same tensors or others: see dlb_message_encode. An
-// empty tensor stands for a tensor that the message cannot return. encode() borrows the message.
+// tensor i for message::operator[]; an empty text stands for no name. Both lists may be shorter
+// than the list of tensors. A tensor of more than `spread` bytes is cut into several parts, unless
+// `spread` is 0. `relay` sends a decoded message on, with the same tensors or others: see
+// dlb_message_encode. An empty tensor stands for a tensor that the message cannot return. encode()
+// borrows that message.
 struct message_fields {
   dlb_header header{};
   std::string label{};
@@ -1385,8 +1388,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return optional(detail::call(dlb_message_tensor_metadata, raw_, index));
   }
 
-  // Returns the name of tensor `index` in its metadata, or std::nullopt. It is valid as long as the
-  // message. Throws error as the functions above do.
+  // Returns the name of tensor `index` in its metadata, or std::nullopt. The name is valid as long
+  // as the message. Throws error as the functions above do.
   std::optional<std::string_view> name(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
     return optional(detail::call(dlb_message_tensor_name, raw_, index));
   }
@@ -1410,8 +1413,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // tensor that is only metadata).
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
 
-  // Returns the tensor with the given name: `m["x"]`. Throws error as find() does, and as for an
-  // index.
+  // Returns the tensor with the given name: `m["x"]`. Throws error as find() and the function above
+  // do.
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
@@ -1513,7 +1516,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
 namespace bases {
 
-// A frame that several calls read in turn. The results of the calls keep the frame alive.
+// A frame that several calls read one after another. The results of the calls keep the frame alive.
 class shared_frame {
  public:
   // Returns the offset in bytes at which the next message or tensor begins in the frame.
@@ -1524,7 +1527,8 @@ class shared_frame {
 
   bool at_end() const noexcept { return offset_ == frame_->size(); }
 
-  // Calls a function of C that reads from the offset on; `read` adds its outputs. Throws its error.
+  // Calls a function of C that reads from the offset on. `read` passes the outputs to that
+  // function. Throws the error of the function.
   template <class Read>
   void advance(Read read) {
     dlb_frame raw = frame_->get();
@@ -1553,8 +1557,9 @@ class message_reader : public bases::shared_frame {
  public:
   explicit message_reader(frame &&packed, std::uint64_t options = 0) : shared_frame(std::move(packed), options) {}
 
-  // Returns the next message, or an empty owner at the end of the frame. The message keeps the frame alive. The limit applies to
-  // each call separately. Throws error; the next call then throws it again.
+  // Returns the next message, or an empty owner at the end of the frame. The message keeps the
+  // frame alive. The limit applies to each call separately. Throws error; the next call then throws
+  // the same error again.
   message next() {
     dlb_message *out = nullptr;
     if (!at_end()) advance([&](auto... rest) { return dlb_message_decode_next(&out, rest...); });
@@ -1562,7 +1567,7 @@ class message_reader : public bases::shared_frame {
   }
 };
 
-// ---- values: the tensors of formats with one tensor or elements in a message ----
+// ---- values: formats with one tensor, or one list of elements, in a message ----
 
 // The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings or images.
 class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_elements_free> {
@@ -1693,8 +1698,9 @@ class reader : public bases::shared_frame {
   explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)
       : shared_frame(std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
 
-  // Returns the next values, or none at the end of the frame. They keep the frame alive. The limit applies to each call
-  // separately. Throws error; the next call then throws it again.
+  // Returns the next values, or none at the end of the frame. The values keep the frame alive. The
+  // limit applies to each call separately. Throws error; the next call then throws the same error
+  // again.
   std::vector<value> next() {
     constexpr std::size_t count = 64;  // the most values of one call
     if (at_end()) return {};
@@ -1721,14 +1727,15 @@ inline std::vector<std::byte> encode(const detail::borrowed_value &v, dialect d 
   return detail::encode(dlb_decthings_encode, v, static_cast<std::uint64_t>(d));
 }
 
-// Encodes into the `room` bytes at `data`, and returns the number of bytes; with NULL and 0 it returns only the number. Throws
-// error (DLB_ERROR_ROOM if the buffer is too small; it is then unchanged).
+// Encodes into the `room` bytes at `data`, and returns the number of bytes. With `data` NULL and
+// `room` 0, it only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; it
+// is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, dialect d = dialect::doc) {
   return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::uint64_t>(d));
 }
 
-// Checks that rules (a JSON object, DecthingsTensorRules) allow the type and shape of a value.
-// Throws error.
+// Checks that `rules` allow the type and shape of a value. They are a JSON object,
+// DecthingsTensorRules. Throws error.
 inline void check(std::string_view rules, const detail::borrowed_value &v) {
   dlb_error e;
   detail::check(dlb_decthings_check(detail::bytes(rules), v.get(), &e), e);
@@ -1750,8 +1757,9 @@ inline std::vector<std::byte> encode(const detail::borrowed_value &v, std::uint6
   return detail::encode(dlb_tensorflow_encode, v, options);
 }
 
-// Encodes into the `room` bytes at `data`, and returns the number of bytes; with NULL and 0 it returns only the number. Throws
-// error (DLB_ERROR_ROOM if the buffer is too small; it is then unchanged).
+// Encodes into the `room` bytes at `data`, and returns the number of bytes. With `data` NULL and
+// `room` 0, it only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; it
+// is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, std::uint64_t options = 0) {
   return detail::call(dlb_tensorflow_encode, data, room, v.get(), options);
 }
@@ -1829,12 +1837,12 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Return a copy, read from the file: see dlb_file_copy. Throw error as the functions above do,
-  // and DLB_ERROR_SYSTEM for a file that was truncated.
+  // and DLB_ERROR_SYSTEM if the file has become shorter.
   tensor copy(std::size_t index) const { return tensor::adopt(detail::call(dlb_file_copy, raw_, index)); }
   tensor copy(std::string_view name) const { return copy(find(name)); }
 
-  // Check that the file has not changed since it was opened; write changes to the disk. Throw error
-  // (DLB_ERROR_SYSTEM).
+  // verify() checks that the file has not changed since it was opened. sync() writes changes to the
+  // disk. Both throw error (DLB_ERROR_SYSTEM).
   void verify() const {
     dlb_error e;
     detail::check(dlb_file_verify(raw_, &e), e);
@@ -1876,8 +1884,9 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
   explicit file(dlb_file *raw) noexcept : owner(raw) {}
 };
 
-// How a file is written: see dlb_file_fields. An empty format stands for the ending of the path.
-// Metadata are a JSON object of texts, as json() makes it. Writing stops if progress returns false.
+// How a file is written: see dlb_file_fields. If the format is empty, the ending of the path
+// decides it. Metadata are a JSON object of texts, as json() makes it. Writing stops if progress
+// returns false.
 struct file_fields {
   std::string format{};
   std::uint64_t align = 0;
@@ -1886,7 +1895,7 @@ struct file_fields {
   void *ctx = nullptr;
 };
 
-// A tensor to write, which is borrowed, and its name.
+// A tensor to write, and its name. The tensor is borrowed.
 class named_tensor {
  public:
   named_tensor(std::string name, const tensor &t) : name_(std::move(name)), tensor_(t.get()) {}
