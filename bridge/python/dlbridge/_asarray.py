@@ -14,26 +14,27 @@ _DEPTH = 64
 
 
 def asarray(x: Any, dtype: Any = None) -> Tensor:
-    """Returns a Tensor of an array, a buffer, a number, or lists of these, on the same memory where that is possible.
+    """Returns a Tensor of an array, a buffer, a number, or lists of these. The Tensor is on the same memory if possible.
 
-    x is a Tensor; a producer that from_dlpack takes; a bytes-like object that from_buffer takes; an object with `__array__`; a number;
-    or a list or tuple of tensors, arrays, numbers or nested lists, all of one shape. A Tensor is returned itself unless dtype differs.
-    Lists and numbers are copied. Their data type is bool, int64, uint64, float64 or complex128, as in NumPy, or that of the arrays in
-    them. Arrays of NumPy in the other byte order, such as ">f4", are copied too, and so are arrays and buffers whose elements are not
-    aligned to the size of a number, as in a packed structure.
+    x is a Tensor, a DLPack producer, a bytes-like object, an object with `__array__`, a number, or a list of these. The
+    items of a list or tuple are tensors, arrays, numbers or nested lists, all of one shape. If x is a Tensor and dtype does not differ,
+    the result is x. Lists and numbers are copied. Their data type is bool, int64, uint64, float64 or complex128, as in NumPy. Lists of
+    arrays have the data type of the arrays. Arrays of NumPy in the other byte order, such as ">f4", are copied. So are arrays and buffers
+    whose elements are not aligned to the size of a number, as in a packed structure.
 
-    dtype is a name or a type, as in from_buffer. If x has another type, the elements are converted into new memory, those of arrays by
-    convert(). Numbers must fit, as in `t[index] = number`. Complex elements never become real; t.convert(dtype) drops their imaginary
-    parts.
+    dtype is a name or a type, as in from_buffer. If x has another type, the elements are converted into new memory. Elements of arrays
+    are converted as by convert(). Numbers must fit, as in `t[index] = number`. Complex elements do not become real: t.convert(dtype) drops
+    their imaginary parts.
 
         >>> dlbridge.asarray([[1, 2], [3, 4.5]]).tolist()
         [[1.0, 2.0], [3.0, 4.5]]
         >>> dlbridge.asarray([1, 2], "bfloat16").dtype
         'bfloat16'
 
-    Ownership: without a copy, as from_dlpack or from_buffer; otherwise the Tensor owns new memory. Errors: ValueError for lists of
+    Ownership: without a copy, that of from_dlpack or from_buffer; otherwise the Tensor owns new memory. Errors: ValueError for lists of
     different lengths or depths, and for NaN if dtype is an integer type; OverflowError for a number that dtype lacks; TypeError for any
-    other x, for complex elements if dtype is real, and for arrays of different types in a list without dtype; BufferError as from_dlpack.
+    other x, for complex elements if dtype is real, and for a list of arrays of different types if dtype is None; BufferError as for
+    from_dlpack.
     """
     if isinstance(x, (list, tuple, int, float, complex)):
         return _of_list(x, dtype)

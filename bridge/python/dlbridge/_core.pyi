@@ -53,14 +53,14 @@ class Tensor:
     device: Final[tuple[int, int]]
     """The DLPack device, a tuple (type, id); (1, 0) is the CPU."""
     readonly: Final[bool]
-    """Whether the memory must not be written. It is also True if the producer could not state whether it may be."""
+    """Whether the memory must not be written. It is also True if the producer could not state that the memory is writable."""
     data_ptr: Final[int]
-    """The address of element (0, ..., 0), including byte_offset; 0 if there are no elements."""
+    """The address of element (0, ..., 0), with byte_offset added. It is 0 if there are no elements."""
     closed: Final[bool]
-    """Whether close was called, or the tensor is one that was not handed over (dlbridge.shm)."""
+    """Whether the tensor was closed, or could not be handed over to this process (dlbridge.shm)."""
     @property
     def T(self) -> Tensor:
-        """The view with all dimensions in reverse order, transpose()."""
+        """A view with the dimensions in reverse order, as transpose() returns it."""
     @overload
     def __eq__(self, other: NDArray[Any], /) -> NDArray[bool_]: ...  # type: ignore[overload-overlap]
     @overload
@@ -89,10 +89,10 @@ class Tensor:
         """Returns a view with another shape, in which the elements keep their row-major order."""
     @overload
     def transpose(self, axes: Sequence[SupportsIndex] | None, /) -> Tensor:
-        """Returns a view with the dimensions in another order: its dimension k is dimension axes[k] of the tensor."""
+        """Returns a view with the dimensions in another order: dimension k of the view is dimension axes[k] of the tensor."""
     @overload
     def transpose(self, *axes: SupportsIndex) -> Tensor:
-        """Returns a view with the dimensions in another order: its dimension k is dimension axes[k] of the tensor."""
+        """Returns a view with the dimensions in another order: dimension k of the view is dimension axes[k] of the tensor."""
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
         """Returns a view with two dimensions swapped."""
     def moveaxis(
@@ -100,17 +100,17 @@ class Tensor:
     ) -> Tensor:
         """Returns a view with dimensions moved to other places."""
     def ravel(self) -> Tensor:
-        """Returns the elements in row-major order as one dimension: reshape(-1), a view if that is possible."""
+        """Returns a 1-d tensor of the elements in row-major order, as reshape(-1) does. It is a view if possible."""
     def flatten(self) -> Tensor:
-        """Returns a copy of the elements in row-major order, as one dimension in new memory; ravel() copies only if it must."""
+        """Returns a 1-d copy of the elements in row-major order. ravel() copies only if it must."""
     def view(self, dtype: Any) -> Tensor:
         """Returns a tensor on the same memory that reads its bytes as elements of another data type."""
     def squeeze(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor:
-        """Returns a view without the dimensions of size 1: all of them, or the one or several that axis names."""
+        """Returns a view without dimensions of size 1: without all of them, or without those that axis names."""
     def flip(self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Tensor:
-        """Returns a view with the elements in reverse order along a dimension, several, or all (None)."""
+        """Returns a view with the elements in reverse order along each dimension that axis names, or along all (None)."""
     def broadcast_to(self, shape: _Shape) -> Tensor:
-        """Returns a view with the shape, in which elements are repeated."""
+        """Returns a view of the given shape, in which elements are repeated."""
     def contiguous(self) -> Tensor:
         """Returns a row-major tensor without gaps: a view if the tensor is row-major already, and a copy otherwise."""
     def copy(self) -> Tensor:
@@ -138,9 +138,9 @@ class Tensor:
     ) -> _Out:
         """Returns a row-major copy of another data type, or writes the elements to `out` and returns `out`."""
     def astype(self, dtype: Any) -> Tensor:
-        """Returns convert(dtype); NumPy has this name for it. As in NumPy, None stands for float64."""
+        """Returns convert(dtype), under NumPy's name. As in NumPy, None stands for float64."""
     def tolist(self) -> Any:
-        """Returns the elements as nested lists of Python's numbers; a tensor of 0 dimensions returns one number."""
+        """Returns the elements as nested lists of Python numbers, or one number for a tensor of 0 dimensions."""
     def tobytes(self) -> bytes:
         """Returns a copy of the elements in row-major order, as bytes(tensor) does."""
     @overload
@@ -197,7 +197,7 @@ def from_buffer(
 def empty(shape: _Shape, dtype: Any) -> Tensor:
     """Returns a row-major, writable Tensor of uninitialised CPU memory, aligned to 256 bytes."""
 def zeros(shape: _Shape, dtype: Any) -> Tensor:
-    """Returns a row-major, writable Tensor of CPU memory that is all zeros, aligned to 256 bytes."""
+    """Returns a row-major, writable Tensor of zeros in CPU memory, aligned to 256 bytes."""
 def load(path: Any, /) -> None: ...
 def counters() -> dict[str, int]:
     """Returns the numbers of live objects as a dict."""

@@ -84,8 +84,8 @@ def _on(path: _Path, call: Callable[..., _T], *arguments: Any) -> _T:
 class File(Mapping[str, Tensor]):
     """An open file of tensors: a mapping of their names to Tensors. `open_file` makes it.
 
-    Each `file["w"]` makes a new Tensor in the memory of the file. Nothing is read before somebody uses the elements. `keys`,
-    `items`, `get`, `len`, `in` and iteration are as in a dict. Unlike a dict, a file is equal to itself only, and can be hashed.
+    Each `file["w"]` makes a new Tensor in the memory of the file. The elements are not read before a program uses them. `keys`,
+    `items`, `get`, `len`, `in` and iteration work as in a dict. Unlike a dict, a file is equal only to itself, and can be hashed.
 
         >>> dlbridge.npy.savez("x.npz", a=np.arange(3), b=np.ones(2))
         >>> file = dlbridge.open_file("x.npz")
@@ -97,12 +97,12 @@ class File(Mapping[str, Tensor]):
         format: "safetensors", "npy", "npz" or "gguf".
         metadata: the metadata of the file, as a dict; it is empty if the file has none. In a text of GGUF, bytes that are not UTF-8 are
             decoded by Python's error handler "surrogateescape".
-        entries: the descriptions of all tensors, a read-only mapping of their names to `Entry`. It makes no Tensor.
+        entries: the descriptions of all tensors, a read-only mapping of their names to `Entry`. Reading it makes no Tensor.
         closed: whether the file was closed.
 
-    The end of a `with` block closes the file, and so does `close`, or the end of the last reference to it. Tensors stay valid after that,
-    and after the file was renamed, replaced or deleted. `entries` and `metadata` stay if they were used before. All other uses of a closed
-    file raise ValueError.
+    The file is closed by `close`, at the end of a `with` block, or when the last reference to it is gone. Its tensors stay valid after the
+    file is closed, renamed, replaced or deleted. `entries` and `metadata` of a closed file work if they were used before. All other uses of
+    a closed file raise ValueError.
     """
 
     __slots__ = ("_entries", "_file", "_metadata", "_places", "format", "path")
@@ -166,7 +166,7 @@ class File(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         """Returns the tensor with the name, in the memory of the file.
 
-        It is read-only without `writable=True`. The system enforces this: a consumer that writes to it ends the process.
+        The tensor is read-only without `writable=True`. The system enforces this: a consumer that still writes ends the process.
         Quantised blocks of GGUF are bytes: the last dimension has the bytes of a block.
 
         Errors: KeyError if no tensor has the name; BufferError for an array of a type that DLPack cannot carry; ValueError for deflated
@@ -196,7 +196,7 @@ class File(Mapping[str, Tensor]):
         return f"; {what} {', '.join(repr(name[:_SHOWN_NAME]) for name in names)}" if names else "; it has none"
 
     def verify(self) -> None:
-        """Checks that the size of the file and the time of its last change are the same as when it was opened. OSError if not."""
+        """Raises OSError if the size of the file, or the time of its last change, differs from when the file was opened."""
         _on(self.path, _core.file_check, self._open(), False)
 
     def sync(self) -> None:
@@ -239,18 +239,18 @@ def open_file(path: _Path, *, writable: bool = False, as_dtype: Any = None, inde
         ...     file.format, file.metadata, w.shape
         ('safetensors', {'made by': 'me'}, (2, 3))
 
-    The contents of the file decide its format. The file is mapped, and the descriptions of its tensors are checked, without reading elements.
-    `index` is whether the file is an index of safetensors, a JSON file that names others in its folder. These are opened as one file. The
-    default is True if the path ends in ".index.json".
+    `open_file` detects the format from the contents of the file. It maps the file and checks the descriptions of the tensors, but reads no
+    elements. `index` is whether the file is an index of safetensors: a JSON file with the names of other files in its folder. These files
+    are opened as one file. The default is True if the path ends in ".index.json".
 
     `writable=True` maps an npy file so that writing to its tensor changes the file. `as_dtype`, such as "bfloat16", is the data type of the
-    elements of an npy file if NumPy has no name for it, because numpy.save drops the types of ml_dtypes. In an npz file it applies to all
-    arrays that have elements of its size and no other type.
+    elements of an npy file whose type NumPy does not name, because numpy.save drops the types of ml_dtypes. In an npz file, `as_dtype`
+    applies to each array without a named type whose elements have the size of `as_dtype`.
 
     Ownership: a Tensor, and everything made from it, keeps the mapping, even after the file was closed or deleted. If another program
-    makes the file shorter, SIGBUS ends the process when it reads the missing pages: replace files, as the functions `save` do.
-    Errors: FileNotFoundError, PermissionError and others of the system; ValueError for a malformed file, with the byte, and for a path
-    that is not a regular file; BufferError for an npy file of a type that DLPack cannot carry.
+    makes the file shorter, SIGBUS ends the process when it reads the missing pages: replace files instead, as the functions `save` do.
+    Errors: FileNotFoundError, PermissionError and other errors of the system; ValueError for a malformed file, which names the byte, and
+    for a path that is not a regular file; BufferError for an npy file of a type that DLPack cannot carry.
     """
     return File(path, writable=writable, as_dtype=as_dtype, index=index)
 

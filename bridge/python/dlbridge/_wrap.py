@@ -72,8 +72,8 @@ class converted:
     contiguous: whether the C function gets the elements without gaps, in row-major order.
 
     The C function shares the memory of an argument that has this type and layout, and elements that are aligned to the size of a number.
-    It gets a copy of any other argument, such as an array of NumPy in the other byte order. What it writes to the copy is lost, unless it
-    returns the tensor. Read-only memory stays read-only if it is not copied. Complex elements do not become real.
+    It gets a copy of any other argument, such as an array of NumPy in the other byte order. Elements that it writes to the copy are lost,
+    unless it returns the tensor. Read-only memory that is not copied stays read-only. Complex elements do not become real.
 
     Errors: those of `from_buffer` for a data type. Errors of the call: those of `asarray`; BufferError for memory of a device that needs
     a conversion.
@@ -249,15 +249,15 @@ def rewrap(origin: _Origin, name: str, args: Any, returns: Any, to: Any, device:
 def load(path: str | bytes | os.PathLike[Any]) -> ctypes.CDLL:
     """Loads a Go library that imports package `bridge/capi`, and returns it as a ctypes library, whose functions `wrap` accepts.
 
-    Call it before the first use of a format, such as `tens`. The formats use this library from then on. Without `load`, they use the one that
-    the environment variable DLBRIDGE_LIBRARY names, or the library in this package. A process can have only one Go library. It is never
-    unloaded: restart Python to load it again after a build.
+    Call `load` before the first use of a format, such as `tens`. From then on, the formats use this library. Without `load`, they use the
+    library that the environment variable DLBRIDGE_LIBRARY names, or else the library in this package. A process can have only one Go library,
+    which is never unloaded: restart Python after you have built the library anew.
 
-    The functions of a plain C library need no `load`: `wrap` takes those of a `ctypes.CDLL`.
+    The functions of a plain C library need no `load`: `wrap` accepts the functions of a `ctypes.CDLL`.
 
-    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, by `load` or by the
-    first use of a format, or if this process was forked while one was being loaded. In a forked child of a process that has loaded the
-    library, `load` returns it, but the formats, and the functions that `wrap` makes of it, raise RuntimeError.
+    Errors: OSError if the file cannot be loaded or is not such a library; RuntimeError if `load` or the first use of a format has already
+    loaded another library, or if this process was forked while a library was being loaded. In a forked child of a process that has loaded
+    the library, `load` returns it. There the formats, and the functions that `wrap` makes of the library, raise RuntimeError.
     """
     name = os.fsdecode(path)
     if os.path.exists(name):
@@ -309,25 +309,25 @@ def wrap(
         them;
         a ctypes type, such as `c_float` or `POINTER(c_double)`: ctypes converts the argument as usual, but an int must be in the range of
         an integer type;
-        "error", as the last, for a `dlb_error *` of dlbridge.h: the Python function has no such parameter, and raises the
+        "error", as the last item, for a `dlb_error *` of dlbridge.h: the Python function has no such parameter, and raises the
         error that the C function reports.
-        A dict gives names to the types, {"x": "tensor", "factor": c_float, "error": "error"}. Calls can use these names, and errors and
-        help() show them. Without names, arguments are positional only. If a Go function reports "tensor argument 2", the error has the
+        A dict gives the parameters names, as in {"x": "tensor", "factor": c_float, "error": "error"}. Calls can use these names, and errors
+        and help() show them. Without names, arguments are positional only. If a Go function reports "tensor argument 2", the error has the
         name of the second tensor in args: pass the tensors to `capi.Tensors` in the same order.
 
     returns: the type of the result: "tensor", a ctypes type, or None for a function without a result.
 
-    to: a function that converts the `Tensor` that is returned, such as `torch.from_dlpack`.
+    to: a function that converts the returned `Tensor`, such as `torch.from_dlpack`.
 
-    device: the device on which the memory of all tensors must be, as in `from_dlpack`: "cpu" (any memory that the host can read),
-        "cuda:1", or a tuple (type, id). It is checked before each call. With None the function must check it itself. Memory of a device
+    device: the device that must hold the memory of all tensors, as in `from_dlpack`: "cpu" (any memory that the host can read),
+        "cuda:1", or a tuple (type, id). It is checked before each call. With None, the C function must check the device. Memory of a device
         is ready on the default stream of the device; memory of `from_dlpack(x, stream=…)` is ready on that stream. The function must work
-        on this stream, or wait for it. A tensor that the function returns may be on any device. It counts as ready on the default stream,
-        even if it is memory of an argument that was tied to another stream: only the function knows which stream it used.
+        on this stream, or wait for it. A tensor that the function returns may be on any device. dlbridge assumes that it is ready on the
+        default stream, even if it has the memory of an argument with another stream: only the function knows which stream it used.
 
-    Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
-    end the process. If `args` has only "tensor" and "error", and `returns` is "tensor" or None, parameters that are missing within the
-    first eight are NULL instead, which functions of dlbridge report as an error.
+    dlbridge cannot compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
+    end the process. If `args` has only "tensor" and "error", and `returns` is "tensor" or None, the missing ones of the first eight
+    parameters are NULL instead. Functions of dlbridge report NULL as an error.
 
     `cfunc.argtypes` and `cfunc.restype` can declare the types instead of `args` and `returns`, as in ctypes. A `c_void_p`, and a pointer
     to a structure named DLManagedTensorVersioned, then stand for "tensor". A function without either declaration is refused.
@@ -335,13 +335,13 @@ def wrap(
     The GIL is released during the call, unless `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show the
     names and types of its arguments.
 
-    The new function can be pickled, for multiprocessing for example, if `cfunc` is a function of a library. The process that reads the
-    pickle opens the library by its path: with `load` if `load` has opened it here, and otherwise with its type of ctypes. It looks the
-    function up by its name. The argument `mode` of ctypes.CDLL is not kept. The other process must be able to import the types and `to`,
-    as for every pickle of a function or class. It can always make pointers to ctypes types and arrays of ctypes types.
+    If `cfunc` is a function of a library, the new function can be pickled, for example for multiprocessing. The process that reads the
+    pickle opens the library by its path: with `load` if `load` has opened it here, and otherwise with the same type of ctypes. It looks up
+    the function by its name. The argument `mode` of ctypes.CDLL is not kept. The other process must be able to import the types and `to`,
+    as for every pickle of a function or class. Pointers to ctypes types and arrays of ctypes types need no import.
 
-    Ownership: the memory of each tensor is shared with the C function, which must call its deleter once; what it returns
-    belongs to the caller. If an error occurs before the call, nothing is shared.
+    Ownership: the memory of each tensor is shared with the C function, which must call the deleter of the tensor once. The returned
+    tensor belongs to the caller. If an error occurs before the call, nothing is shared.
 
     Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass; ValueError if `cfunc` is NULL, or for an unknown
     name of a device.
@@ -360,10 +360,10 @@ def wrap(
         ValueError    a layout, or any other wrong value
         RuntimeError  a panic, or an error of the function's own
 
-    The exception has notes (`__notes__`). They have the name of the function. A panic in Go adds "in FUNCTION (FILE:LINE)" for each
+    The exception has notes (`__notes__`), which name the function. After a panic in Go, they also have "in FUNCTION (FILE:LINE)" for each
     call, the innermost first: at most 16, and no more than fit into a dlb_error.
 
-    A result that is returned with an error is ignored. A ctypes callback that returns a tensor must not raise, because its
+    If the C function reports an error, its result is ignored. A ctypes callback that returns a tensor must not raise, because its
     result is then undefined.
     """
     if not isinstance(cfunc, _Function):

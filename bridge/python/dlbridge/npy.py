@@ -21,16 +21,16 @@ def __dir__() -> list[str]:
 
 
 def save(path: _Path, x: Any, *, progress: _Progress | None = None) -> None:
-    """Writes a tensor, any DLPack producer or a list of numbers, into an npy file, byte for byte as `numpy.save` does.
+    """Writes a tensor, any DLPack producer or a list of numbers into an npy file, with the same bytes as `numpy.save`.
 
         >>> dlbridge.npy.save("x.npy", np.arange(6).reshape(2, 3))
         >>> np.load("x.npy").tolist()
         [[0, 1, 2], [3, 4, 5]]
 
-    The path is used as it is; `numpy.save` would append ".npy" where it is missing. As with NumPy, the file keeps only the size of bfloat16
-    and other types that NumPy has no name for: `open_file(path, as_dtype="bfloat16")` restores the type. The file replaces an old one
-    when it is complete and on the disk. `progress(written, total)` is called repeatedly with numbers of bytes; an exception that it raises
-    stops the writing.
+    Unlike `numpy.save`, the function does not append ".npy" to the path. As with NumPy, the file keeps only the size of bfloat16 and other
+    types that NumPy does not name: `open_file(path, as_dtype="bfloat16")` restores the type. An old file is replaced when the new file is
+    complete and on the disk. `progress(written, total)` is called repeatedly with numbers of bytes. If it raises an exception, writing
+    stops.
 
     Errors: BufferError for a tensor that cannot be written; OSError of the system. After an error the old file stays.
     """
@@ -38,15 +38,16 @@ def save(path: _Path, x: Any, *, progress: _Progress | None = None) -> None:
 
 
 def savez(path: _Path, *args: Any, **kwds: Any) -> None:
-    """Writes tensors into an npz file, which is not compressed, byte for byte as `numpy.savez` does.
+    """Writes tensors into an npz file without compression, with the same bytes as `numpy.savez`.
 
         >>> dlbridge.npy.savez("x.npz", np.arange(3), w=np.ones(2))
         >>> list(dlbridge.open_file("x.npz"))
         ['w', 'arr_0']
 
-    Keyword arguments have their names, and other arguments are named "arr_0", "arr_1" and so on. The path and the tensors are as for `save`.
+    The tensors have the names of the keyword arguments; the other tensors are named "arr_0", "arr_1" and so on. The path and the tensors
+    are as for `save`.
 
-    Errors: those of `save`; ValueError for names that an npz file cannot have, or that two tensors have.
+    Errors: those of `save`; ValueError for a name that an npz file cannot have, or that two tensors have.
     """
     tensors = dict(kwds)
     for i, x in enumerate(args):

@@ -254,13 +254,13 @@ static PyGetSetDef tensor_getset[] = {
      "It is also equal to other names of the type, such as numpy.float32 and '<f4'.", NULL},
     {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,
-     "Whether the memory must not be written. It is also True if the producer could not state whether it may be.", NULL},
+     "Whether the memory must not be written. It is also True if the producer could not state that the memory is writable.", NULL},
     {"data_ptr", get_data_ptr, NULL,
-     "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
+     "The address of element (0, ..., 0), with byte_offset added. It is 0 if there are no elements.", NULL},
     {"closed", get_closed, NULL,
-     "Whether close was called, or the tensor is one that was not handed over (dlbridge.shm).\n\n"
+     "Whether the tensor was closed, or could not be handed over to this process (dlbridge.shm).\n\n"
      "A closed tensor has no other attributes.", NULL},
-    {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
+    {"T", tensor_reversed_axes, NULL, "A view with the dimensions in reverse order, as transpose() returns it.", NULL},
     OF_ARRAY(all, "(...)"), OF_ARRAY(any, "(...)"), OF_ARRAY(argmax, "(...)"), OF_ARRAY(argmin, "(...)"),
     OF_ARRAY(argsort, "(...)"), OF_ARRAY(clip, "(...)"), OF_ARRAY(conj, "(...)"), OF_ARRAY(cumprod, "(...)"),
     OF_ARRAY(cumsum, "(...)"), OF_ARRAY(diagonal, "(...)"), OF_ARRAY(dot, "(...)"), OF_ARRAY(fill, "(...)"),
@@ -279,8 +279,8 @@ static PyMemberDef tensor_members[] = {
 PyDoc_STRVAR(close_doc,
              "close($self, /)\n--\n\n"
              "Releases the tensor's share of its memory. Further calls have no effect.\n\n"
-             "Exports, views, arrays and buffers of the tensor stay valid. Other methods and attributes of a closed tensor\n"
-             "raise ValueError, except closed and repr().\n\n"
+             "Exports, views, arrays and buffers of the tensor stay valid. closed and repr() still work on a closed tensor.\n"
+             "All its other methods and attributes raise ValueError.\n\n"
              "    >>> with dlbridge.empty(3, 'int8') as t:  # closes t at the end\n"
              "    ...     t.shape\n"
              "    (3,)");
@@ -288,9 +288,9 @@ PyDoc_STRVAR(on_release_doc,
              "on_release($self, function, /)\n--\n\n"
              "Calls function() once, after the last holder has released the memory of the tensor.\n\n"
              "The holders are all tensors of the memory, including views and from_dlpack(tensor), and all its consumers: arrays,\n"
-             "memoryviews, and frames that a socket sends. When function() is called, the memory was freed or given back to its\n"
-             "producer, so a pool of buffers can use it again. Several functions are called one after the other, the last\n"
-             "first.\n\n"
+             "memoryviews, and frames that a socket sends. Before function() is called, the memory is freed or given back to its\n"
+             "producer, so a pool of buffers can use it again. If the memory has several functions, the function that was\n"
+             "passed last is called first.\n\n"
              "    >>> free, buffer = [], np.zeros(3)\n"
              "    >>> with dlbridge.from_dlpack(buffer) as t:\n"
              "    ...     t.on_release(lambda: free.append(buffer))\n"
@@ -300,23 +300,23 @@ PyDoc_STRVAR(on_release_doc,
              "    >>> del array\n"
              "    >>> len(free)\n"
              "    1\n\n"
-             "The thread of the last holder calls the function, as with weakref.finalize. It may be any thread, such as one of\n"
-             "pyzmq, in the middle of other code. Therefore the function should be short and must not wait. Its exceptions go\n"
-             "to sys.unraisablehook. It is not called if the interpreter ends first. A forked child has its own copies of the\n"
-             "tensors and of the function.\n\n"
-             "Lifetime: the function is held until it was called. It should not refer to a tensor of the memory: that tensor\n"
-             "would stay alive until it is closed. Errors: ValueError if the tensor is closed, TypeError if function\n"
+             "The thread of the last holder calls the function, as with weakref.finalize. This may be any thread, such as a thread\n"
+             "of pyzmq, in the middle of other code. Therefore the function should be short and must not wait. Its exceptions go\n"
+             "to sys.unraisablehook. If the interpreter ends first, the function is not called. A forked child has its own\n"
+             "copies of the tensors and of the function.\n\n"
+             "Lifetime: the function is held until it has been called. The function should not refer to a tensor of the memory:\n"
+             "that tensor would stay alive until it is closed. Errors: ValueError if the tensor is closed, TypeError if function\n"
              "cannot be called.");
 PyDoc_STRVAR(dlpack_doc,
              "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
              "Returns a capsule with a managed tensor on the same memory. Its deleter releases one share of the memory.\n\n"
              "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
-             "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy, with\n"
-             "IS_COPIED set in the versioned form. No other export has this flag. Even an export of t.copy() lacks it, since it\n"
+             "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy; its versioned\n"
+             "form has the flag IS_COPIED. No other export has this flag: even an export of t.copy() lacks it, since the export\n"
              "shares the memory of that tensor.\n"
-             "dl_device must be the tensor's own device, or the CPU for page-locked memory, which is then exported as\n"
-             "memory of the CPU. The memory is ready on the default stream of its device, or on the stream that was passed\n"
-             "to from_dlpack; dlbridge cannot wait for another stream. So stream may be that stream, or -1 (the consumer waits\n"
+             "dl_device must be the tensor's own device. It may also be the CPU for page-locked memory, which is then exported as\n"
+             "memory of the CPU. The memory is ready on the stream that was passed to from_dlpack, or else on the default stream\n"
+             "of its device. dlbridge cannot wait for another stream, so stream must be that stream, or -1 (the consumer waits\n"
              "itself). The default stream is None, 1 for CUDA or 0 for ROCm. On the CPU, stream is None or -1.\n\n"
              "Errors: BufferError for another device or another stream; ValueError for a stream that the standard does not\n"
              "allow.\n\n"
@@ -324,10 +324,10 @@ PyDoc_STRVAR(dlpack_doc,
              "    (2, 3)");
 PyDoc_STRVAR(array_doc,
              "__array__($self, /, dtype=None, copy=None)\n--\n\n"
-             "Returns a NumPy array, which numpy.asarray and numpy.array ask for if there is no buffer.\n\n"
-             "It is on the same memory if dtype and copy allow that, as in NumPy. An array of bfloat16, or another type\n"
-             "that NumPy lacks, has the type of the package ml_dtypes. Packed elements are copied, since ml_dtypes has a\n"
-             "byte for each.\n\n"
+             "Returns a NumPy array. numpy.asarray and numpy.array call this if the tensor has no buffer.\n\n"
+             "The array is on the same memory if dtype and copy allow it, as in NumPy. An array of bfloat16, or another type\n"
+             "that NumPy lacks, has the type of the package ml_dtypes. Packed elements are copied, since ml_dtypes stores\n"
+             "each in a byte.\n\n"
              "    >>> dlbridge.empty(3, 'bfloat16').__array__().shape\n"
              "    (3,)\n\n"
              "Errors: BufferError if NumPy cannot have the data type, or the memory is not in the host; ValueError if the\n"
@@ -335,13 +335,14 @@ PyDoc_STRVAR(array_doc,
 PyDoc_STRVAR(arrow_doc,
              "__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
              "Returns the capsules of an array of Apache Arrow on the tensor's memory, for pyarrow.array, polars.Series and others.\n\n"
-             "A tensor of several dimensions is an array of lists of fixed sizes. Elements that are not row-major, or not aligned,\n"
-             "are copied. requested_schema is ignored, as the interface allows: the consumer converts. Consumers of Arrow require\n"
-             "that elements do not change: do not write to the tensor while they use it.\n\n"
+             "A tensor of several dimensions becomes an array of lists of fixed sizes. Elements that are unaligned or not\n"
+             "row-major are copied. requested_schema is ignored, as the interface allows: the consumer converts. Consumers of\n"
+             "Arrow require that elements do not change: do not write to the tensor while a consumer uses it.\n\n"
              "    >>> schema, array = dlbridge.empty(3, 'int8').__arrow_c_array__()\n\n"
-             "Ownership: the array holds the memory until its consumer releases it. Errors: BufferError for bool, whose elements\n"
-             "take a bit in Arrow, and for data types that Arrow lacks; for tensors of 0 or more than 64 dimensions, and sizes of more\n"
-             "than 2^31 - 1 after the first; for memory that is not in the host. ValueError if the tensor is closed.");
+             "Ownership: the array holds the memory until its consumer releases the array. Errors: BufferError for bool, which\n"
+             "Arrow stores in one bit, and for data types that Arrow lacks. BufferError also for tensors of 0 or more than 64\n"
+             "dimensions, for sizes of more than 2^31 - 1 except the first, and for memory that is not in the host. ValueError\n"
+             "if the tensor is closed.");
 PyDoc_STRVAR(jax_array_doc,
              "__jax_array__($self, /)\n--\n\n"
              "Returns jax.dlpack.from_dlpack(self), for jax.numpy.asarray and the operators of arrays of JAX.\n\n"
@@ -355,18 +356,18 @@ PyDoc_STRVAR(numpy_doc,
              "    >>> dlbridge.from_buffer(b'abc').numpy()\n"
              "    array([97, 98, 99], dtype=uint8)\n\n"
              "Ownership: the array keeps the memory alive, and is read-only if the tensor is. (Before NumPy 2.2.5, it is also\n"
-             "read-only if elements overlap.) Errors: those of __array__; ValueError for packed elements, which NumPy can hold only\n"
-             "as a copy.");
+             "read-only if elements overlap.) Errors: those of __array__; ValueError for packed elements, since NumPy needs a\n"
+             "copy of them.");
 PyDoc_STRVAR(reshape_doc,
              "reshape($self, /, *shape, copy=None)\n--\n\n"
              "Returns a view with another shape, in which the elements keep their row-major order.\n\n"
-             "shape is a sequence of ints, or the ints themselves. One size may be -1: it follows from the others. If the\n"
-             "shape needs a copy, copy=None makes one and copy=False raises ValueError. copy=True always copies.\n\n"
+             "shape is a sequence of ints, or the ints themselves. One size may be -1: it is computed from the others. If the\n"
+             "shape needs a copy, copy=None copies and copy=False raises ValueError. copy=True always copies.\n\n"
              "    >>> dlbridge.empty((2, 3), 'int8').reshape(3, -1).shape\n"
              "    (3, 2)");
 PyDoc_STRVAR(transpose_doc,
              "transpose($self, /, *axes)\n--\n\n"
-             "Returns a view with the dimensions in another order: its dimension k is dimension axes[k] of the tensor.\n\n"
+             "Returns a view with the dimensions in another order: dimension k of the view is dimension axes[k] of the tensor.\n\n"
              "Without axes, or with None, the order is reversed, as by T.\n\n"
              "    >>> dlbridge.empty((2, 3, 4), 'int8').transpose(0, 2, 1).shape\n"
              "    (2, 4, 3)");
@@ -379,36 +380,37 @@ PyDoc_STRVAR(swapaxes_doc,
 PyDoc_STRVAR(moveaxis_doc,
              "moveaxis($self, /, source, destination)\n--\n\n"
              "Returns a view with dimensions moved to other places.\n\n"
-             "Dimension source[k] becomes dimension destination[k], and the others keep their order. Both are ints, or sequences\n"
-             "of ints of the same length.\n\n"
+             "Dimension source[k] becomes dimension destination[k], and the other dimensions keep their order. source and\n"
+             "destination are ints, or sequences of ints of the same length.\n\n"
              "    >>> dlbridge.empty((2, 3, 4), 'int8').moveaxis(0, -1).shape\n"
              "    (3, 4, 2)\n\n"
              "Errors: ValueError for a dimension that does not exist or is named twice, and for different numbers of dimensions.");
 PyDoc_STRVAR(flatten_doc,
              "flatten($self, /)\n--\n\n"
-             "Returns a copy of the elements in row-major order, as one dimension in new memory; ravel() copies only if it must.\n\n"
+             "Returns a 1-d copy of the elements in row-major order. ravel() copies only if it must.\n\n"
              "    >>> dlbridge.empty((2, 3), 'int8').flatten().shape\n"
              "    (6,)");
 PyDoc_STRVAR(view_doc,
              "view($self, /, dtype)\n--\n\n"
              "Returns a tensor on the same memory that reads its bytes as elements of another data type.\n\n"
-             "If the sizes of the elements differ, the last dimension changes its size. It must have no gaps, and hold a whole\n"
-             "number of the new elements. view('uint8') has the bytes of bfloat16 and other types that the buffer protocol\n"
-             "lacks. view('float32') makes elements of the lanes of float32x4. Padded elements stay padded.\n\n"
+             "If the new elements have another size, the size of the last dimension changes. The last dimension must then have\n"
+             "no gaps, and hold a whole number of the new elements. view('uint8') returns the bytes of any type, such as bfloat16,\n"
+             "which the buffer protocol lacks. view('float32') makes an element of each lane of float32x4. Padded elements stay\n"
+             "padded.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).view('uint16').tolist()\n"
              "    [[25185], [25699]]\n\n"
-             "Errors: ValueError if the last dimension does not fit or has gaps, and for another size of element in a tensor of 0\n"
-             "dimensions; TypeError for an unknown dtype.");
+             "Errors: ValueError if the last dimension does not fit or has gaps, and if elements of a tensor of 0 dimensions would\n"
+             "change their size; TypeError for an unknown dtype.");
 PyDoc_STRVAR(flip_doc,
              "flip($self, /, axis=None)\n--\n\n"
-             "Returns a view with the elements in reverse order along a dimension, several, or all (None).\n\n"
+             "Returns a view with the elements in reverse order along each dimension that axis names, or along all (None).\n\n"
              "    >>> dlbridge.from_buffer(b'abc').flip().tolist()\n"
              "    [99, 98, 97]");
 PyDoc_STRVAR(broadcast_to_doc,
              "broadcast_to($self, /, shape)\n--\n\n"
-             "Returns a view with the shape, in which elements are repeated.\n\n"
-             "Dimensions are matched from the last one on; those of size 1 are repeated, and missing ones are added. The\n"
-             "view is readonly if two indexes lead to one element.\n\n"
+             "Returns a view of the given shape, in which elements are repeated.\n\n"
+             "Dimensions are matched from the last to the first. Dimensions of size 1 are repeated, and missing dimensions are\n"
+             "added. The view is readonly if two indexes lead to the same element.\n\n"
              "    >>> dlbridge.from_buffer(b'ab').broadcast_to((2, 2)).tolist()\n"
              "    [[97, 98], [97, 98]]");
 PyDoc_STRVAR(contiguous_doc,
@@ -424,39 +426,39 @@ PyDoc_STRVAR(copy_doc,
 PyDoc_STRVAR(convert_doc,
              "convert($self, /, dtype=None, *, out=None, scale=None, shift=None, axis=-1)\n--\n\n"
              "Returns a row-major copy of another data type, or writes the elements to `out` and returns `out`.\n\n"
-             "out is a tensor, or an array of another library, with the shape of the tensor and any layout. Its data type is\n"
-             "the default of dtype.\n\n"
-             "A number becomes the nearest number of a float type. A float becomes an integer by dropping its fraction. If it is\n"
-             "out of range, it becomes the nearest integer of the type; in types of fewer than 8 bits, it becomes the integer\n"
-             "that ml_dtypes makes of it. NaN becomes 0. An integer out of range of another integer type keeps only its low\n"
-             "bits. A complex number becomes a real number by dropping the imaginary part. Every number but 0 becomes True.\n\n"
+             "out is a tensor or an array of another library. It has the shape of the tensor and any layout. The default of dtype\n"
+             "is the data type of out.\n\n"
+             "Conversion to a float type gives the nearest number of that type. Conversion of a float to an integer drops its\n"
+             "fraction. A float out of range becomes the nearest integer of the type; for types of fewer than 8 bits, the result\n"
+             "is that of ml_dtypes. NaN becomes 0. An integer that is out of range of another integer type keeps only its low\n"
+             "bits. A complex number that becomes real loses its imaginary part. Every number except 0 becomes True.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]\n"
              "    >>> dlbridge.from_buffer(b'abc').convert(out=np.zeros(3))\n"
              "    array([97., 98., 99.])\n\n"
-             "scale and shift are numbers, or sequences or 1-d arrays with one number for each index of the axis. Each x is then\n"
-             "converted as x * scale + shift. This is computed as float32 if the tensor has bools, integers of at most 16 bits or\n"
-             "floats of at most 32 bits, and otherwise as float64. x, scale and shift are rounded to this type, then the product,\n"
-             "then the sum. If the sum is NaN, its sign and payload are lost.\n\n"
+             "scale and shift are numbers, or sequences or 1-d arrays with one number for each index of the axis. With them, each\n"
+             "element x is converted as x * scale + shift. The computation uses float32 if the tensor has bools, integers of at\n"
+             "most 16 bits or floats of at most 32 bits. Otherwise it uses float64. x, scale and shift are rounded to this type\n"
+             "first, then the product, then the sum. If the sum is NaN, its sign and payload are lost.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).convert('float32', scale=[1, 0.5], shift=-1).tolist()\n"
              "    [[96.0, 48.0], [98.0, 49.0]]\n\n"
-             "Errors: BufferError for types that are not numbers, for another number of lanes, for memory that is not in the host,\n"
-             "for an out that is read-only or that its producer copies, and for scales of complex numbers; ValueError for another\n"
-             "shape, for an out whose elements overlap, for an axis that does not exist, and for another number of scales or\n"
-             "shifts; ValueError also if out has, or may have, memory in common with a tensor of several elements, unless both\n"
-             "are the same elements of one type and not scaled; TypeError if dtype is not that of out, and for a scale or shift\n"
-             "that is not a number. After an error nothing is written.\n"
+             "Errors: BufferError for types that are not numbers, for different numbers of lanes, for memory that is not in the\n"
+             "host, and for scales of complex numbers. BufferError also if out is read-only, or its producer exports a copy.\n"
+             "ValueError if out has another shape or overlapping elements, for an axis that does not exist, and for a wrong number\n"
+             "of scales or shifts. ValueError also if out has, or may have, memory in common with a tensor of several elements.\n"
+             "(Both may be the same elements of one type, without scale and shift.) TypeError if dtype is not that of out, and for\n"
+             "a scale or shift that is not a number. After an error nothing is written.\n"
              "Threads: no other thread may write to the tensor, or use out, during the call.");
 PyDoc_STRVAR(tolist_doc,
              "tolist($self, /)\n--\n\n"
-             "Returns the elements as nested lists of Python's numbers; a tensor of 0 dimensions returns one number.\n\n"
+             "Returns the elements as nested lists of Python numbers, or one number for a tensor of 0 dimensions.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).tolist()\n"
              "    [[97, 98], [99, 100]]");
 PyDoc_STRVAR(item_doc,
              "item($self, /, *index)\n--\n\n"
              "Returns one element as a Python number: a bool, int, float or complex.\n\n"
-             "Without an index, the tensor must have one element. An int counts in row-major order. Several ints, or a\n"
-             "tuple, have one index for each dimension.\n\n"
+             "Without an index, the tensor must have exactly one element. A single int counts the elements in row-major order.\n"
+             "Several ints, or a tuple, are one index for each dimension.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').item(-1)\n"
              "    99");
 PyDoc_STRVAR(bytes_doc,
@@ -466,7 +468,7 @@ PyDoc_STRVAR(bytes_doc,
              "    b'cba'");
 PyDoc_STRVAR(complex_doc,
              "__complex__($self, /)\n--\n\n"
-             "Returns the number of a tensor of one element, for complex(tensor).\n\n"
+             "Returns the element of a tensor that has only one, for complex(tensor).\n\n"
              "    >>> complex(dlbridge.from_dlpack(1 + 2j))\n"
              "    (1+2j)");
 PyDoc_STRVAR(enter_doc, "__enter__($self, /)\n--\n\nReturns the tensor. ValueError if it is closed.");
@@ -501,11 +503,11 @@ PyDoc_STRVAR(deepcopy_doc,
              "    [97, 98, 99]");
 PyDoc_STRVAR(reduce_doc,
              "__reduce_ex__($self, protocol, /)\n--\n\n"
-             "Returns what pickle writes: shape, data type and elements, without gaps.\n\n"
+             "Returns the contents of a pickle: shape, data type and elements, without gaps.\n\n"
              "With protocol 5 and a buffer_callback, the elements are a PickleBuffer on the tensor's memory. pickle.loads then\n"
-             "makes a tensor on the memory of the buffer it is given, read-only if the buffer is. Otherwise the elements\n"
-             "are copied into the pickle. Elements that are neither row-major nor column-major are copied first. A tensor\n"
-             "that is read-only stays so.\n\n"
+             "makes a tensor on the memory of the buffer in its argument buffers. The tensor is read-only if the buffer is.\n"
+             "Otherwise the elements are copied into the pickle. Elements that are neither row-major nor column-major are copied\n"
+             "first. A read-only tensor is read-only again after pickle.loads.\n\n"
              "    >>> import pickle\n"
              "    >>> pickle.loads(pickle.dumps(dlbridge.from_buffer(b'abc'))).tolist()\n"
              "    [97, 98, 99]\n\n"
@@ -519,17 +521,17 @@ PyDoc_STRVAR(dlpack_device_doc,
 
 PyDoc_STRVAR(astype_doc,
              "astype($self, /, dtype)\n--\n\n"
-             "Returns convert(dtype); NumPy has this name for it. As in NumPy, None stands for float64.\n\n"
+             "Returns convert(dtype), under NumPy's name. As in NumPy, None stands for float64.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').astype('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]");
 PyDoc_STRVAR(ravel_doc,
              "ravel($self, /)\n--\n\n"
-             "Returns the elements in row-major order as one dimension: reshape(-1), a view if that is possible.\n\n"
+             "Returns a 1-d tensor of the elements in row-major order, as reshape(-1) does. It is a view if possible.\n\n"
              "    >>> dlbridge.empty((2, 3), 'int8').ravel().shape\n"
              "    (6,)");
 PyDoc_STRVAR(squeeze_doc,
              "squeeze($self, /, axis=None)\n--\n\n"
-             "Returns a view without the dimensions of size 1: all of them, or the one or several that axis names.\n\n"
+             "Returns a view without dimensions of size 1: without all of them, or without those that axis names.\n\n"
              "    >>> dlbridge.empty((1, 3, 1), 'int8').squeeze().shape\n"
              "    (3,)\n\n"
              "Errors: ValueError for a dimension of another size.");
@@ -587,23 +589,23 @@ static PyMethodDef tensor_methods[] = {
 PyDoc_STRVAR(tensor_doc,
              "A view of memory, and a share in its ownership.\n\n"
              "Integers, slices, `...` and None index a tensor as in NumPy, and the result is always a view. With one int\n"
-             "for each dimension it is a tensor of 0 dimensions, whose number float(), int() and item() return. Methods\n"
-             "that NumPy has too have its names; the array that numpy() returns has NumPy's others.\n"
+             "for each dimension, the view is a tensor of 0 dimensions, and float(), int() and item() return its number. Where\n"
+             "NumPy has the same method, names are NumPy's. numpy() returns an array, which has NumPy's other methods.\n"
              "strides count elements.\n\n"
-             "`t[index] = y` writes to the memory, as in NumPy: y, a tensor, array or number, is repeated to the shape of\n"
-             "t[index] and converted as by convert(). A number of Python or scalar of NumPy must fit: OverflowError for one that\n"
-             "an integer type lacks, ValueError for NaN as an integer, TypeError for a complex one as a real one. Masked elements\n"
-             "are a BufferError.\n"
-             "A y of several elements that has, or may have, memory in common with t[index] is refused, unless both are the\n"
-             "same elements: copy it first.\n\n"
+             "`t[index] = y` writes a tensor, array or number y to the memory, as in NumPy: y is repeated to the shape of\n"
+             "t[index], and converted as by convert(). A number of Python or scalar of NumPy must fit the type of t: a number\n"
+             "out of range of an integer type raises OverflowError, NaN raises ValueError if the type is an integer type, and a\n"
+             "complex number raises TypeError if the type is real. Masked elements raise BufferError.\n"
+             "If y has several elements, and has or may have memory in common with t[index], it is refused: copy y first. Only\n"
+             "y and t[index] with the same elements are accepted.\n\n"
              "`==` compares the identity of two tensors, not their elements. With an array of NumPy, NumPy compares the\n"
              "elements. With numbers, and with all other arrays, buffers and collections, `==` raises TypeError.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
              "    [98, 100]\n\n"
              "Tensors are made by from_dlpack, from_address, from_buffer, asarray, empty, zeros and the decoders. A Tensor is a\n"
-             "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it supports\n"
-             "Python's buffer protocol. The memory is given back to its producer when the tensor is closed or freed,\n"
-             "and everything exported from it has been released. The garbage collector cannot follow a share to the\n"
+             "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it also supports\n"
+             "Python's buffer protocol. The producer gets its memory back when the tensor is closed or freed, and\n"
+             "everything exported from it has been released. The garbage collector cannot follow a share to the\n"
              "owner of the memory: if the owner refers to the tensor, only close breaks the cycle.");
 
 static PyType_Slot tensor_slots[] = {
