@@ -23,33 +23,34 @@ _SHOWN, _SHOWN_NAME = 8, 64
 class Message(Mapping[str, Tensor]):
     """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata`, `tensor_metadata` or a name.
 
-    A tensor has a name if its metadata have a text "name": `message["w"]` is the tensor with the name "w". The message is a mapping of
-    names to tensors, with all reading methods of a dict: `keys`, `values`, `items`, `get`, `len`, `in`, iteration over the names,
-    `dict(message)` and `f(**message)`. The mapping lacks tensors without a name; `tensors` has all tensors, by index. Unlike a dict, a
-    message is true even without names, is equal to itself only, and can be hashed.
+    If the metadata of a tensor have a text "name", it is the name of the tensor: `message["w"]` is the tensor with the name "w". The message
+    is a mapping of names to tensors, with all reading methods of a dict: `keys`, `values`, `items`, `get`, `len`, `in`, iteration over the
+    names, `dict(message)` and `f(**message)`. The mapping has only tensors with a name; the list `tensors` has all tensors. Unlike a dict,
+    a message is true even without names, is equal only to itself, and can be hashed.
 
     Attributes:
         level: 0 to 8.
         form: four bytes, such as b"TENS". A shorter form is padded with spaces.
         label: the label as a dict. It is None if the label is not a JSON object, or has an integer with more digits
-            than Python converts (sys.get_int_max_str_digits). A label that is nested more than 256 levels deep raises
+            than Python converts (sys.get_int_max_str_digits). A label with more than 256 levels of nesting raises
             ValueError.
         label_bytes: the label as it is in the message.
         origin, granule, seqno: unsigned 64-bit integers.
         parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
         routing: the frames that `recv` has received before the message, such as a routing id, as a list of bytes.
-        routing_id: the routing id of the CLIENT that a SERVER has received the message from, never 0; for other sockets, 0.
+        routing_id: the routing id of the CLIENT from which a SERVER has received the message, never 0. For other sockets, it is 0.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
-            when the buffer of its frame is. A tensor of a packing other than "dense" cannot be read; no version of
-            the format defines one yet. None stands for it (the type hint leaves that out), and `label` has its packing. None
-            also stands for a tensor that is only metadata (dtype "?", from the Wire-Cell Toolkit); `tensor_metadata` has the metadata.
-            The list is empty for a message that was made from its fields, or was decoded with message_only=True.
+            when the buffer of its frame is. The list has None in place of a tensor that cannot be read. (The type hint
+            leaves this out.) This is a tensor whose packing in `label` is not "dense"; no version of the format defines
+            another packing yet. It may also be a tensor that is only metadata (dtype "?", from the Wire-Cell Toolkit):
+            `tensor_metadata` has the metadata. The list is empty for a message that was made from its fields, or was
+            decoded with message_only=True.
         metadata: the attribute `metadata` of TENS, or None.
-        tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
-            many digits.
+        tensor_metadata: a list with the metadata of each tensor, or None. `metadata` and `tensor_metadata` raise ValueError
+            if an integer has too many digits.
 
-    Decoding the label and the metadata needs little stack, however deep they are nested. If even that is not available,
-    accessing them raises ValueError.
+    Decoding the label and the metadata needs little stack, even if they are deeply nested. If the stack has even less room,
+    reading these attributes raises ValueError.
 
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros(3)], metadata={"run": 7}))
         >>> message.metadata, message.tensors[0].shape
@@ -262,13 +263,13 @@ class Message(Mapping[str, Tensor]):
 def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int = LIMIT) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
-    A message of the form TENS must have a label that describes tensors, or is null. The message has no tensors if its label is null, if
-    TENS in the label lacks the attribute tensors, or if the message has another form and its label does not describe tensors. With
+    A message of the form TENS must have a label that describes tensors, or is null. The message has no tensors if its label is null, or if
+    TENS in the label lacks the attribute tensors. Messages of other forms have tensors only if their labels describe tensors. With
     `message_only` the label is not decoded, and the message has no tensors.
 
     A tensor in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts.
-    Therefore `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is
-    row-major, writable and aligned to 256 bytes.
+    Therefore `tensors` may have more items than the label. With `join` the pieces become one tensor in new memory, which
+    is row-major, writable and aligned to 256 bytes.
 
         >>> frames = dlbridge.tens.encode([np.arange(5, dtype=np.int8)], spread=2)
         >>> [tensor.tolist() for tensor in dlbridge.tens.decode(frames).tensors]
@@ -283,8 +284,8 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool =
         [1.0, 1.0, 1.0]
 
     Ownership: the buffers of the frames are held until the parts and tensors, and everything exported from them, are
-    gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that would take
-    more memory. After an error no buffer is held.
+    gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that needs
+    more memory than this. After an error no buffer is held.
     """
     message = Message.__new__(Message)
     (
@@ -324,26 +325,26 @@ def encode(
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
     `tensors` are any DLPack producers, in a list or in a mapping by name, such as `{"w": a, "b": b}`. The receiver reads `message["w"]`,
-    and errors name the tensor: `encode: "w": …`. The names travel in the metadata of the tensors, as "name". A tensor without gaps that is
-    row-major, permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into a compact part. If
-    `tensors` is a decoded message, all of it is encoded, as by `encode(message.tensors, relay=message)`.
+    and errors have the name of the tensor: `encode: "w": …`. The message has the names in the metadata of the tensors, as "name". A tensor
+    without gaps that is row-major, permuted or reversed is not copied: its memory becomes the payload part. Any other tensor is copied into
+    a compact part. If `tensors` is a decoded message, the whole message is encoded, as by `encode(message.tensors, relay=message)`.
 
-    `metadata` is a mapping that JSON can represent, or None. `tensor_metadata` is a list with a mapping or None
-    for each tensor, or a mapping from the names of some tensors. The values must be scalars; lists and mappings belong in `metadata`.
-    `label` is a JSON object with further attributes of the label. `form` is "TENS" by default, and the numbers of the header are 0.
+    `metadata` is a mapping that JSON can represent, or None. `tensor_metadata` is a list with a mapping or None for each tensor, or maps
+    the names of some tensors to their metadata. Metadata of tensors must be scalars; lists and mappings belong in `metadata`. `label` is a
+    JSON object with further attributes of the label. By default, `form` is "TENS", and the numbers of the header are 0.
 
-    `spread` is a number of bytes. A larger tensor is cut along its slowest dimension, without copying, into pieces of at most this size
-    (but of at least one index). Each piece has its own part. Only dlbridge reads tensors in several parts; other readers find a part
-    that is too small, if they compare sizes.
+    `spread` is a number of bytes. A larger tensor is cut along its slowest dimension, without copying. The pieces have at most this size,
+    but at least one index. Each piece has its own part. Only dlbridge reads tensors in several parts. Other readers that compare sizes
+    find a part that is too small.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
 
-    `relay` is a decoded message to send on, with the same tensors or others. Its header, metadata, names and further attributes are kept, byte
-    for byte where nothing was changed. It may have metadata that `encode` otherwise refuses: lists and mappings in the metadata of tensors, and
-    tensors that are only metadata. `tensors` must be as many as the label has. A tensor that is None in `message.tensors` is None here too,
-    and keeps its description and its part. A tensor in several parts is one tensor (`decode` with `join`). Payload parts without a tensor
-    are kept. Other arguments replace the values of the message; None in `tensor_metadata` keeps the value.
+    `relay` is a decoded message to send on, with the same tensors or other ones. Its header, metadata, names and further attributes are kept;
+    unchanged values keep their bytes. `relay` may have metadata that `encode` otherwise refuses: lists and mappings in the metadata of
+    tensors, and tensors that are only metadata. The number of `tensors` must be that of the label. If a tensor is None in `message.tensors`,
+    pass None here too: its description and its part are kept. Pass a tensor in several parts as one tensor (`decode` with `join`). Payload
+    parts without a tensor are kept. Other arguments replace the values of the message; None in `tensor_metadata` keeps the value.
 
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)], metadata={"tags": ["gauss"]}, seqno=7))
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros((2, 2))], relay=message))
@@ -470,7 +471,7 @@ def encode_frames(frames: Sequence[Buffer]) -> bytes:
         >>> len(dlbridge.tens.decode_frames(data))
         3
 
-    Errors: ValueError if they are not a message, and for a part that begins like the prefix of a message (see `decode_all`).
+    Errors: ValueError if the frames are not a message, and for a part that begins like the prefix of a message (see `decode_all`).
     """
     return _core.tens_encode_frames(frames)
 
@@ -478,8 +479,8 @@ def encode_frames(frames: Sequence[Buffer]) -> bytes:
 def decode_frames(data: Buffer) -> list[memoryview]:
     """Returns the frames of a message in packed form. They alias `data`, a bytes-like object.
 
-    All empty frames are the same memoryview. Errors: ValueError if `data` is not a message, or if another message follows it
-    (`decode_all` reads several).
+    All empty frames are the same memoryview. Errors: ValueError if `data` is not a message, or if another message follows
+    (`decode_all` reads several messages).
 
         >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
         >>> dlbridge.tens.decode(dlbridge.tens.decode_frames(data)).tensors[0].shape

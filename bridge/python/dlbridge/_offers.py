@@ -35,18 +35,18 @@ def milliseconds_of(timeout: float, what: str) -> int:
 
 
 def offer(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -> dict[str, Any]:
-    """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds. Returns a dict that the other process
-    passes to `fetch`. JSON can represent it in less than 200 bytes. It can travel over any transport on the machine, within one
-    network namespace.
+    """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds. Returns a dict, the handle, that the
+    other process passes to `fetch`. As JSON, the dict has less than 200 bytes. Any transport can carry it to a process on the same
+    machine and in the same network namespace.
 
     The dict has the name of an abstract Unix socket, a token that works once, the offset of the tensor and the size of the segment in
-    bytes, and whether the segment is read-only. It lacks the data type and the shape, which the caller must send too. The tensor must be
+    bytes, and whether the segment is read-only. The caller must also send the data type and the shape. The tensor must be
     row-major, and elements smaller than a byte must be packed, because `fetch` reads them packed. `readonly` is as in `send`.
 
-    Ownership: the caller keeps the tensor, and may close it. This process must live until the segment has been fetched, and waits for
-    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for one whose elements are
-    smaller than a byte and padded, as in arrays of ml_dtypes.int4; ValueError for a tensor without elements, and for a timeout
-    that is not more than 0.
+    Ownership: the caller keeps the tensor, and may close it. This process must live until the segment has been fetched; when it ends, it
+    waits for the receiver (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major, and for padded
+    elements smaller than a byte, as in arrays of ml_dtypes.int4; ValueError for a tensor without elements, and for a timeout of 0 or
+    less.
 
         >>> h = dlbridge.shm.offer(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
@@ -63,8 +63,8 @@ def fetch(
     """Returns a row-major Tensor in the segment of a handle. `offer`, Go's shm.Offer or C's dlb_shm_offer makes the handle, in another
     process or this one. Elements smaller than a byte are read as packed.
 
-    `timeout` is in seconds. The handle is checked against the kernel. A shape that does not fit the size in the handle is an error, after
-    which the handle can still be used. `copy_unsealed` is as in `recv`.
+    `timeout` is in seconds. The handle is checked against the kernel. A shape that does not fit the size in the handle is an error, but
+    the handle can still be used afterwards. `copy_unsealed` is as in `recv`.
 
     Ownership: the mapping of the segment ends with the last share of the Tensor. Errors: LookupError if the handle was used before, its
     time is over, or its process has ended or is in another network namespace; TimeoutError; PermissionError for the socket of another
@@ -117,14 +117,16 @@ class _Handle:
 
 
 def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly: bool = True) -> list[memoryview]:
-    """Returns the frames of a TENS message, such as those of `tens.encode`, without the payload parts in segments. Like `offer`, it offers
-    these parts to one receiver, for `timeout` seconds. So a message of some hundred bytes carries tensors of any size.
+    """Takes the payload parts in segments out of a TENS message, and offers them to one receiver, as `offer` does. Returns the other frames.
 
-    In the label, a tensor without its part has the packing "shm" and the attribute "shm", its handle. The receiver calls `fetch_parts`,
-    or in Go shm.FetchTensors. Other readers refuse the tensor. Tensors in several parts (spread) keep their parts. The
-    rest of the label stays as it is.
+    frames are those of `tens.encode`, for example. The offer ends after `timeout` seconds. The returned message has some hundred bytes,
+    and stands for tensors of any size.
 
-    Ownership: as `offer`. Errors: those of `tens.decode` for frames that are not a message; those of `offer`, before anything is
+    In the label, a tensor without its part has the packing "shm" and the attribute "shm", which is its handle. The receiver calls
+    `fetch_parts`, or in Go shm.FetchTensors. Other readers refuse the tensor. Tensors in several parts (spread) keep their parts. The
+    rest of the label does not change.
+
+    Ownership: that of `offer`. Errors: those of `tens.decode` for frames that are not a message; those of `offer`, before anything is
     offered.
 
         >>> frames = dlbridge.tens.encode([dlbridge.shm.copy(np.arange(100_000))])
@@ -163,12 +165,12 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
 
 
 def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsealed: int = 0) -> list[memoryview]:
-    """Fetches the tensors that `offer_parts` or Go's shm.Offers has left in segments. Returns the frames of the TENS message with a payload
-    part for each of these tensors, on the memory of its segment. `tens.decode` then reads the message like any other.
+    """Fetches the tensors that `offer_parts` or Go's shm.Offers has offered. Returns the frames of the TENS message, in which each of these
+    tensors has a payload part on the memory of its segment. `tens.decode` reads this message like any other.
 
-    In the label, only the descriptions of these tensors change. `timeout`, in seconds, and `copy_unsealed`, as in
-    `recv`, hold for each tensor. Errors: those of `tens.decode`, and those of `fetch` with a note that has the index of the tensor. All
-    handles are checked first. If a tensor cannot be fetched, those before it have been fetched, and cannot be fetched again.
+    In the label, only the descriptions of these tensors change. `timeout` (in seconds) and `copy_unsealed` (as in `recv`) apply to each
+    tensor. Errors: those of `tens.decode`, and those of `fetch` with a note that has the index of the tensor. All handles are checked
+    first. If a tensor cannot be fetched, the tensors before it have been fetched, and cannot be fetched again.
 
         >>> frames = dlbridge.shm.offer_parts(dlbridge.tens.encode([dlbridge.shm.copy(np.arange(3))]))
         >>> dlbridge.tens.decode(dlbridge.shm.fetch_parts(frames)).tensors[0].tolist()

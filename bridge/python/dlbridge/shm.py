@@ -1,35 +1,36 @@
 """Tensors in memory that the processes of one machine share.
 
-A *segment* is memory with a descriptor and without a name. The kernel frees it when the last process that holds it ends, however it
-ends. A tensor in a segment is an ordinary `Tensor`: its views lie in the segment, and NumPy, PyTorch and C functions use its memory. This
-process holds the segment until the last of these users is gone.
+A *segment* is memory with a descriptor and without a name. The kernel frees it when no process holds it any more, even if a process
+crashes. A tensor in a segment is an ordinary `Tensor`: its views are in the segment, and NumPy, PyTorch and C functions use its memory.
+This process holds the segment until the last of these users is gone.
 
-`send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. When
-multiprocessing pickles a tensor, for a queue, a pipe or the arguments of a process, it hands the tensor over without a copy too. The
-other process may then write to it, unless the tensor is read-only (`readonly`). For other transports, `offer` makes a small dict, and
-`fetch` makes the tensor from it. `offer_parts` and `fetch_parts` do the same with the tensors of a TENS message.
+`send` and `recv` hand a tensor to another process through a connected Unix socket. The receiver may only read it, unless the sender passes
+`readonly=False`. multiprocessing pickles a tensor for a queue, a pipe or the arguments of a process, and also hands it over without a copy.
+The other process may then write to the tensor, unless the tensor is read-only (`readonly`). For other transports, `offer` makes a small
+dict, and `fetch` makes the tensor from this dict. `offer_parts` and `fetch_parts` do the same with the tensors of a TENS message.
 
-The first hand-over of a segment decides whether other processes may write to it. This holds for all processes: a later hand-over of any
-of its tensors in the other way raises BufferError, before anything is sent. Tensors already sent arrive as they were sent. `copy` makes
-a tensor in a new segment, for which nothing is decided.
+The first hand-over of a segment, by any process, decides whether other processes may write to the segment. If a later hand-over of any of
+its tensors differs, it raises BufferError before anything is sent. Tensors already sent arrive as they were sent. `copy` makes a tensor
+in a new segment, for which nothing is decided.
 
 A process that pickles a tensor, or makes a handle, must live until the tensor is received. Therefore each process, including workers of
-a pool, waits at its end until others have fetched the tensors it has offered. This includes tensors that its threads have offered,
-directly or through a queue, but not those that daemon threads offer meanwhile. It waits for at most `exit_timeout` seconds. Each process
-has its own `exit_timeout`; the `initializer` of a pool can set it in the workers. An item that no thread has pickled before the process
-ends is lost, as are other items of multiprocessing: those that a daemon thread puts into a queue then, and those of a queue after
-`cancel_join_thread`. A pickled tensor that nobody receives stays on offer for `pickle_timeout` seconds, an hour by default. A receiver
-waits up to 30 seconds for each tensor if the sender does not answer, for example because a debugger has stopped it.
+a pool, waits when it ends until others have fetched the tensors it has offered. This includes tensors that its threads have offered,
+directly or through a queue. It does not include tensors that daemon threads offer during the wait. The process waits for at most
+`exit_timeout` seconds. Each process has its own `exit_timeout`; the `initializer` of a pool can set it in the workers. An item that no
+thread has pickled before the process ends is lost, like other items of multiprocessing. Such items are put into a queue by a daemon thread
+during the wait, or are in a queue after `cancel_join_thread`. A pickled tensor that nobody receives stays on offer for `pickle_timeout`
+seconds, an hour by default. If the sender does not answer, for example because a debugger has stopped it, a receiver waits up to 30
+seconds for each tensor.
 
-A tensor cannot be pickled if it is on a device, is closed, or was handed over in the other way, or if the process has no descriptor or
-memory left. The caller, such as `Connection.send`, or the result of a pool then raises the error. A queue pickles in a thread, after
-`put` has returned, where nobody would see the error. (So do not close a tensor after `put`; dropping the last reference is enough.) The
-tensor of a queue then arrives all the same. So does a tensor that the receiver cannot fetch, because the sender has ended, or a process
-has no descriptor or memory left. Each use of it raises a ConnectionError that names the cause. (An exception in an unpickler would end
-the thread that receives the results of a pool.)
+A tensor cannot be pickled if it is on a device, is closed, or was handed over before with another permission to write. Nor can it be
+pickled if the process has no descriptor or memory left. The caller, such as `Connection.send`, or the result of a pool then raises the
+error. A queue is different: it pickles in a thread after `put` has returned, and no caller would see the error. (So do not close a tensor
+after `put`; dropping the last reference is enough.) Therefore a tensor of a queue arrives even after an error, and each use of it
+raises a ConnectionError that names the cause. The same happens if the receiver cannot fetch a tensor, because the sender has ended, or
+a process has no descriptor or memory left. (An exception in an unpickler would end the thread that receives the results of a pool.)
 
-Any other tensor, and a broadcast of more bytes than its segment, is pickled by its elements: it arrives as a copy. So does an array of
-NumPy, wherever its memory is, unless `register_numpy` was called.
+A tensor that is not in a segment is pickled by its elements, and arrives as a copy. So does a broadcast of more bytes than its segment,
+and any array of NumPy, unless `register_numpy` was called.
 
 The module needs Linux 5.1 or later. Only `offer_parts` and `fetch_parts` need the Go library: the rest works in forked children.
 """
@@ -64,21 +65,21 @@ def __dir__() -> list[str]:
 
 
 exit_timeout: float = 5.0
-"""The number of seconds that this process waits at its end for others to fetch the tensors it has offered. An exit with nothing on offer
-is not delayed. A process that is killed, or calls os._exit itself, does not wait. The wait includes tensors that a function of atexit
-offers, if it was registered after this module was imported. Functions registered before are called after the wait."""
+"""The number of seconds that this process waits when it ends, for others to fetch the tensors it has offered. If nothing is on offer, it
+does not wait. A process that is killed, or calls os._exit itself, does not wait. The wait includes tensors that a function of atexit
+offers, if the function was registered after this module was imported. Functions registered earlier are called after the wait."""
 
 pickle_timeout: float = 3600.0
 """The number of seconds in which a tensor that multiprocessing has pickled can be received. If nobody receives it, this process holds its
-segment and a descriptor for this time. This happens after an error in the rest of an item (`Connection.send` does not report to a tensor
-that it was not sent), for the tasks of a pool that is left early (`imap`), and for the tasks of a worker that has died. Set a larger
-number if tasks wait longer in their queue (`math.inf`: until this process ends), and a smaller one if many are dropped."""
+segment and a descriptor for this time. This happens if the item of the tensor cannot be pickled or sent, if a program leaves a pool early (`imap`),
+and if a worker dies. Set a larger number if tasks wait longer in their queue (`math.inf`: until this process ends), and a smaller number
+if many tasks are dropped."""
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> Tensor:
     """Returns a row-major, writable Tensor of zeros in a new segment. The arguments are those of `dlbridge.empty`.
 
-    Errors: those of `dlbridge.empty`; OSError if the process has too many descriptors, or may not make so large a file
+    Errors: those of `dlbridge.empty`; OSError if the process has too many descriptors, or a file may not be so large
     (RLIMIT_FSIZE); MemoryError, also for a segment that is larger than the memory of the machine.
 
         >>> dlbridge.shm.zeros((2, 3), "int8").tolist()
@@ -88,7 +89,7 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> Tensor:
 
 
 def copy(x: Any, /) -> Tensor:
-    """Returns a row-major copy of an array, a buffer, a number, or lists of these, as `dlbridge.asarray` takes them, in a new segment.
+    """Returns a row-major copy of x in a new segment. x is an array, a buffer, a number, or lists of these, as for `dlbridge.asarray`.
 
     Errors: those of `asarray` and `zeros`.
 
@@ -109,15 +110,16 @@ def attach(
     trust_peer: bool = False,
     readonly: bool = False,
 ) -> Tensor:
-    """Returns a row-major Tensor of the elements in a named shared memory object of POSIX that another program has made, for example with
-    multiprocessing.shared_memory.
+    """Returns a row-major Tensor of the elements in a named shared memory object of POSIX. Another program has made the object, for
+    example with multiprocessing.shared_memory.
 
-    The Tensor is a copy, because such an object can become smaller at any time. With `trust_peer` it is on the memory of the object
-    itself; if the object then becomes smaller, the next access to the part that is gone ends this process. With `readonly` the Tensor is
+    The Tensor is a copy, because such an object can become smaller at any time. With `trust_peer` the Tensor is on the memory of the
+    object. If the object then becomes smaller, the next access to the missing part ends this process. With `readonly` the Tensor is
     read-only, and the object is not opened for writing.
 
-    `directory` is the only folder in which the name is looked up; links are not followed. `offset` is in bytes. The object is neither
-    removed nor registered with the resource tracker. The program that has made it removes it, and may remove the name immediately.
+    The name is looked up only in the folder `directory`, and links are not followed. `offset` is in bytes. `attach` does not remove the
+    object, and does not register it with the resource tracker. The program that has made the object removes it. The program may remove
+    the name immediately.
 
     Errors: ValueError for a name with a slash, for anything but a regular file, and for an object that is too small; FileNotFoundError
     and other OSErrors.
@@ -134,15 +136,17 @@ def attach(
 
 
 def is_shared(x: Any, /) -> bool:
-    """Reports whether all elements of a tensor, array or buffer lie in a segment, whichever library of the process has made it: this module,
-    libdlbridge_tensor, or Go's bridge/shm. For other memory it asks the kernel, which takes less than half a microsecond and a
-    descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). For a segment of another library it
-    searches the descriptors of the process, which takes about 2 microseconds for each open descriptor.
+    """Reports whether all elements of a tensor, array or buffer lie in a segment.
 
-    It is False for a tensor without elements, for a broadcast of more bytes than its segment, and for a tensor on the memory of an
-    object that `attach` has mapped: that object can become smaller, so other processes would have to copy it.
+    Any library of the process may have made the segment: this module, libdlbridge_tensor, or Go's bridge/shm. For memory outside segments,
+    is_shared asks the kernel. This takes less than half a microsecond and a descriptor that the process keeps. (Before Linux 6.11 it takes
+    some microseconds, and no descriptor.) For a segment of another library, is_shared searches the descriptors of the process. This takes
+    about 2 microseconds for each open descriptor.
 
-    Errors: those of `asarray`, which takes the same objects.
+    The result is False for a tensor without elements, for a broadcast of more bytes than its segment, and for a tensor on the memory of
+    an object that `attach` has mapped. Such an object can become smaller, so other processes would have to copy it.
+
+    Errors: those of `asarray`, which accepts the same objects.
 
         >>> array = dlbridge.shm.zeros(3, "int8").numpy()
         >>> dlbridge.shm.is_shared(array), dlbridge.shm.is_shared(array[1:]), dlbridge.shm.is_shared(array.copy())
@@ -154,10 +158,10 @@ def is_shared(x: Any, /) -> bool:
 def readonly(tensor: Tensor, /) -> Tensor:
     """Returns a read-only Tensor on the same memory, in a second mapping without write permission.
 
-    A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the
+    If a consumer ignores the flag of a read-only tensor, as PyTorch does, a write ends the process instead of changing the
     elements. The tensor must lie in a segment, or in a file that was mapped with mmap.MAP_SHARED, as mmap.mmap does by default.
 
-    Ownership: the result keeps the memory of the tensor. Errors: BufferError for private memory; `copy` copies it into a segment.
+    Ownership: the result keeps the memory of the tensor. Errors: BufferError for private memory, which `copy` copies into a segment.
 
         >>> dlbridge.shm.readonly(dlbridge.shm.zeros(3, "int8"))
         <dlbridge.Tensor, int8(3,), read-only: [0, 0, 0]>
@@ -170,13 +174,14 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
 
     sock is a connected Unix socket of the type SOCK_STREAM; its timeout applies. After readonly=True, no process can map these
     segments writable, and the receiver cannot write. Earlier writable mappings, such as the sender's, stay writable. The first hand-over
-    of a segment, here or in another process, decides: later ones must use the same `readonly`.
+    of a segment, here or in another process, decides: later hand-overs must use the same `readonly`.
 
-    Ownership: the caller keeps the tensors, and may close them. Errors: BufferError for a tensor that is not in a segment, for
-    one whose segment was handed over in the other way before, and with readonly=False for one that is read-only; ValueError for a
-    broadcast of more bytes than its segment, for tensors in more than 253 segments, and for more than a message of 1 MiB can describe;
-    OSError of the socket. After a BufferError or ValueError nothing was sent, and nothing was decided, unless another thread or process
-    has decided for one of several segments during the call. After an error of the socket, close it; the segments count as handed over.
+    Ownership: the caller keeps the tensors, and may close them. Errors: BufferError for a tensor that is not in a segment, for a tensor
+    whose segment was handed over before with another `readonly`, and for a read-only tensor with readonly=False; ValueError for a
+    broadcast of more bytes than its segment, for tensors in more than 253 segments, and for more tensors than a message of 1 MiB can
+    describe; OSError of the socket. After a BufferError or ValueError nothing was sent. Nothing was decided either, unless another thread
+    or process has decided for one of several segments during the call. After an error of the socket, close the socket; the segments count
+    as handed over.
 
         >>> import socket
         >>> a, b = socket.socketpair()
@@ -192,12 +197,12 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
 def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
     """Receives the tensors of one `send`.
 
-    The message of the other process is checked against the kernel. Files that another process can make smaller are refused, except
-    that up to `copy_unsealed` bytes of them are copied.
+    The message of the other process is checked against the kernel. A file that another process can make smaller is refused. With
+    `copy_unsealed`, up to that number of bytes of such files are copied instead.
 
     Ownership: the mapping of a segment ends with the last share of its tensors. Errors: EOFError if the other side has closed the socket;
-    ValueError and BufferError for a message that is not as `send` writes it; MemoryError, also if segments of other processes would take
-    more than a quarter of the address space of this one; OSError of the socket. After an error nothing is mapped, and no descriptor is
+    ValueError and BufferError for a message that `send` would not write; MemoryError, also if segments of other processes would take
+    more than a quarter of the address space of this process; OSError of the socket. After an error nothing is mapped, and no descriptor is
     open; close the socket.
 
         >>> import socket
@@ -253,11 +258,12 @@ multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)
 def register_numpy() -> None:
     """Lets multiprocessing hand over arrays of NumPy in segments, such as `tensor.numpy()` and slices of it, without a copy.
 
-    It concerns arrays that this process then puts into a queue, a pipe, a pool or the arguments of a process. An array on the same memory
-    arrives. As with tensors, the receiver may write to it unless it is read-only, and this process must live until it is received. If the
-    hand-over fails, a Tensor arrives in its place. It raises a ConnectionError with the cause when it is indexed, computed with or passed
-    to NumPy. All other arrays, including those of subclasses and those whose data type DLPack lacks, are pickled as before. A process that
-    was started by `spawn` or `forkserver` and returns arrays must call this function itself: it can be the `initializer` of a pool.
+    This holds for arrays that this process later puts into a queue, a pipe, a pool or the arguments of a process. The receiver gets an array
+    on the same memory. As with tensors, the receiver may write to the array unless it is read-only, and this process must live until the
+    array is received. If the hand-over fails, the receiver gets a Tensor instead. The Tensor raises a ConnectionError with the cause when a
+    program indexes it, computes with it or passes it to NumPy. All other arrays are pickled as before, also arrays of subclasses, and
+    arrays whose data type DLPack lacks. A process that was started by `spawn` or `forkserver` and returns arrays must itself call this
+    function, for example as the `initializer` of a pool.
 
     Errors: ImportError without NumPy.
 

@@ -1,8 +1,8 @@
 """ZIO messages and the tensors in them (the TENS form).
 
 A message is a sequence of frames: a prefix (level, form, label), a header (origin, granule, seqno) and
-payload parts. If the label is a JSON object with the attribute TENS, it describes tensors, whose elements
-are in the parts. Decoding never copies a payload: the tensors alias the frames.
+payload parts. If the label is a JSON object with the attribute TENS, it describes tensors. The parts have
+the elements of these tensors. Decoding never copies a payload: the tensors alias the frames.
 
 The functions call the Go library, which is loaded on first use (see `dlbridge.load`). In a forked child of a
 process that has loaded the library they raise RuntimeError.
