@@ -54,12 +54,12 @@ them may share a buffer of 8 KiB, and each part would keep the whole buffer aliv
 
 
 class Tracker:
-    """Reports when libzmq has let go of the parts of a message: the result of `tens.send` with `track=True`.
+    """Reports when libzmq has released the parts of a message. `tens.send` with `track=True` returns a Tracker.
 
-    After that, the memory of the tensors may be written to. Over TCP and IPC libzmq lets go when all parts are sent, or dropped. Over
-    inproc, the receiver must also have let go of them. If the peer of a PUSH, PUB or similar socket goes while `send` is in the
-    middle of a message, libzmq can drop parts without ever letting go of them, even when the context ends. The tracker is then
-    never done, and the memory is never released. Wait with a timeout where that matters.
+    Once the parts are released, the memory of the tensors may be written to. Over TCP and IPC, libzmq releases them when all parts are
+    sent, or dropped. Over inproc, the receiver must also have released them. If the peer of a PUSH, PUB or similar socket goes in the
+    middle of a `send`, libzmq can drop parts and never release them, even when the context ends. The tracker is then never done, and the
+    memory is never released. If this matters, wait with a timeout.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -71,9 +71,9 @@ class Tracker:
         >>> before, sent.done
         (False, True)
 
-    It may be used on any thread. On the thread of `send`, `done` and `wait` also read zmq.EVENTS of the socket, because libzmq may release
-    the memory it holds for a peer that has gone only then. No other thread may use the socket during these calls. (For a ROUTER, see
-    `send`.)
+    A Tracker may be used on any thread. On the thread of `send`, `done` and `wait` also read zmq.EVENTS of the socket, because only then
+    may libzmq release the memory it holds for a peer that has gone. No other thread may use the socket during these calls. (For a ROUTER,
+    see `send`.)
     """
 
     __slots__ = ("_parts", "_place", "_socket")
@@ -93,14 +93,14 @@ class Tracker:
 
     @property
     def done(self) -> bool:
-        """Whether libzmq has let go of all parts."""
+        """Whether libzmq has released all parts."""
         if self._parts:
             self._look()
         self._parts = [part for part in self._parts if not part.done]
         return not self._parts
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits until libzmq has let go of all parts, or raises TimeoutError after `timeout` seconds.
+        """Waits until libzmq has released all parts, or raises TimeoutError after `timeout` seconds.
 
         In a coroutine, `await asyncio.to_thread(tracker.wait)` lets the other tasks run.
         """
@@ -182,24 +182,24 @@ def send(
     peer, or there is no peer. It then waits for at most `socket.sndtimeo` milliseconds (-1, for ever, by default). A PUB drops the message
     instead. The call does not wait until the message is sent or received.
 
-    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised where the call would wait.
+    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK). With zmq.DONTWAIT, a call that would wait raises zmq.Again.
 
     Ownership: libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor. It holds that memory
-    until the part is sent, even after the array or `Tensor` is gone; do not write to it before. `track` reports when libzmq has let go of all
-    parts. `Tensor.on_release` calls a function after the last holder has released the memory. Smaller parts are copied, which is cheaper:
-    their memory is free when the call returns.
+    until the part is sent, even after the array or `Tensor` is gone: until then, do not write to the memory. `track` reports when libzmq
+    has released all parts. `Tensor.on_release` calls a function after the last holder has released the memory. Smaller parts are copied,
+    which is cheaper: their memory is free when the call returns.
 
-    Errors: those of `encode`, before anything is sent; TypeError if `socket` is not a socket of pyzmq; and those of the socket, after which
-    the message is not sent: zmq.Again where it would wait or has waited too long, and zmq.ZMQError, for example for a closed socket (ENOTSOCK)
-    or a REQ that sends twice (EFSM).
+    Errors: those of `encode`, before anything is sent; TypeError if `socket` is not a socket of pyzmq; and errors of the socket, after which
+    the message is not sent. The socket raises zmq.Again if the call would wait or has waited too long, and zmq.ZMQError for other errors,
+    for example for a closed socket (ENOTSOCK) or a REQ that sends twice (EFSM).
 
-    With `packed` the message is one frame in the packed form, which is a copy. `routing` has frames to send before the message: on a
-    ROUTER, those of `Message.routing`.
+    With `packed` the message is one frame in the packed form, which is a copy. `routing` has frames to send before the message. On a
+    ROUTER, pass `Message.routing`.
 
     Messages of CLIENT and SERVER sockets have one frame, so they need `packed`. A SERVER also needs the `routing_id` of the receiving
-    CLIENT: the `Message.routing_id` of a message from that CLIENT. Both need a libzmq with the draft API, and
-    a pyzmq that is built against it (ZMQ_PREFIX=… ZMQ_DRAFT_API=1 pip install --no-binary pyzmq pyzmq). Their sockets of zmq.asyncio are
-    experimental in pyzmq (DraftFDWarning): an event loop that waits for them keeps a processor busy.
+    CLIENT: the `Message.routing_id` of a message from that CLIENT. Both sockets need a libzmq with the draft API, and a pyzmq that is built
+    against this libzmq (ZMQ_PREFIX=… ZMQ_DRAFT_API=1 pip install --no-binary pyzmq pyzmq). Their sockets of zmq.asyncio are experimental in
+    pyzmq (DraftFDWarning): an event loop that waits for them keeps a processor busy.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -210,34 +210,33 @@ def send(
         >>> message.metadata, message["x"].tolist()
         ({'run': 7}, [0, 1, 2])
 
-    On a socket of zmq.asyncio the tensors are encoded immediately. The coroutine sends the message after all earlier calls on the same
-    socket or, on a ROUTER, to the same peer. With zmq.DONTWAIT it raises zmq.Again if earlier calls wait. If it is cancelled, the message is
-    sent whole or not at all.
+    On a socket of zmq.asyncio the tensors are encoded immediately. The coroutine waits for all earlier calls on the same socket (on a
+    ROUTER, to the same peer), and then sends the message. With zmq.DONTWAIT it raises zmq.Again if earlier calls wait. If the coroutine is
+    cancelled, the message is sent whole or not at all.
 
-    An exception that a signal handler raises during the call, such as KeyboardInterrupt, passes through. The receiver then gets the message
-    whole or not at all; or it gets the first parts followed by an empty part, or an empty message, which `recv` refuses. (With
-    `message_only`, `recv` cannot see that parts are missing.) Other messages that this function sends are not affected, and the socket
-    stays usable. On REQ and REP the refused message counts as the request or the answer. Rarely, the
-    exception comes while pyzmq destroys a frame: pyzmq hands it to sys.unraisablehook, and the call goes on. A handler that also sets
-    a flag, which the program tests after the call, misses nothing.
+    If a signal handler raises an exception during the call, such as KeyboardInterrupt, the call raises this exception. The receiver then gets
+    one of these: the whole message, nothing, an empty message, or the first parts followed by an empty part. `recv` refuses the last two.
+    (With `message_only`, `recv` cannot see that parts are missing.) Other messages that this function sends are not affected, and the socket
+    stays usable. On REQ and REP the refused message counts as the request or the answer. Rarely, the exception comes while pyzmq destroys
+    a frame: pyzmq hands the exception to sys.unraisablehook, and the call goes on. To miss no signal, let the handler also set a flag, and
+    test the flag after the call.
 
     `send` and `recv` raise RuntimeError in a signal handler that has interrupted one of them on the same socket.
 
-    If the peer of a REQ goes in the middle of the request, the request is sent again as a whole, to the next peer. If there is none
-    in time, zmq.Again is raised, and the socket can send again. A next peer that is a ROUTER may first get a message that its `recv`
-    refuses.
+    If the peer of a REQ goes in the middle of the request, the whole request is sent again to the next peer. If no peer comes in time,
+    zmq.Again is raised, and the socket can send again. If the next peer is a ROUTER, it may first get a message that its `recv` refuses.
 
-    libzmq holds messages for a peer that has gone until the program looks for messages to receive. `send` does so once in a millisecond, by
-    reading zmq.EVENTS, but not on a ROUTER, which would then fetch the first frame of a message (see `recv`). A program that sends on a
-    ROUTER and does not receive must call `socket.get(zmq.EVENTS)` itself now and then.
+    libzmq holds messages for a peer that has gone until the program looks for messages to receive. `send` looks once in a millisecond, by
+    reading zmq.EVENTS. It does not do this on a ROUTER, which would then fetch the first frame of a message (see `recv`). A program that
+    sends on a ROUTER and does not receive must itself call `socket.get(zmq.EVENTS)` from time to time.
 
-    If one of several peers of a PUSH or DEALER goes while a message for another is being sent, libzmq can send the rest of that message
-    to a third one. With `packed` it cannot.
+    If one of several peers of a PUSH or DEALER goes while a message for another peer is being sent, libzmq can send the rest of that
+    message to a third peer. With `packed` this cannot happen.
 
-    End the context (`Context.term`, or leave a `with` block of it) before the process ends. It waits until everything is sent, at most
-    `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone. So can
-    a process that closes a socket with a `linger` of a few milliseconds, or 0, if a message of several parts is half sent and its
-    receiver goes at that moment. Set a `linger` of at least 100.
+    End the context (`Context.term`, or leave a `with` block of the context) before the process ends. The context waits until everything is
+    sent, for at most `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq
+    alone. A process that closes a socket with a `linger` of 0 or a few milliseconds can also crash, if a message of several parts is half
+    sent and its receiver goes at that moment. Set a `linger` of at least 100.
     """
     state = _state(socket, "send")
     peer_id = _peer_id(state, packed, routing, routing_id)
@@ -292,22 +291,22 @@ def recv(
     limit: int = LIMIT,
     flags: int = 0,
 ) -> Any:
-    """Receives a message on a socket of pyzmq, in several frames or in the packed form, and decodes it, as `decode` does.
+    """Receives a message on a socket of pyzmq, and decodes it, as `decode` does. The message has several frames or the packed form.
 
     Returns: a `Message`; on a socket of zmq.asyncio, a coroutine with this result, which must be awaited.
 
-    Waits: until a message is there, as `socket.recv`, at most `socket.rcvtimeo` milliseconds (-1, for ever, by default).
+    Waits: until a message is there, as `socket.recv` does, for at most `socket.rcvtimeo` milliseconds (-1, for ever, by default).
 
-    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK), with which zmq.Again is raised if no message is there.
+    Flags: `flags` is 0, or zmq.DONTWAIT (also named zmq.NOBLOCK). With zmq.DONTWAIT, the call raises zmq.Again if no message is there.
 
     Ownership: parts of at least 16 KiB stay in libzmq's memory until the tensors and `parts` of the message, and all arrays made of them,
     are gone, even after the socket is closed. Smaller parts are copied. Tensors are read-only, because the memory may be the sender's
     (inproc) or shared by several receivers; `writable` makes copies. libzmq aligns parts to 8 bytes at most, and often not at all:
     `aligned` copies those that do not begin at a multiple of 256 bytes.
 
-    Errors: those of `decode` for a message that is not valid, which is dropped whole; TypeError if `socket` is not a socket of pyzmq; and
-    those of the socket: zmq.Again if no message came in time, and zmq.ZMQError, for example for a closed socket (ENOTSOCK) or a REQ that has
-    sent no request (EFSM).
+    Errors: those of `decode` for an invalid message, all of which is dropped; TypeError if `socket` is not a socket of pyzmq; and errors of
+    the socket. The socket raises zmq.Again if no message came in time, and zmq.ZMQError for other errors, for example for a closed socket
+    (ENOTSOCK) or a REQ that has sent no request (EFSM).
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -327,28 +326,28 @@ def recv(
     A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
 
     If the coroutine of a socket of zmq.asyncio is cancelled, it has taken no message. Concurrent calls receive in the order in which they
-    begin; with zmq.DONTWAIT a call raises zmq.Again if others wait.
+    begin; with zmq.DONTWAIT a call raises zmq.Again if other calls wait.
 
-    If `recv` on a REP socket raises an exception after it has taken a request, such as ValueError for a request that is refused, the
-    program may `send` an answer. Otherwise the next `recv` answers with an empty frame, which the client's `recv` refuses; until then
-    `socket.poll` reports no further request. After a request that `recv` has returned, the next `recv` is an error (zmq.EFSM) until an
-    answer is sent. `recv` on a REQ socket is the same error until a request is sent.
+    If `recv` on a REP socket raises an exception after it has received a request, such as ValueError for a malformed request, the program
+    may `send` an answer. Otherwise the next `recv` answers with an empty frame, which the client's `recv` refuses. Until then, `socket.poll`
+    reports no further request. After `recv` has returned a request, the next `recv` raises zmq.ZMQError (EFSM) until an answer is sent.
+    `recv` on a REQ socket raises the same error until a request is sent.
 
     A ROUTER or REP numbers its peers upwards from a result of rand() of C. A peer that chooses the next number as its own id ends the
-    process. Python programs do not seed rand(), so anybody knows that number. Call
-    ctypes.CDLL(None).srand(int.from_bytes(os.urandom(4))) before the socket is made, and let only peers connect that you trust (CURVE).
+    process. Python programs do not seed rand(), so anybody knows the next number. Before you make the socket, call
+    ctypes.CDLL(None).srand(int.from_bytes(os.urandom(4))), and let only trusted peers connect (CURVE).
 
-    A SUB or ROUTER socket takes the first frame of a message when the program polls it or waits for it in asyncio. If the program then
-    disconnects from the peer before it has received the message, the rest is lost, and libzmq can end the process. Receive what is
-    there (zmq.DONTWAIT) before such a disconnect, or close the socket.
+    A SUB or ROUTER socket takes the first frame of a message when the program polls the socket, or waits for it in asyncio. If the program
+    then disconnects from the peer before it has received the message, the rest is lost, and libzmq can end the process. Before such a
+    disconnect, receive all messages that are there (zmq.DONTWAIT), or close the socket.
 
-    An exception that a signal handler raises during the call, such as KeyboardInterrupt, passes through. The rest of the message is dropped,
-    at the latest by the next call of `recv` or `send` on the socket. No other message is affected if the program makes no other call on
-    the socket before. In a few of a hundred cases, the exception comes while pyzmq destroys a frame: pyzmq hands it to
-    sys.unraisablehook, and the call goes on (see `send`).
+    If a signal handler raises an exception during the call, such as KeyboardInterrupt, the call raises this exception. The rest of the
+    message is dropped, at the latest by the next call of `recv` or `send` on the socket. No other message is affected if the program makes
+    no other call on the socket before. In a few of a hundred cases, the exception comes while pyzmq destroys a frame: pyzmq hands the
+    exception to sys.unraisablehook, and the call goes on (see `send`).
 
     `limit` bounds the memory of tensors in several parts, as in `decode`. The parts themselves take memory in proportion to the bytes and
-    the number of frames. libzmq bounds the bytes of a frame (`socket.maxmsgsize`), and not their number.
+    the number of frames. libzmq bounds the bytes of a frame (`socket.maxmsgsize`), but not the number of frames.
     """
     check_limit(limit)  # before a message is taken
     require_library()

@@ -71,9 +71,9 @@ offers, if the function was registered after this module was imported. Functions
 
 pickle_timeout: float = 3600.0
 """The number of seconds in which a tensor that multiprocessing has pickled can be received. If nobody receives it, this process holds its
-segment and a descriptor for this time. This happens if the item of the tensor cannot be pickled or sent, if a program leaves a pool early (`imap`),
-and if a worker dies. Set a larger number if tasks wait longer in their queue (`math.inf`: until this process ends), and a smaller number
-if many tasks are dropped."""
+segment and a descriptor for this time. This happens if the item of the tensor cannot be pickled or sent, if a program leaves a pool early
+(`imap`), and if a worker dies. Set a larger number if tasks wait longer in their queue (`math.inf`: until this process ends), and a smaller
+number if many tasks are dropped."""
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> Tensor:
