@@ -117,16 +117,17 @@ func large() []path {
 }
 
 var streamTables = []table{
-	{"Decthings: small tensors", "A stream holds tensors of 4 float32. The data of every fourth tensor is aligned.",
+	{"Decthings: small tensors", "A stream has tensors of 4 float32. The data of every fourth tensor is aligned. The Python client is the one of Decthings.",
 		[]row{
 			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize", aim: 20},
 			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
-			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
-			{path: "py_decthings_serialize", what: "the Python client, encode", peers: true},
+			{path: "py_decthings_deserialize", what: "the Python client: decode", peers: true},
+			{path: "py_decthings_serialize", what: "the Python client: encode", peers: true},
 			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.decode_all`", peer: "py_decthings_deserialize"},
 			{path: "py_dlbridge_decthings_encode", what: "Python: `dlbridge.decthings.encode`", peer: "py_decthings_serialize"},
 		}},
-	{"Decthings: 64 MiB", "One tensor with aligned data. The copying reader is written by hand. Encoders and `copy` write to existing memory.",
+	{"Decthings: 64 MiB", "The message has one tensor with aligned data. The copying reader is a decoder written by hand. `encode` and `copy` write to " +
+		"existing memory.",
 		[]row{
 			{path: "decthings_decode_64MiB", what: "decode", peer: "decthings_copy_64MiB"},
 			{path: "decthings_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},

@@ -112,7 +112,7 @@ def table(title, note):
 
 OTHERS = {
     "plain": "without scale and shift",
-    "memcpy": "`memcpy` of half the bytes that are read and written",
+    "memcpy": "`memcpy` of half as many bytes as the conversion reads and writes",
     "numpy": "the same in NumPy",
     "torch": "the same in PyTorch",
 }
@@ -143,7 +143,7 @@ def images(dtype, to, shape=(32, 224, 224, 3), order=(0, 3, 1, 2)):
 def large():
     table(
         "Python: conversions",
-        "The conversions write to existing memory and run on one core. The vectors have results of 64 MiB, the images are 32 of "
+        "The conversions write to existing memory and run on one core. The result of a vector has 64 MiB. There are 32 images of "
         "224×224 with 3 channels, and the matrices have 2048 rows and columns.",
     )
     for dtype, to, count in ("uint8", "float32", 16 * MIB), ("float32", "bfloat16", 32 * MIB), ("float16", "float32", 16 * MIB):
@@ -168,8 +168,8 @@ def small():
 def scaled():
     table(
         "Python: conversions with scale and shift",
-        "The conversions write `x * scale + shift` to existing memory and run on one core; NumPy and PyTorch need two passes. The "
-        "images are 32 of 224×224, with a scale and a shift for each of 3 channels.",
+        "The conversions write `x * scale + shift` to existing memory and run on one core. NumPy and PyTorch need two passes. There "
+        "are 32 images of 224×224, with a scale and a shift for each of 3 channels.",
     )
     for count in VECTORS:
         for dtype in "uint8", "int16", "float16", "bfloat16":

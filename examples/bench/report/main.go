@@ -106,12 +106,12 @@ type side struct{ name, path string }
 
 var stories = []story{
 	{"A Go slice of 16 MiB becomes a NumPy array", []side{{"dlbridge", "py_dlbridge_slice_16MiB"}, {"a copy", "py_copy_slice_16MiB"}}},
-	{"Go exports a tensor, and releases it", []side{{"dlbridge", "export_release_slice"}, {"arrow-go", "arrow_export_release_go_memory"}}},
+	{"Go exports a tensor and releases it", []side{{"dlbridge", "export_release_slice"}, {"arrow-go", "arrow_export_release_go_memory"}}},
 	{"Go reads a message of three tensors", []side{{"dlbridge", "tens_parse_4KiB"}, {"Arrow IPC", "arrow_ipc_view_3_columns"}}},
-	{"Python makes a message of three arrays of 1 MiB, and reads it", []side{{"dlbridge", "py_dlbridge_message_1MiB"}, {"pickle", "py_pickle_message_1MiB"}}},
-	{"32 images, NHWC of uint8, become NCHW of float32", []side{
+	{"Python writes and reads a message of three arrays of 1 MiB", []side{{"dlbridge", "py_dlbridge_message_1MiB"}, {"pickle", "py_pickle_message_1MiB"}}},
+	{"Python converts 32 images from NHWC uint8 to NCHW float32", []side{
 		{"dlbridge", "py_dlbridge_images_nchw"}, {"NumPy", "py_numpy_images_nchw"}, {"PyTorch", "py_torch_images_nchw"}}},
-	{"A matrix of 64 MiB is transposed", []side{
+	{"Go transposes a matrix of 64 MiB", []side{
 		{"dlbridge", "copy_transpose_4"}, {"NumPy", "py_numpy_copy_transpose_4"}, {"PyTorch", "py_torch_copy_transpose_4"}}},
 	{"A NumPy array of 16 MiB reaches another process", []side{{"dlbridge", "py_dlbridge_process_16MiB"}, {"multiprocessing", "py_multiprocessing_process_16MiB"}}},
 }
@@ -119,7 +119,7 @@ var stories = []story{
 // peers are the names of the libraries whose paths begin with a prefix.
 var peers = []struct{ prefix, name string }{
 	{"arrow_", "arrow-go"}, {"gorgonia_", "gorgonia"}, {"dynamicpb_", "protobuf-go"}, {"libtorch_naive", "the naive way"}, {"naive_", "the naive design"},
-	{"strided_sum_by_hand", "a loop by hand"}, {"tensorflow_copy", "a copying reader"}, {"decthings_copy", "a copying reader"}, {"memcpy_", "Go's `copy`"},
+	{"strided_sum_by_hand", "the loop without dlbridge"}, {"tensorflow_copy", "a copying reader"}, {"decthings_copy", "a copying reader"}, {"memcpy_", "Go's `copy`"},
 	{"go_", "Go"}, {"copy_", "one core"}, {"new_close", "`dlpack.New`"}, {"py_numpy_", "NumPy"}, {"py_torch_", "PyTorch"}, {"py_json_numpy", "`json` and NumPy"},
 	{"py_dlpark", "dlpark"}, {"py_decthings", "the Python client"}, {"py_ctypes", "ctypes"}, {"py_pyzmq", "`send_pyobj`"}, {"py_import_numpy", "NumPy"},
 	{"py_served_tvmffi", "TVM-FFI"}, {"py_safetensors_", "safetensors"}, {"py_gguf_", "gguf"},
@@ -135,27 +135,28 @@ func peer(path string) string {
 }
 
 var tables = []table{
-	{"Files", "The files are in memory (`/dev/shm`), so the disk does not show in the times. One in safetensors has 300 tensors of 1 MiB, and one in GGUF " +
-		"has a vocabulary of 10,000 words in its metadata. The writers write one array of 128 MiB; their times are the fastest of 3.", []row{
-		{path: "files_open_safetensors", what: "Go: open a file in safetensors, and list its tensors", peer: "py_safetensors_open", aim: 2},
+	{"Files", "The files are in memory (`/dev/shm`), so the times do not include a disk. The safetensors file has 300 tensors of 1 MiB. The " +
+		"GGUF file has a vocabulary of 10,000 words in its metadata. Each writer writes one array of 128 MiB; its time is the fastest " +
+		"of 3.", []row{
+		{path: "files_open_safetensors", what: "Go: open a safetensors file, and list its tensors", peer: "py_safetensors_open", aim: 2},
 		{path: "py_safetensors_open", what: "safetensors in Python: `safe_open` and `keys`", peers: true},
-		{path: "files_open_gguf", what: "Go: open a file in GGUF, and read its metadata", peer: "py_gguf_open", aim: 5},
+		{path: "files_open_gguf", what: "Go: open a GGUF file, and read its metadata", peer: "py_gguf_open", aim: 5},
 		{path: "py_gguf_open", what: "gguf in Python: `GGUFReader`", peers: true},
 		{path: "files_open_npy", what: "Go: open an npy file, and make its tensor", peer: "py_numpy_open"},
 		{path: "py_dlbridge_npy_open", what: "Python: `dlbridge.open_file` of an npy file", peer: "py_numpy_open", aim: 2},
-		{path: "py_numpy_open", what: "`numpy.load`, `mmap_mode=\"r\"`", peers: true},
-		{path: "py_dlbridge_safetensors_read", what: "Python: open the file in safetensors, and read each element once", peer: "py_safetensors_read", aim: 1.43},
-		{path: "py_safetensors_read", what: "the same by `safetensors.numpy.load_file`", peers: true},
-		{path: "files_write_safetensors", what: "Go: `files.Write` in safetensors", peer: "py_safetensors_write", aim: 0.9},
+		{path: "py_numpy_open", what: "`numpy.load` with `mmap_mode=\"r\"`", peers: true},
+		{path: "py_dlbridge_safetensors_read", what: "Python: open the safetensors file, and read each element once", peer: "py_safetensors_read", aim: 1.43},
+		{path: "py_safetensors_read", what: "the same with `safetensors.numpy.load_file`", peers: true},
+		{path: "files_write_safetensors", what: "Go: `files.Write` of a safetensors file", peer: "py_safetensors_write", aim: 0.9},
 		{path: "py_dlbridge_safetensors_write", what: "Python: `dlbridge.safetensors.save`", peer: "py_safetensors_write", aim: 0.9},
 		{path: "py_safetensors_write", what: "`safetensors.numpy.save_file`", peers: true},
-		{path: "files_write_npy", what: "Go: `files.Write` in npy", peer: "py_numpy_write", aim: 0.9},
+		{path: "files_write_npy", what: "Go: `files.Write` of an npy file", peer: "py_numpy_write", aim: 0.9},
 		{path: "py_dlbridge_npy_write", what: "Python: `dlbridge.npy.save`", peer: "py_numpy_write", aim: 0.9},
 		{path: "py_numpy_write", what: "`numpy.save`", peers: true},
 	}},
-	{"Whole lifetimes", "Tensors of 1024 float32 are created, exported, released and closed, in patterns that programs have. arrow-go exports " +
-		"its arrays without their schema, which favours it. For the slowest export, 100,000 exports follow the release of a million " +
-		"exports. Each group of 1,000 counts with the fastest of 20 trials.", []row{
+	{"Whole lifetimes", "The rows create, export, release and close tensors of 1024 float32, as real programs do. arrow-go exports its arrays without " +
+		"their schema, which favours arrow-go. For the slowest export, the program makes and releases a million exports, and then " +
+		"times 100,000 in groups of 1,000. Each group has 20 trials; the trial with the shortest maximum counts.", []row{
 		{path: "life_export_slice", what: "a slice: `ExportSlice`, release", peer: "arrow_life_go_memory"},
 		{path: "life_slice_1", what: "a slice: create a tensor, export it once, release, close", peer: "arrow_life_go_memory"},
 		{path: "life_new_1", what: "zeroed memory of `dlpack.New`: create, export once, release, close", peer: "arrow_life_c_memory"},
@@ -164,7 +165,7 @@ var tables = []table{
 		{path: "life_slice_64", what: "a slice: create, export and release 64 times, close"},
 		{path: "life_new_64", what: "memory of `dlpack.New`: create, export and release 64 times, close"},
 		{path: "export_release_slice", what: "export and release of the same tensor, repeated"},
-		{path: "life_alive_256", what: "export and release with 256 live exports, oldest first"},
+		{path: "life_alive_256", what: "export, and release of the oldest of 256 live exports"},
 		{path: "life_turns_1000", what: "export and release of 1,000 tensors in turn"},
 		{path: "life_handed_over", what: "export by one goroutine, release by another"},
 		{path: "life_worst_export", what: "the slowest of 100,000 exports"},
@@ -185,9 +186,9 @@ var tables = []table{
 		{path: "arrow_export_release_c_memory", what: "arrow-go cdata, C memory", peers: true},
 		{path: "arrow_export_release_go_memory", what: "arrow-go cdata, Go memory", peers: true},
 	}},
-	{"The deleter alone", "The times are those of one deleter call on a thread that Go did not create. The last row of each design is the " +
-		"first call on a new thread, the median of 400 threads. Each tensor has 32 live exports unless the row gives another number. " +
-		"The naive design uses `malloc`, `cgo.Handle` and a deleter written in Go.",
+	{"The deleter alone", "Each time is for one call of the deleter, on a thread that Go did not create unless the row says otherwise. \"First call\" is " +
+		"the first call on a new thread; its time is the median of 400 threads. Each tensor has 32 live exports unless the row gives " +
+		"another number. The naive design uses `malloc`, `cgo.Handle` and a deleter written in Go.",
 		[]row{
 			{path: "delete_on_foreign_thread_new", what: "dlbridge, memory of `dlpack.New`", peer: "naive_delete_on_foreign_thread"},
 			{path: "delete_on_foreign_thread_slice", what: "dlbridge, a Go slice", peer: "naive_delete_on_foreign_thread"},
@@ -200,28 +201,30 @@ var tables = []table{
 			{path: "naive_delete_on_foreign_thread", what: "the naive design, on a foreign thread", peers: true},
 			{path: "naive_first_delete_on_new_thread", what: "the naive design, first call", peers: true},
 		}},
-	{"Import, typed view, close", "Go imports tensors of 1024 float32 that C has produced. The time that C needs to free them is subtracted.", []row{
+	{"Import, typed view, close", "Go imports a tensor of 1024 float32 from C, views its values and closes it. The time that C needs to free the tensor is " +
+		"subtracted.", []row{
 		{path: "import_close_without_guard", what: "dlbridge, without the cleanup guard (`WithoutGuard`)", peer: "arrow_import_release"},
 		{path: "import_close_with_guard", what: "dlbridge", peer: "arrow_import_release", aim: 2.5},
-		{path: "import_own_new", what: "dlbridge imports its own export of `dlpack.New`, export included", peer: "arrow_import_release"},
-		{path: "import_own_slice", what: "dlbridge imports its own export of a Go slice, export included", peer: "arrow_import_release"},
+		{path: "import_own_new", what: "dlbridge, export of `dlpack.New` and its import (`WithoutGuard`)", peer: "arrow_import_release"},
+		{path: "import_own_slice", what: "dlbridge, export of a Go slice and its import (`WithoutGuard`)", peer: "arrow_import_release"},
 		{path: "dlpark_export_import_drop", what: "dlpark (Rust): export, import, validate, view, drop", peers: true},
 		{path: "arrow_import_release", what: "arrow-go cdata", peers: true},
 	}},
-	{"Messages", "A message holds three tensors of 1024 float32. Arrow views a record of an open file in memory, and writes a record to a stream.",
+	{"Messages", "A message has three tensors of 1024 float32 unless the row gives another size. Arrow views a record of an open file in " +
+		"memory, or writes a record to a stream. Go's encoding is compared with Arrow's encoding of one column.",
 		[]row{
-			{path: "tens_parse_4KiB", what: "parse, including the label", peer: "arrow_ipc_view_3_columns", aim: 1.4},
-			{path: "tens_parse_16MiB", what: "parse, including the label, tensors of 16 MiB", peer: "arrow_ipc_view_3_columns", aim: 1.4},
-			{path: "tens_encode", what: "encode", peer: "arrow_ipc_encode_1_column", aim: 2},
-			{path: "json_unmarshal_label", what: "`encoding/json`, the label only", peers: true},
-			{path: "arrow_ipc_view_1_column", what: "arrow-go IPC view, one column", peers: true},
-			{path: "arrow_ipc_view_3_columns", what: "arrow-go IPC view, three columns", peers: true},
-			{path: "arrow_ipc_encode_1_column", what: "arrow-go IPC encode, one column", peers: true},
-			{path: "arrow_ipc_encode_3_columns", what: "arrow-go IPC encode, three columns", peers: true},
-			{path: "py_json_numpy_parse", what: "Python: `json` and NumPy, parse", peers: true},
+			{path: "tens_parse_4KiB", what: "Go: parse the message and its label", peer: "arrow_ipc_view_3_columns", aim: 1.4},
+			{path: "tens_parse_16MiB", what: "Go: parse the message and its label, tensors of 16 MiB", peer: "arrow_ipc_view_3_columns", aim: 1.4},
+			{path: "tens_encode", what: "Go: encode the message and its label", peer: "arrow_ipc_encode_1_column", aim: 2},
+			{path: "json_unmarshal_label", what: "`encoding/json`: parse only the label", peers: true},
+			{path: "arrow_ipc_view_1_column", what: "arrow-go IPC: view one column", peers: true},
+			{path: "arrow_ipc_view_3_columns", what: "arrow-go IPC: view three columns", peers: true},
+			{path: "arrow_ipc_encode_1_column", what: "arrow-go IPC: encode one column", peers: true},
+			{path: "arrow_ipc_encode_3_columns", what: "arrow-go IPC: encode three columns", peers: true},
+			{path: "py_json_numpy_parse", what: "Python: parse with `json` and NumPy", peers: true},
 			{path: "py_dlbridge_decode", what: "Python: `dlbridge.tens.decode`", peer: "py_json_numpy_parse"},
 		}},
-	{"Tensors and views in C", "The tensor holds 3×4×5 float32. The time includes its release.", []row{
+	{"Tensors and views in C", "The tensor has 3×4×5 float32. Each time includes the release of the new tensor or view.", []row{
 		{path: "c_alloc", what: "`dlb_tensor_alloc`"},
 		{path: "c_view_transpose", what: "`dlb_tensor_transpose`"},
 		{path: "c_view_slice", what: "`dlb_tensor_slice`, as `t[1:3, 2]`"},
@@ -229,9 +232,9 @@ var tables = []table{
 		{path: "c_view_reshape", what: "`dlb_tensor_reshape`"},
 		{path: "c_block", what: "`malloc` and `free` of 256 bytes, the size of a control block", peers: true},
 	}},
-	{"Copies and conversions in C and in Go", "The tensor is a matrix of 512 rows of float32. The result of a copy or conversion is a new tensor, and the time " +
-		"includes its release; `dlb_tensor_copy_into` writes into one that exists. Both run on one core.", newCopyRows()},
-	{"Views and elements", "The tensor holds 3×4×5 float32 unless the row gives another size. The time of a view includes its `Close`.", []row{
+	{"Copies and conversions in C and in Go", "The tensor is a 512×512 matrix of float32. A copy or conversion makes a new tensor, and its time includes the release; " +
+		"`dlb_tensor_copy_into` writes to an existing tensor. C and Go both run on one core.", newCopyRows()},
+	{"Views and elements", "The tensor has 3×4×5 float32 unless the row gives another size. The time of a new tensor or view includes its `Close`.", []row{
 		{path: "view_transpose", what: "`Transpose`"},
 		{path: "view_slice", what: "`Slice`, as `t[1:3, 2]`", peer: "gorgonia_slice"},
 		{path: "view_slice_by_steps", what: "`Slice`, as `t[1:, 2, ::-2]`"},
@@ -245,24 +248,24 @@ var tables = []table{
 		{path: "set_at_any", what: "`Tensor.SetAt`", peer: "gorgonia_set_at"},
 		{path: "gorgonia_at", what: "gorgonia's `At`", peers: true},
 		{path: "gorgonia_set_at", what: "gorgonia's `SetAt`", peers: true},
-		{path: "strided_sum_all", what: "the sum of a transposed matrix of 64×32: `ReadStrided` and `Strided.All`", peer: "strided_sum_by_hand"},
-		{path: "strided_sum_loop", what: "the same by `ReadStrided` and a loop with strides", peer: "strided_sum_by_hand"},
-		{path: "strided_sum_contiguous", what: "the same by `Contiguous` and `Read`", peer: "strided_sum_by_hand"},
-		{path: "strided_sum_at", what: "the same by `dlpack.At`", peer: "strided_sum_by_hand"},
-		{path: "strided_sum_by_hand", what: "the same by a loop with strides over a slice, without dlbridge", peers: true},
+		{path: "strided_sum_all", what: "the sum of a transposed 64×32 matrix: `ReadStrided` and `Strided.All`", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_loop", what: "the same sum: `ReadStrided` and a loop with strides", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_contiguous", what: "the same sum: `Contiguous` and `Read`", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_at", what: "the same sum: `dlpack.At`", peer: "strided_sum_by_hand"},
+		{path: "strided_sum_by_hand", what: "the same sum without dlbridge: a loop with strides over a slice", peers: true},
 		{path: "description_bind", what: "`Description.Bind`, shape [?,4,5]"},
 		{path: "description_allocate", what: "`Description.Allocate`, rows aligned to 64 bytes", peer: "new_close"},
 		{path: "new_close", what: "`dlpack.New`"},
 	}},
-	{"gorgonia", "`Dense` wraps a matrix of float32 for gorgonia; its time includes the release. `FromDense` makes a tensor of a lazily transposed " +
-		"matrix; its time includes `Close`.",
+	{"gorgonia", "`Dense` wraps a matrix of float32 for gorgonia; its time includes the release. `FromDense` makes a tensor from a lazily " +
+		"transposed gorgonia matrix; its time includes `Close`. Both are compared with gorgonia's `tensor.New`.",
 		[]row{
 			{path: "gorgonia_dense_4KiB", what: "`Dense`, 4 KiB", peer: "gorgonia_tensor_new_4KiB"},
 			{path: "gorgonia_dense_16MiB", what: "`Dense`, 16 MiB", peer: "gorgonia_tensor_new_16MiB"},
 			{path: "gorgonia_from_dense_4KiB", what: "`FromDense`, 4 KiB", peer: "gorgonia_tensor_new_4KiB"},
 			{path: "gorgonia_from_dense_16MiB", what: "`FromDense`, 16 MiB", peer: "gorgonia_tensor_new_16MiB"},
-			{path: "gorgonia_tensor_new_4KiB", what: "`tensor.New` with the same options, 4 KiB", peers: true},
-			{path: "gorgonia_tensor_new_16MiB", what: "`tensor.New` with the same options, 16 MiB", peers: true},
+			{path: "gorgonia_tensor_new_4KiB", what: "gorgonia's `tensor.New` with the same options, 4 KiB", peers: true},
+			{path: "gorgonia_tensor_new_16MiB", what: "gorgonia's `tensor.New` with the same options, 16 MiB", peers: true},
 		}},
 	{"libtorch", "1024 float32 in Go memory become an `at::Tensor`, which is then freed (see `examples/libtorch`). The time includes the release. " +
 		"The naive way uses `runtime.Pinner`, `cgo.Handle`, `malloc`, a deleter written in Go, and `at::fromDLPackVersioned`.",
@@ -273,13 +276,14 @@ var tables = []table{
 			{path: "libtorch_part", what: "libtorch alone, with the same two calls into C", peers: true},
 			{path: "libtorch_own_import", what: "libtorch alone, by `at::fromDLPackVersioned`", peers: true},
 		}},
-	{"TVM-FFI: from Go", "The function adds two vectors of 16 float32. Its code is like the output of a kernel compiler.", []row{
+	{"TVM-FFI: from Go", "Go calls a TVM-FFI function that adds two vectors of 16 float32. The code of the function is like the output of a kernel " +
+		"compiler.", []row{
 		{path: "tvmffi_prepared", what: "a prepared call"},
 		{path: "tvmffi_call_slices", what: "a call with three slices, arguments checked"},
 		{path: "tvmffi_call_tensors", what: "a call with three tensors, arguments checked"},
 	}},
-	{"TVM-FFI: from Python", "The function scales a vector of 16 float32. The cost of a callback into Go is the difference between an empty function in Go " +
-		"and one in C with the same arguments.", []row{
+	{"TVM-FFI: from Python", "Python calls a TVM-FFI function that scales a vector of 16 float32. The empty functions have the same arguments; the " +
+		"difference between their times is the cost of a callback into Go.", []row{
 		{path: "py_tvmffi_scale_go", what: "a function in Go"},
 		{path: "py_tvmffi_scale_cpp", what: "a function in C++", peers: true},
 		{path: "py_tvmffi_scale_more", what: "the difference: the additional cost of Go"},
@@ -287,17 +291,18 @@ var tables = []table{
 		{path: "py_tvmffi_nothing_cpp", what: "an empty function in C", peers: true},
 		{path: "py_tvmffi_nothing_more", what: "the difference: a callback into Go", peers: true},
 	}},
-	{"A Go function from Python", "The function doubles a NumPy array of 16 float32. `capi.Serve` serves it to `dlbridge.wrap`, and " +
-		"`tvmffi.Serve` to TVM-FFI.", []row{
+	{"A Go function from Python", "Python calls a Go function that doubles a NumPy array of 16 float32. `capi.Serve` serves the function to `dlbridge.wrap`, and " +
+		"`tvmffi.Serve` serves it to TVM-FFI.", []row{
 		{path: "py_served_wrap", what: "through `dlbridge.wrap`"},
 		{path: "py_served_tvmffi", what: "through TVM-FFI", peers: true},
 	}},
-	{"Copies", "The copies write to existing memory and run on one core unless the row gives another number. The matrices are square and have " +
-		"4096 rows unless the row gives another number. They are transposed, or each row contributes every second element, every third " +
-		"element, or all elements in reverse order. The images are 32 of 224×224 with 3 channels, and 32 of 56×56 with 64 channels. The " +
-		"contiguous copy has 64 MiB. PyTorch has no flipped views, so its time for the reverse order includes the allocation of the result.",
+	{"Copies", "The copies write to existing memory. They run on one core, and the matrices are square with 4096 rows, unless the row says " +
+		"otherwise. A copy transposes a matrix, or copies every second element, every third element, or all elements in reverse order " +
+		"of each matrix row. There are 32 images of 224×224 with 3 channels, or of 56×56 with 64 channels. The contiguous copy has 64 " +
+		"MiB. PyTorch has no flipped views, so its time for the reverse order includes the allocation of the result.",
 		copyRows()},
-	{"Python: np.from_dlpack", "An object is created, converted and freed. The minimal extension is written in C with the full Python API and checks nothing.",
+	{"Python: np.from_dlpack", "Each row creates an object, converts it to a NumPy array and frees both. The minimal extension is written in C with the full " +
+		"Python API and checks nothing.",
 		[]row{
 			{path: "py_dlbridge_from_address_new", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark"},
 			{path: "py_dlbridge_from_address_slice", what: "dlbridge, `from_address` of a Go slice", peer: "py_dlpark"},
@@ -309,7 +314,7 @@ var tables = []table{
 			{path: "py_numpy_empty", what: "NumPy, new memory", peers: true},
 			{path: "py_torch_empty", what: "PyTorch, new memory", peers: true},
 		}},
-	{"Python: torch.from_dlpack", "These rows repeat the measurement with PyTorch as the consumer.", []row{
+	{"Python: torch.from_dlpack", "The rows repeat the measurement above with PyTorch in place of NumPy.", []row{
 		{path: "py_dlbridge_from_address_new_torch", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark_torch"},
 		{path: "py_dlbridge_from_address_slice_torch", what: "dlbridge, `from_address` of a Go slice", peer: "py_dlpark_torch"},
 		{path: "py_floor_from_address_new_torch", what: "the minimal extension, `from_address` of `dlpack.New`", peers: true},
@@ -320,16 +325,16 @@ var tables = []table{
 		{path: "py_numpy_empty_torch", what: "NumPy, new memory", peers: true},
 		{path: "py_torch_empty_torch", what: "PyTorch, new memory", peers: true},
 	}},
-	{"Python: calls of C functions", "The C function computes `x += y` for two tensors of 16 floats. `dlbridge.wrap` calls a function that takes ownership of its " +
-		"arguments. ctypes makes a capsule for each argument and calls a function that borrows them.",
+	{"Python: calls of C functions", "Python calls a C function that computes `x += y` for two tensors of 16 floats. With `dlbridge.wrap`, the function takes " +
+		"ownership of its arguments. With ctypes, the program makes a capsule for each argument, and the function borrows both.",
 		[]row{
-			{path: "py_wrap_dlbridge", what: "`wrap`, `dlbridge.Tensor`s"},
-			{path: "py_wrap_numpy", what: "`wrap`, NumPy", peer: "py_ctypes_capsules_numpy"},
-			{path: "py_wrap_torch", what: "`wrap`, PyTorch", peer: "py_ctypes_capsules_torch"},
-			{path: "py_ctypes_capsules_numpy", what: "ctypes, NumPy", peers: true},
-			{path: "py_ctypes_capsules_torch", what: "ctypes, PyTorch", peers: true},
+			{path: "py_wrap_dlbridge", what: "`wrap` with `dlbridge.Tensor`s"},
+			{path: "py_wrap_numpy", what: "`wrap` with NumPy arrays", peer: "py_ctypes_capsules_numpy"},
+			{path: "py_wrap_torch", what: "`wrap` with PyTorch tensors", peer: "py_ctypes_capsules_torch"},
+			{path: "py_ctypes_capsules_numpy", what: "ctypes with NumPy arrays", peers: true},
+			{path: "py_ctypes_capsules_torch", what: "ctypes with PyTorch tensors", peers: true},
 		}},
-	{"Python: views", "The views of a matrix of 16 × 16 floats. One element is a Tensor here, and a number in NumPy.",
+	{"Python: views", "The rows make views of a 16×16 matrix of floats. `x[3, 5]` is a Tensor in dlbridge, and a number in NumPy.",
 		[]row{
 			{path: "py_dlbridge_element", what: "`x[3, 5]`", peer: "py_numpy_element"},
 			{path: "py_dlbridge_slice", what: "`x[2:8, 1:]`", peer: "py_numpy_slice"},
@@ -340,14 +345,14 @@ var tables = []table{
 			{path: "py_numpy_reshape", what: "NumPy, `x.reshape(256)`", peers: true},
 			{path: "py_numpy_array", what: "`numpy.from_dlpack` of a Tensor", peers: true},
 		}},
-	{"Python: data types", "A data type is compared with a type of NumPy, and 3 elements of one are allocated.",
+	{"Python: data types", "The rows compare a data type with a NumPy type, and allocate 3 elements of a NumPy type.",
 		[]row{
 			{path: "py_dlbridge_dtype", what: "`t.dtype == numpy.float32`", peer: "py_numpy_dtype"},
 			{path: "py_dlbridge_small", what: "`empty(3, numpy.float32)`", peer: "py_numpy_small"},
 			{path: "py_numpy_dtype", what: "NumPy, `x.dtype == numpy.float32`", peers: true},
 			{path: "py_numpy_small", what: "`numpy.empty(3, numpy.float32)`", peers: true},
 		}},
-	{"Python: messages over pyzmq", "Arrays of 16 floats are sent from one socket to another of the same process. The receiver takes them later, which is not timed.",
+	{"Python: messages over pyzmq", "A socket sends arrays of 16 floats to another socket of the same process. The time does not include receiving.",
 		[]row{
 			{path: "py_dlbridge_send_1", what: "`tens.send`, 1 array", peer: "py_pyzmq_send_pyobj_1"},
 			{path: "py_dlbridge_send_2", what: "`tens.send`, 2 arrays", peer: "py_pyzmq_send_pyobj_2"},
@@ -358,7 +363,8 @@ var tables = []table{
 			{path: "py_pyzmq_send_pyobj_3", what: "pyzmq, `send_pyobj`, 3 arrays", peers: true},
 			{path: "py_pyzmq_send_pyobj_named", what: "pyzmq, `send_pyobj`, a dict of 1 array", peers: true},
 		}},
-	{"Python: import", "A new process imports the package, the fastest of 10 times. dlbridge loads its Go library later, with the first format.",
+	{"Python: import", "Each time is the fastest of 10 imports, each in a new process. dlbridge loads its Go library later, when a program first uses " +
+		"a format. Both of its rows are compared with `import numpy`.",
 		[]row{
 			{path: "py_import_dlbridge", what: "`import dlbridge`", peer: "py_import_numpy", aim: 10},
 			{path: "py_import_dlbridge_after_numpy", what: "`import dlbridge` after `import numpy`", peer: "py_import_numpy"},
@@ -426,9 +432,9 @@ var vectors = []string{"131072", "4194304"}
 
 // comparisons lists the comparisons over all pairs of types. Each gives the first times as multiples of the second.
 var comparisons = []struct{ of, by, what string }{
-	{"dlbridge", "numpy", "beside NumPy"},
-	{"dlbridge", "torch", "beside PyTorch"},
-	{"scaled", "dlbridge", "with scale and shift, beside none"},
+	{"dlbridge", "numpy", "relative to NumPy"},
+	{"dlbridge", "torch", "relative to PyTorch"},
+	{"scaled", "dlbridge", "with scale and shift, relative to none"},
 }
 
 // A pair is a conversion from one type to another: its name, and its time as a multiple of the other library's time.
@@ -465,12 +471,12 @@ func (r results) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# Benchmarks
 
-These tables show what dlbridge costs, and what other libraries for the same task cost. Each time is for one round on the machine below;
-compare times only within this page.
+These tables compare the times of dlbridge with the times of other libraries for the same task. Each time is for one operation on the machine
+below. Compare times only within this page.
 
 %s, %d cores, %s.
 
-| | dlbridge | beside it | times faster |
+| | dlbridge | alternative | times as fast |
 |---|--:|:--|--:|
 `, cpu(), runtime.NumCPU(), runtime.Version())
 	for _, s := range stories {
@@ -488,22 +494,23 @@ compare times only within this page.
 	fmt.Fprintf(&b, `
 ![The times of this table](times.svg)
 
-In the first row, Go copies into an array of NumPy. In the last row, the time of dlbridge includes the copy of the array into
-shared memory; multiprocessing pickles the array.
+In the first row, the alternative is a copy by Go into a new NumPy array. In the last row, the time of dlbridge includes a copy of the array
+into shared memory; multiprocessing pickles the array.
 
-A C function that keeps nothing after it returns needs no dlbridge: an empty cgo call takes %s, and an export of a Go slice with its
-release takes another %s. Two other pages have the times of [other ways to another process](processes/README.md) and of
-[messages over ZeroMQ](zeromq/README.md).
+A C function that keeps no pointer after it returns does not need dlbridge. An empty cgo call takes %s, and an export of a Go slice with its
+release takes another %s. Two other pages give the times of [tensors for other processes](processes/README.md)
+and of [messages over ZeroMQ](zeromq/README.md).
 
 ## How it is measured
 
-`+"`make bench` (or `sh examples/bench/run.sh`)"+` builds dlbridge and its peers from the registries, times all of them, and writes this
-page. All paths take turns in running short batches. The time of a path is the median, over 20 turns, of the fastest
-batch of each turn. So other work of the machine and most garbage collections do not affect the times. Files, messages between
-processes and other rounds of many milliseconds have fewer turns.
+`+"`make bench` (or `sh examples/bench/run.sh`)"+` builds dlbridge, installs its peers from the package registries, times all of them, and writes
+this page. All paths take turns in short batches. The time of a path is the median, over 20 turns, of the fastest batch in each turn. This
+hides other work of the machine and most garbage collections. Slow paths, such as files and messages to other processes, have fewer turns.
 
-Rows in bold are paths of dlbridge; the others are its peers. An aim of 2 means that a path should be at least twice as fast as its
-peer. A crossing is a call from Go into C. For maintainers: [GUARANTEES.md](../../dlpack/GUARANTEES.md), [DESIGN.md](../../dlpack/DESIGN.md),
+Each table has a row for each path, which is one way to do the task. Rows in bold are paths of dlbridge; the others are its peers.
+"2.00 times as fast" means half the time. An aim of 2 means that a path should be at least twice as fast as its peer. A crossing is a call
+from Go into C. Allocations and crossings are numbers for one operation. `+"`dlpack.New`"+` allocates memory in C.
+For maintainers: [GUARANTEES.md](../../dlpack/GUARANTEES.md), [DESIGN.md](../../dlpack/DESIGN.md),
 [CONTRIBUTING.md](../../.github/CONTRIBUTING.md).
 `, duration(r["cgo_call"]), duration(r["life_export_slice"]))
 	for _, peer := range []struct{ path, what string }{
@@ -525,7 +532,7 @@ peer. A crossing is a call from Go into C. For maintainers: [GUARANTEES.md](../.
 
 // table writes the measured rows of a table, and the columns in which a row has a value.
 func (r results) table(b *bytes.Buffer, t table) {
-	columns := []string{"", "time", "beside a peer", "allocations", "crossings"}
+	columns := []string{"", "time", "compared with a peer", "allocations", "crossings"}
 	var rows [][]string
 	used := []bool{true, true, false, false, false}
 	measured := false
@@ -599,10 +606,11 @@ func (r results) count(name string) string {
 }
 
 func (r results) conversions(b *bytes.Buffer) {
-	b.WriteString("\n## Python: conversions between all types\n\nVectors are converted between each two of bool, the 8 integer types, float16, bfloat16, float32, " +
-		"float64, float8_e4m3fn and float8_e5m2. Integers are random over the range that both types have, floats that become integers over half of it; other " +
-		"floats are normally distributed. The table gives the time of dlbridge as a multiple of that of NumPy (with ml_dtypes) and of PyTorch, and the time with " +
-		"scale and shift as a multiple of that without.\n\n" +
+	b.WriteString("\n## Python: conversions between all types\n\nThe table summarises the conversions of vectors between all pairs of bool, the 8 integer types, float16, bfloat16, float32, " +
+		"float64, float8_e4m3fn and float8_e5m2. Integers are random over the range that both types have. Floats that become integers " +
+		"are random over half of that range; other floats are normally distributed. Each number is a ratio: the time of dlbridge " +
+		"divided by the time of NumPy (with ml_dtypes) or PyTorch, or its time with scale and shift divided by its time without. The " +
+		"last three columns count the pairs with a larger ratio.\n\n" +
 		"| | pairs of types | median | slowest | above 1 | above 1.25 | above 1.5 |\n|---|--:|--:|:--|--:|--:|--:|\n")
 	for _, elements := range vectors {
 		for _, c := range comparisons {
@@ -616,14 +624,14 @@ func (r results) conversions(b *bytes.Buffer) {
 }
 
 func (r results) scaling(b *bytes.Buffer) {
-	b.WriteString("\n## Dependence on rank, size and goroutines\n\nThis table gives the time of an export and its release in nanoseconds by rank:\n\n| rank |")
+	b.WriteString("\n## Dependence on rank, size and goroutines\n\nThe time of an export and its release, in nanoseconds, by rank of the tensor:\n\n| rank |")
 	rule, values := "|---|", "| ns |"
 	for rank := 1; rank <= 64; rank *= 2 {
 		fmt.Fprintf(b, " %d |", rank)
 		rule += "--:|"
 		values += fmt.Sprintf(" %.1f |", r[fmt.Sprintf("sweep_rank_%d", rank)])
 	}
-	fmt.Fprintf(b, "\n%s\n%s\n\nThis table gives it by size:\n\n| | 1 KiB | 64 KiB | 4 MiB | 256 MiB |\n|---|--:|--:|--:|--:|\n", rule, values)
+	fmt.Fprintf(b, "\n%s\n%s\n\nThe same time, by size of the tensor:\n\n| | 1 KiB | 64 KiB | 4 MiB | 256 MiB |\n|---|--:|--:|--:|--:|\n", rule, values)
 	for _, memory := range []string{"new", "slice"} {
 		fmt.Fprintf(b, "| %s |", map[string]string{"new": "`dlpack.New`", "slice": "a Go slice"}[memory])
 		for size := 1 << 10; size <= 1<<28; size <<= 6 {
@@ -631,7 +639,7 @@ func (r results) scaling(b *bytes.Buffer) {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\nThis table gives the rounds per microsecond of one goroutine and of two at once:\n\n" +
+	b.WriteString("\nThe operations per microsecond of one goroutine, and of two at the same time:\n\n" +
 		"| | one | two | speedup | relative to independent loops |\n|---|--:|--:|--:|--:|\n")
 	for _, w := range []struct{ name, what string }{
 		{"spin", "independent loops"},
@@ -645,9 +653,10 @@ func (r results) scaling(b *bytes.Buffer) {
 }
 
 func (r results) unpinning(b *bytes.Buffer) {
-	b.WriteString("\n## How long released Go memory stays pinned\n\nThe times are microseconds from the call of the last deleter, on a foreign thread, until the Go slice is unpinned. " +
-		"The deleter wakes Go if 1 MiB or more waits to be unpinned; `dlpack.WakeAt` sets another limit. Less memory waits for the " +
-		"next export, the next garbage collection or a call of `dlpack.Reap`. Memory of `dlpack.New` and imported memory does not wait, because the deleter frees it.\n\n" +
+	b.WriteString("\n## How long released Go memory stays pinned\n\nThe times are in microseconds. They begin when a foreign thread calls the last deleter, and end when the Go slice is " +
+		"unpinned. The deleter wakes Go if 1 MiB or more waits to be unpinned; `dlpack.WakeAt` sets another limit. Less memory waits " +
+		"for the next export, the next garbage collection or a call of `dlpack.Reap`. Memory of `dlpack.New` and imported memory does " +
+		"not wait: the deleter frees it.\n\n" +
 		"| | median of 50 | longest |\n|---|--:|--:|\n")
 	for _, program := range []struct{ name, what string }{
 		{"idle_8MiB", "8 MiB, idle program"},
