@@ -1,4 +1,4 @@
-"""The paths to another process: functions that hand `size` bytes over, and return the times that this took."""
+"""The paths to another process: functions that hand over `size` bytes and return the times this took."""
 
 import contextlib
 import multiprocessing
@@ -18,7 +18,7 @@ import dlbridge
 
 
 class Times(NamedTuple):
-    """The seconds until the receiver holds the tensor; those in which it reads a byte of each page, and in which it releases the tensor."""
+    """The seconds until the receiver holds the tensor, the seconds to read a byte of each page, and the seconds to release the tensor."""
 
     arrival: float
     touch: float = 0
@@ -28,7 +28,7 @@ class Times(NamedTuple):
 BARE = "a round trip of 200 bytes on the socket"
 AGAIN = "**`dlbridge.shm.send` and `recv`, a segment that was sent before**"
 FRESH = "**`dlbridge.shm.send` and `recv`, a new segment**"
-COPIED = "**the same, and before it a copy of an array into the new segment**"
+COPIED = "**the same, after a copy of an array into the new segment**"
 QUEUED = "**a `dlbridge.Tensor` in a segment, by `multiprocessing.Queue`**"
 NUMPY = "a NumPy array, by `multiprocessing.Queue`"
 TORCH = "a PyTorch tensor in shared memory, by `torch.multiprocessing`"

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def interleaved(paths: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Returns the times of each path. In each round all paths take turns; each round begins with another one."""
+    """Returns the times of each path. All paths take turns in each round, and each round begins with the next path."""
     times: dict[str, list[T]] = {name: [] for name in paths}
     names = list(paths)
     for i in range(rounds):
@@ -47,7 +47,7 @@ def machine() -> str:
 
 def ray_get() -> None:
     print("## `ray.get` of 1 GiB\n")
-    print("The tensor and the array lie in the object store of Ray. The process that has put them there reads them. Neither is copied.\n")
+    print("The tensor and the array lie in Ray's object store. The process that put them there reads them, without a copy.\n")
     times = interleaved(stored.gets(1 << 30), 300)
     base = statistics.median(times["a NumPy array"])
     rows = []
@@ -69,19 +69,19 @@ def hand_over() -> None:
                 medians.setdefault(path, {})[size] = handover.Times(*map(statistics.median, zip(*times, strict=True)))
     print("## To another process\n")
     print(
-        "A time begins with the call that sends, and ends when the receiver holds the tensor. Both processes read the same clock.\n"
-        "The first row is a round trip. The elements of a new segment are written before the time begins. All other copies count: to a\n"
-        "pickle, to shared memory, to the store. The kernel must clear the pages of new memory; Ray uses the pages of its store again.\n"
-        "There were " + ", ".join(f"{rounds} transfers of {size}" for size, (_, rounds) in SIZES.items()) + " by each path.\n"
+        "A time begins when the sender calls its function, and ends when the receiver holds the tensor. Both processes read one clock.\n"
+        "The first row is a round trip. The elements of a new segment are written before the time begins. All other copies are included:\n"
+        "into a pickle, shared memory or Ray's store. The kernel must clear the pages of new memory; Ray reuses the pages of its store.\n"
+        "Transfers by each path: " + ", ".join(f"{rounds} of {size}" for size, (_, rounds) in SIZES.items()) + ".\n"
     )
     base = medians[handover.BARE]["1 GiB"].arrival
     table(
-        ["", *SIZES, "1 GiB, in round trips"],
+        ["", *SIZES, "1 GiB, as a multiple of the round trip"],
         ([path, *(duration(got[size].arrival) for size in SIZES), f"{got['1 GiB'].arrival / base:,.1f}"] for path, got in medians.items()),
     )
     del medians[handover.BARE]
     for what, field in [
-        ("The receiver then reads one byte of each page, for the first time in this mapping or copy:", "touch"),
+        ("The receiver then reads one byte of each page. These are its first reads of the mapping or copy:", "touch"),
         ("Then it releases the tensor, which unmaps or frees the memory:", "release"),
     ]:
         print(what + "\n")

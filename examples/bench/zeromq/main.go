@@ -1,5 +1,5 @@
-// Zeromq times TENS messages over ZeroMQ: dlbridge, a loop in C on the same libzmq, and pebbe/zmq4. Each path sends the same three
-// tensors, and its receiver reads one byte of each page.
+// Zeromq times TENS messages over ZeroMQ: dlbridge, a loop in C on the same libzmq, and pebbe/zmq4. Each path sends tensors
+// of the same sizes, and its receiver reads one byte of each page.
 package main
 
 /*
@@ -47,7 +47,7 @@ func touch(data []byte) {
 	sink += sum
 }
 
-// A workload is a number of messages of three tensors over an endpoint.
+// A workload is a number of messages over an endpoint.
 type workload struct {
 	Name     string
 	endpoint string
@@ -272,6 +272,6 @@ func main() {
 	version, err := zeromq.Version()
 	check(err)
 	fmt.Printf("libzmq %s; pyzmq %s. %d CPUs, %s.\n\n", version, pyzmq, runtime.NumCPU(), runtime.Version())
-	fmt.Println("| message | path | messages/s | µs each | CPU s/GB | time, as a multiple of dlbridge's |\n|---|---|--:|--:|--:|--:|")
+	fmt.Println("| message | path | messages/s | µs per message | CPU s/GB | time relative to dlbridge |\n|---|---|--:|--:|--:|--:|")
 	fmt.Print(rows.String())
 }

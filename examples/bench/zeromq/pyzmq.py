@@ -1,5 +1,5 @@
-"""The same messages by pyzmq, which carries a libzmq of its own: `pyzmq.py ENDPOINT BYTES TENSORS ROUNDS TURNS` prints the seconds of
-each turn, and the processor time.
+"""Sends messages of the same sizes with pyzmq, which has its own libzmq. `pyzmq.py ENDPOINT BYTES TENSORS ROUNDS TURNS` prints the seconds
+and the processor time of each turn.
 """
 
 import json

@@ -20,10 +20,10 @@ PYTHON="$build/venv/bin/python" "$build/zeromq" "$@" > "$build/table.md"
   cat << 'END'
 # TENS over ZeroMQ
 
-`make bench-zeromq` writes this page. One process sends messages from a PUSH socket to a PULL socket. The receiver reads one byte of each
-page of 4 KiB. All paths take turns; each row is the median. dlbridge and pebbe/zmq4 encode each message anew and decode it to tensors.
-The loop in C does neither: it sends the same memory without copying, on the same libzmq. pyzmq (`copy=False`) has its own libzmq, and sends
-the same frames again and again.
+`make bench-zeromq` writes this page. In one process, a PUSH socket sends messages to a PULL socket. The receiver reads one byte of each
+page of 4 KiB. All paths take turns, and each row gives the median. dlbridge and pebbe/zmq4 encode every message anew, and decode it to
+tensors. The other two neither encode nor decode. C is a loop that sends the same memory without copying it, on the same libzmq. pyzmq
+(`copy=False`) sends the same frames repeatedly, on its own libzmq.
 
 END
   cat "$build/table.md"
@@ -31,8 +31,8 @@ END
 
 ## The pipeline
 
-[examples/pipeline](../../pipeline/README.md) runs with two producers, one worker in Go and one in Python. Tensors have 16 MiB, and no worker
-is killed. A worker doubles each tensor, and the collector checks it. GB/s count the results.
+[examples/pipeline](../../pipeline/README.md) runs with two producers, one worker in Go and one in Python. Each tensor has 16 MiB, and no
+worker is killed. A worker doubles each tensor, and the collector checks the result. GB/s counts the bytes of the results.
 
 | transport | result |
 |---|---|
