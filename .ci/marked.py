@@ -2,14 +2,14 @@
 
     marked.py long      tests that -short makes shorter or leaves out: they call SkipLong, SkipMemory or
                         testing.Short
-    marked.py threads   tests in which threads meet: they call MeetsThreads
+    marked.py threads   tests whose threads share tensors: they call MeetsThreads
     marked.py skipped   tests that -short leaves out: they call SkipLong or SkipMemory
 
 A test may call the function directly, or through other functions in the tests of its package. Each line has the folder of a package and an
 expression for `go test -run`; with `skipped`, each line has the name of a test.
 
 marked.py searches the text of a function as gofmt writes it, from `func` to the next line that begins with `}`. A comment or a string that
-has the name with `(` counts as a call, and a function in one line is read together with the next one.
+contains the name and `(` counts as a call. A function in one line is read together with the next function.
 """
 
 import pathlib

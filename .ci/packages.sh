@@ -1,5 +1,5 @@
 #!/bin/sh
-# packages.sh installs the Debian packages that the checks need in addition to those of .ci/needs.sh. It needs root, or a sudo
+# packages.sh installs the Debian packages that the checks need in addition to the tools of .ci/needs.sh. It needs root, or sudo
 # without a password. If a package is missing, the tests that need it are skipped, and .ci/run fails.
 set -eu
 missing=

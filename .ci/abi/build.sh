@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh WORK HEADER: builds and tests a copy of the Go library with another dlpack.h in place of ours.
+# build.sh WORK HEADER: builds and tests a copy of the Go library in which HEADER replaces our dlpack.h.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${1:?usage: build.sh WORK HEADER}

@@ -1,8 +1,8 @@
 """Compares our dlpack.h with the upstream header that the wheel apache-tvm-ffi carries.
 
-compare.py HEADER     every identifier both ways, every declaration, and what a C and a C++ compiler make
-                      of each size, offset, enumerator and macro
-compare.py --upstream the path of upstream's header
+compare.py HEADER      compares all identifiers and declarations, and the sizes, offsets, enumerators
+                       and macros as C and C++ compilers compute them
+compare.py --upstream  prints the path of upstream's header
 """
 
 import importlib.metadata
@@ -44,11 +44,11 @@ def compiler(language, *flags, text=""):
 
 
 class Header:
-    """What a compiler reads in a header, by name."""
+    """The macros and types of a header, by name, as a compiler reads them."""
 
     def __init__(self, path, language):
         self.path, self.language = path, language
-        with tempfile.TemporaryDirectory() as empty:  # the standard headers' own declarations are not wanted
+        with tempfile.TemporaryDirectory() as empty:  # empty, so that only the header's own declarations remain
             for name in ("stddef.h", "stdint.h"):
                 pathlib.Path(empty, name).touch()
             flags = ["-E", "-P", "-nostdinc", "-I" + empty]
@@ -65,7 +65,7 @@ class Header:
 
     @staticmethod
     def types_of(stream):
-        """The name of each typedef, and all of its tokens."""
+        """Yields the name of each typedef, and all of its tokens."""
         depth, chunk = 0, []
         for token in stream:
             if not chunk and token != "typedef":  # extern "C" { and its end
@@ -81,7 +81,7 @@ class Header:
         return {name: " ".join(chunk) for name, chunk in self.types.items()}
 
     def fields(self, name):
-        """The members of a struct, or the enumerators of an enum."""
+        """Yields the members of a struct, or the enumerators of an enum."""
         chunk = self.types[name]
         if "{" not in chunk:
             return
@@ -92,7 +92,7 @@ class Header:
                 yield found.group(1)
 
     def measured(self):
-        """What the compiler makes of it: a line for each type, member, enumerator and macro with a value."""
+        """Returns the sizes and values that the compiler computes: lines for each type, member, enumerator and macro with a value."""
         alignof = "alignof" if self.language == "C++17" else "__alignof__"
         lines = []
 
@@ -119,7 +119,7 @@ class Header:
 
 
 def differences(what, ours, theirs):
-    """The names and values that only one side has."""
+    """Yields the names that only one side has, or whose values differ."""
     for name in sorted(set(ours) | set(theirs)):
         one, other = ours.get(name), theirs.get(name)
         if one != other:
@@ -136,7 +136,7 @@ def compare(path, reference):
         measures, measured = ours.measured(), theirs.measured()
         yield from (f"{language}: {line}: only here" for line in measures if line not in measured)
         yield from (f"{language}: {line}: only upstream" for line in measured if line not in measures)
-        if len(ours.types) < 15 or len(measures) < 134:  # those of 1.3
+        if len(ours.types) < 15 or len(measures) < 134:  # the numbers of version 1.3
             yield f"{language}: only {len(ours.types)} types and {len(measures)} measures were found"
         print(f"abi: {language}: {len(ours.types)} types, {len(ours.macros)} macros, {len(measures)} measures")
 

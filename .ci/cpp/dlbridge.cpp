@@ -1,4 +1,4 @@
-// Calls every member of dlbridge.hpp: "dlbridge ROOT", where ROOT is the repository, whose messages of other programs it reads.
+// Calls every member of dlbridge.hpp. Usage: "dlbridge ROOT", where ROOT is the repository; its test messages are read.
 // A failed check prints its line, and the program ends with 1.
 #include <dlbridge.hpp>
 
@@ -49,7 +49,7 @@ static int failures;
     } \
   } while (false)
 
-// The call must throw dlbridge::error with the code, and with `says` in its text.
+// Checks that the call throws dlbridge::error with this code, and with `says` in its text.
 #define THROWS(wanted, says, ...) \
   do { \
     try { \
@@ -395,7 +395,7 @@ static void lists() {
   std::int64_t product = 1;
   for (std::int64_t n : counting(2, 3).shape()) product *= n;
   CHECK(product == 6);
-  sizes many{1, 2, 1, 2, 1, 2, 1, 2, 1, 2};  // more than the list has without memory of its own
+  sizes many{1, 2, 1, 2, 1, 2, 1, 2, 1, 2};  // more than the list holds without allocating
   sizes moved = std::move(many);
   CHECK(many == moved && moved.size() == 10 && tensor::zeros<float>(moved).shape() == moved);  // NOLINT
   moved = sizes{7};
@@ -419,7 +419,7 @@ static frame lend_copy(std::vector<std::byte> bytes) { return frame::lend(std::m
 
 static bool equal(const frame &f, const std::vector<std::byte> &bytes) { return std::equal(f.begin(), f.end(), bytes.begin(), bytes.end()); }
 
-// What is done with the elements of tensors.
+// Reads, writes, converts and compares elements of tensors.
 static void elements() {
   const tensor x = counting(3, 4);
   tensor::lend(std::vector<int>{70, 80}).copy_into(x.slice({all, range(1, 3)}));
@@ -450,7 +450,7 @@ static void elements() {
   CHECK(frees == 1);
 }
 
-// Functions with the form of those of Go plugins; examples/plugin calls such in Go.
+// Functions with the signature that functions of Go plugins have; examples/plugin calls functions in Go.
 extern "C" {
 static DLManagedTensorVersioned *scaled(DLManagedTensorVersioned *x, double factor, dlb_error *e) {
   const tensor in = tensor::adopt(x);
@@ -496,7 +496,7 @@ static void shared_memory() {
   int sockets[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
   const pid_t child = fork();
-  if (child == 0) {  // doubles what it may write to, and answers with it and with a copy of the other
+  if (child == 0) {  // doubles the writable tensor, and answers with it and with a copy of the other
     close(sockets[0]);
     int rc = 0;
     try {
@@ -543,7 +543,7 @@ static void shared_memory() {
   close(sockets[0]);
   close(sockets[1]);
 
-  x = shm::copy(x);  // its segment was handed over writable, which is decided once
+  x = shm::copy(x);  // its segment was handed over writable, which cannot change
   const shm::handle h = shm::offer(x, std::chrono::minutes(1));
   CHECK(h.size == 24 && h.readonly == 1);
   const tensor f = shm::fetch<float>(h, {2, 3});

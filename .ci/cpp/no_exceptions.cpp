@@ -1,4 +1,4 @@
-// A program of two files: one is compiled without exceptions, where an error ends the process, and the other with them.
+// A program of two files. One is compiled without exceptions, so that an error in it ends the process; the other with exceptions.
 #include <dlbridge.hpp>
 
 #include <cstdio>

@@ -1,6 +1,7 @@
-"""refused.py HEADERS WORK CXX...: each C++ compiler says of each statement of refused.txt what its row says.
+"""refused.py HEADERS WORK CXX...: checks that each C++ compiler reports the errors that refused.txt lists for its statements.
 
-The words of a row are in a text of dlbridge.hpp, or name something in quotes. Vaguer words would also match unrelated errors.
+The expected words of a row must be part of a text in dlbridge.hpp, or must have a name in quotes. Vaguer words would also match
+unrelated errors.
 """
 
 import concurrent.futures
@@ -31,7 +32,7 @@ FLAGS = ["-Werror=unused-result", "-Werror=narrowing"]
 
 
 def cases(text):
-    """The standard and the statement of each row, with the words of g++ and those of clang++."""
+    """Yields the standard and the statement of each row, with the words that g++ and clang++ must print."""
     standard = "c++17"
     for line in text.splitlines():
         if line.startswith("# In C++"):
@@ -43,7 +44,7 @@ def cases(text):
 
 
 def generic(table, header):
-    """The rows whose words are too vague to show which error it is."""
+    """Yields a fault for each row whose words are too vague to identify the error."""
     texts = ["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', run)) for run in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*)+', header)]
     for _, statement, words in table:
         for word in words.values():
@@ -52,7 +53,7 @@ def generic(table, header):
 
 
 def compiled(compiler, kind, standard, headers, work):
-    """The command that compiles a statement, with PROLOGUE compiled beforehand."""
+    """Compiles PROLOGUE, and returns the command that compiles a statement with it."""
     prologue = work / f"{kind}-{standard}.hpp"
     prologue.write_text(PROLOGUE)
     out = prologue.with_suffix(".hpp.gch" if kind == "g++" else ".pch")
@@ -64,13 +65,13 @@ def compiled(compiler, kind, standard, headers, work):
 
 
 def said(command, statement):
-    """Whether the statement compiles, and the errors."""
+    """Returns whether the statement compiles, and the errors."""
     done = subprocess.run(command, input=f"{STATEMENT}  {statement}\n}}\n", capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     return done.returncode == 0, done.stderr
 
 
 def fault(command, statement, words):
-    """What is wrong with what a compiler says, or None."""
+    """Returns how the compiler's answer differs from the expected words, or None."""
     compiles, errors = said(command, statement)
     if compiles and words != "-":
         return f"this compiles: {statement}"

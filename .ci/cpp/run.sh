@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh LIB WORK PYTHON [short]: builds the tests of dlbridge.hpp against the libraries in LIB, and runs them: with g++ as C++17 and
-# C++20, and, because g++ 12 has no std::mdspan, with the clang of the Python package ziglang as C++23. g++ adds the sanitizers.
-# g++ and clang++ refuse the wrong uses of refused.txt. A compiler that is missing is an error. `short` is C++17 with $CXX alone, without
-# sanitizers; of g++ and clang++, those that are installed compile the wrong uses.
+# run.sh LIB WORK PYTHON [short]: builds the tests of dlbridge.hpp with the libraries in LIB, and runs them. It uses g++ for C++17 and
+# C++20, with the sanitizers. For C++23 it uses the clang of the Python package ziglang, because g++ 12 has no std::mdspan. Then it checks
+# that g++ and clang++ refuse the wrong uses of refused.txt. A missing compiler is an error. With `short`, only $CXX and C++17 are tested,
+# without sanitizers, and only those of g++ and clang++ that are installed compile the wrong uses.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=$(cd "${1:?usage: run.sh LIB WORK PYTHON [short]}" && pwd)
@@ -24,7 +24,7 @@ try() {
   echo "dlbridge.hpp in $standard: ok"
 }
 
-# The programs at the top of the header print what their comments say. The first needs the library without Go only.
+# The programs at the top of the header must print the text of their comments. The first needs only the library without Go.
 sed -n 's|^//   ||p' "$root/include/dlbridge.hpp" |
   awk -v work="$work" '/#include <dlbridge.hpp>/ { n++; open = 1 } open { print > (work "/head" n ".cpp") } /^}/ { open = 0 }'
 libraries=-ldlbridge_tensor
@@ -40,7 +40,7 @@ for program in "$work/head1" "$work/head2"; do
   libraries="-ldlbridge -ldlbridge_tensor"
 done
 
-# Without exceptions an error ends the process with its text, also beside a file that has them.
+# In a file compiled without exceptions, an error prints its text and ends the process, even if another file has exceptions.
 flags="-std=c++17 -Wall -Wextra -Werror -I$root/include"
 # shellcheck disable=SC2086 # flags are words
 "${CXX:-c++}" $flags -fno-exceptions -c "$root/.ci/cpp/no_exceptions.cpp" -o "$work/without.o"

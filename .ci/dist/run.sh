@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh PYTHON WORK: makes the source distribution of the Python package, from that alone a wheel, and runs what
-# the wheel installs. PYTHON has setuptools.
+# run.sh PYTHON WORK: makes the source distribution of the Python package, builds a wheel from it alone, and uses the
+# installed wheel. PYTHON must have setuptools.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${1:?usage: run.sh PYTHON WORK}
@@ -13,7 +13,7 @@ printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' "$work/build" "$w
 cd "$root/bridge/python"
 DIST_EXTRA_CONFIG="$work/setup.cfg" "$python" setup.py -q sdist --dist-dir "$work"
 
-# From here on nothing of the checkout is used.
+# From here on, nothing uses the checkout.
 cd "$work/source"
 tar xzf "$work"/dlbridge-*.tar.gz --strip-components=1
 "$python" -m pip --disable-pip-version-check -q wheel --no-build-isolation --no-deps --wheel-dir "$work" .

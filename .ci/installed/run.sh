@@ -1,12 +1,12 @@
 #!/bin/sh
-# run.sh LIB WORK PYTHON: checks what is installed, and that C and C++ programs are built with it wherever C programmers build.
+# run.sh LIB WORK PYTHON: checks the installed files, and builds C and C++ programs with them in all supported ways.
 #
 #   the installed files    of the libraries in LIB: names, SONAMEs, exports, the license; make uninstall removes all of them
-#   libdlbridge            programs that need Go, by pkg-config and by CMake, in an installed tree that was moved
+#   libdlbridge            programs that need Go, by pkg-config and by CMake, with an installed tree that was moved
 #   libdlbridge_tensor     tensor.c and tensor.cpp, with each compiler, each kind of library and each way of finding it (see the table at
 #                          the end)
 #
-# A tool that is missing is an error; .ci/packages.sh installs them.
+# A missing tool is an error; .ci/packages.sh installs the tools.
 set -eu
 unset LIBDIR DESTDIR # make exports them
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,7 +23,7 @@ fail() {
   echo "installed: $*" >&2
   exit 1
 }
-# refused WORDS COMMAND...: the command fails, and says so in these words.
+# refused WORDS COMMAND...: checks that the command fails, and prints these words.
 refused() {
   words=$1
   shift
@@ -32,7 +32,7 @@ refused() {
     fail "\"$*\" should be refused with \"$words\", and says the above"
   fi
 }
-# works KIND PROGRAM: a build of tensor.c or tensor.cpp prints what it should, and needs libdlbridge_tensor.so only if KIND is shared.
+# works KIND PROGRAM: checks the output of a build of tensor.c or tensor.cpp, and that it needs libdlbridge_tensor.so only if KIND is shared.
 works() {
   wanted="$(sed -n 's/^#define DLB_VERSION_[A-Z]* //p' "$root/include/dlbridge.h" | paste -s -d .): int32[3 2] on cpu [[1 4] [2 5] [3 6]], 0 left"
   # shellcheck disable=SC2086
@@ -52,7 +52,7 @@ by_cmake() {
   }
 }
 
-# exports LIBRARY: the names that it exports, with their versions.
+# exports LIBRARY: prints the names that it exports, with their versions.
 exports() { readelf --dyn-syms -W "$1" | awk '$4 != "SECTION" && $7 ~ /^[0-9]/ { print $8 }' | LC_ALL=C sort; }
 
 # ---- the installed files
@@ -67,10 +67,10 @@ sh "$scripts/install.sh" "$work/half" "$work/tensor"
 found=$(cd "$work/tensor" && find . -name 'libdlbridge.*' -o -name dlbridge.pc)
 [ -z "$found" ] || fail "make install-tensor installs $found"
 
-# make install and make uninstall, beside files of others and after another version: with libraries in other folders, and with DESTDIR.
+# make install and make uninstall, with DESTDIR and several LIBDIRs, next to files of other packages and over an earlier installation.
 for libdir in lib lib64 lib/x86_64-linux-gnu /usr/lib64; do
   gone="$work/gone by"
-  mkdir -p "$gone/usr/lib/pkgconfig" "$gone/usr/include" # an empty folder of others stays
+  mkdir -p "$gone/usr/lib/pkgconfig" "$gone/usr/include" # an empty folder of another package must stay
   : > "$gone/usr/lib/pkgconfig/others.pc"
   DESTDIR=$gone sh "$scripts/install.sh" "$work/half" /usr
   make -s -C "$root" -o clib install "BUILD=$(dirname "$lib")" PREFIX=/usr "DESTDIR=$gone" "LIBDIR=$libdir" > "$work/make.log"
@@ -88,7 +88,8 @@ done
 refused "PREFIX=usr and DESTDIR= must be absolute paths" sh "$scripts/install.sh" "$lib" usr
 refused "PREFIX=/usr and DESTDIR=to must be absolute paths" env DESTDIR=to sh "$scripts/install.sh" "$lib" /usr
 
-# PREFIX and the folders above it are removed too, if they were made and are empty; and what an installation that failed has made.
+# make uninstall also removes PREFIX and the folders above it, if make install made them and they are empty. It also removes the files
+# of an installation that failed.
 DESTDIR=$work/new/to sh "$scripts/install.sh" "$work/half" /opt/usr
 DESTDIR=$work/new/to sh "$scripts/uninstall.sh" /opt/usr
 [ ! -e "$work/new" ] || fail "make uninstall leaves $(find "$work/new")"
@@ -115,7 +116,7 @@ for library in libdlbridge libdlbridge_tensor; do
   *) fail "SONAME is \"$soname\"" ;;
   esac
 done
-# Paths may have commas and blanks, two builds may go on at the same time, and another libdlbridge_tensor.so in LDFLAGS is not linked.
+# Paths may have commas and blanks, two builds may run at the same time, and a libdlbridge_tensor.so in a folder of LDFLAGS is not linked.
 mkdir "$work/stale"
 echo 'int stale;' | gcc -shared -x c - -o "$work/stale/libdlbridge_tensor.so" -Wl,-soname,stale.so
 sh "$scripts/tensor.sh" "$work/a, b" &
@@ -125,7 +126,7 @@ for library in libdlbridge libdlbridge_tensor; do
   [ "$(exports "$work/a, b/$library.so")" = "$(exports "$lib/$library.so")" ] || fail "$library.so in \"$work/a, b\" exports other names"
 done
 readelf -d "$work/a, b/libdlbridge.so" | grep -q 'NEEDED.*libdlbridge_tensor' || fail "libdlbridge.so is linked to a library of LDFLAGS"
-# The headers find each other by -IPREFIX/include alone.
+# With -IPREFIX/include alone, the headers find each other.
 printf '#include <dlbridge/dlbridge.h>\nint main(void) { return DLB_OK; }\n' |
   gcc -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only -I"$usr/include" -x c -
 echo "installed files: ok"
@@ -184,7 +185,7 @@ by_cmake "$work/with-go" "$work/with-go/build" "-DCMAKE_PREFIX_PATH=$usr"
 "$work/with-go/build/cpp-by-cmake" "$root"
 "$work/with-go/build/alone-by-cmake"
 
-# component NAMES PREFIX: find_package asks for components of an installed copy.
+# component NAMES PREFIX: runs find_package with these components on an installed copy.
 component() {
   rm -rf "$work/component"
   mkdir "$work/component"
@@ -202,7 +203,7 @@ echo "libdlbridge: ok"
 # ---- libdlbridge_tensor, with each compiler
 
 mkdir "$work/bin"
-for tool in cc c++ ar; do # CMake wants a compiler to be one word
+for tool in cc c++ ar; do # for CMake, a compiler must be one word
   printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$(cd "$(dirname "$python")" && pwd)/$(basename "$python")" $tool > "$work/bin/zig-$tool"
   chmod +x "$work/bin/zig-$tool"
 done
@@ -261,11 +262,11 @@ try() {
   echo "$name: $ways: ok"
 }
 
-# row NAME …: starts try. The rows run at the same time, because CMake and the linkers use one core for much of theirs.
+# row NAME …: starts try. The rows run at the same time, because CMake and the linkers often use only one core.
 rows=
 row() { try "$@" & rows="$rows $!"; }
 
-# By itself the CMakeLists.txt of the library builds both kinds.
+# The CMakeLists.txt of the library, built as a project of its own, builds both kinds.
 by_cmake "$scripts" "$work/by itself, with a comma"
 [ -e "$work/by itself, with a comma/libdlbridge_tensor.so" ] && [ -e "$work/by itself, with a comma/libdlbridge_tensor.a" ] ||
   fail "CMake builds not both kinds by itself"

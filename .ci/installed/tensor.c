@@ -1,4 +1,4 @@
-/* A program with tensors alone: lends memory, transposes and converts it, prints the result, and releases everything. */
+/* A program that uses only tensors: it lends memory, transposes and converts it, prints the result, and releases everything. */
 #include <dlbridge.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh PYTHON WORK: checks the installed package with mypy --strict, and ordinary use of it (typed_use.py) with mypy --strict
-# and pyright. In typed_use.py each `type: ignore` is on a mistake, at which both must report an error.
+# run.sh PYTHON WORK: checks the installed package with mypy --strict, and ordinary uses of it (typed_use.py) with mypy --strict
+# and pyright. Each `type: ignore` in typed_use.py marks a mistake that both must report.
 set -eu
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 work=${2:?usage: run.sh PYTHON WORK}

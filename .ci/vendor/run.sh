@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh WORK: a module that vendors this one builds and runs with nothing but its vendor folder, and its C files find the headers.
+# run.sh WORK: checks that a module that vendors this one builds and runs from its vendor folder alone, and that its C files find the headers.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${1:?usage: run.sh WORK}
@@ -11,7 +11,7 @@ cd "$work"
 $go mod init example.com/vendoring
 $go mod edit -require=github.com/dlbridge/dlbridge@v0.0.0 -replace=github.com/dlbridge/dlbridge@v0.0.0="$root"
 $go mod tidy
-# The line of include/embed.go, by which a C compiler finds the headers.
+# The line of include/embed.go with which a C compiler finds the headers.
 printf '#include <dlbridge.h>\nint32_t code = DLB_OK;\n' > program.c.txt
 eval "$(sed -n 's|^//\t\(cc -I.*\) -c program.c$|\1 -x c -c program.c.txt -o program.o|p' "$root/include/embed.go")"
 test -s program.o

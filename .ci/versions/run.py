@@ -2,10 +2,10 @@
 
     run.py WHEELHOUSE WORK [CELL...]
 
-A cell is a version of Python and one of NumPy, such as 3.11-1.26; without any, all of CELLS are run. Each has an environment of its
-own, WORK/CELL, which later runs use again: the last release of that NumPy, the light peers, and the wheel, which is installed anew.
-The tests in TESTS are run, in a folder outside of the checkout. DESELECTED lists those that a cell cannot pass, with the reason. A
-cell that fails does not keep the others from running.
+A cell is a version of Python and a version of NumPy, such as 3.11-1.26. Without arguments, run.py tests all of CELLS. Each cell has
+its own environment, WORK/CELL, which later runs use again. It has the last release of that NumPy, the light peers, and the wheel,
+which each run installs anew. The tests in TESTS run in a folder outside of the checkout. DESELECTED lists the tests that a cell cannot
+pass, with the reason. If a cell fails, the others still run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "bridge" / "python"
 
-# Of the versions of NumPy that have wheels for a Python, those after which something changed here, and the newest ones.
+# For each Python: the versions of NumPy at which the behaviour of dlbridge changes, and the newest versions.
 CELLS = [
     *(f"3.11-{numpy}" for numpy in ("1.26", "2.0", "2.1", "2.2", "2.4")),
     *(f"3.12-{numpy}" for numpy in ("1.26", "2.0", "2.1", "2.2", "2.4", "2.5")),
     *(f"3.13-{numpy}" for numpy in ("2.1", "2.2", "2.4", "2.5")),
 ]
-# The tests that meet NumPy and need no Go, and the examples of README.md and bridge/python/README.md, which do. The two lists have
-# different files conftest.py.
+# The first list has the tests that use NumPy and need no Go. The second has the examples of README.md and bridge/python/README.md, which
+# need Go. The lists run separately, because each has its own conftest.py.
 TESTS = [
     [
         "-m",
@@ -41,7 +41,7 @@ TESTS = [
     ["examples/share", "examples/test_readmes.py::test_the_package_does_what_its_readme_says"],
 ]
 PEERS = "apache-tvm-ffi array-api-strict joblib ml-dtypes pytest pyzmq setuptools".split()
-"""The packages of requirements-test.txt that the tests need, beside NumPy."""
+"""The packages of requirements-test.txt that the tests need in addition to NumPy."""
 
 ML_DTYPES_OF_NUMPY_1 = "ml-dtypes==0.5.4"
 """ml_dtypes 0.6 needs NumPy 2."""
@@ -52,7 +52,7 @@ COPY = "numpy.array and numpy.asarray take copy= as they do today from 2.0 on"
 STRICT = "array-api-strict passes on to NumPy arguments that it takes from 2.1 on"
 READ_ONLY = "all arrays that numpy.from_dlpack makes are read-only before 2.2.5"
 DESELECTED: list[tuple[str, str, str]] = [
-    # (version, test, reason): with NumPy before this version, the test is left out, for this reason
+    # (version, test, reason): the test is left out with a NumPy before this version
     ("2.0", "test_tensor.py::test_packed_elements_are_copied_into_arrays", COPY),
     ("2.0", "test_dlpack.py::test_numpy_copies_a_tensor_when_it_is_asked_to", COPY),
     ("2.4", "test_tensor.py::test_what_has_no_elements_is_unequal[dtype('float64')]", "a numpy.dtype equals all that has such a `dtype`"),
@@ -80,7 +80,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def python_of(name: str) -> str:
-    """Returns the path of a Python, which may be one of pyenv."""
+    """Returns the path of a Python, found in PATH or in pyenv."""
     found = subprocess.run(["sh", ROOT / ".ci" / "python.sh", f"python{name}"], check=False, stdout=subprocess.PIPE, text=True)
     return found.stdout.strip() if found.returncode == 0 else sys.exit(1)
 
@@ -94,7 +94,7 @@ def requirements(numpy: str) -> list[str]:
 
 
 def prepare(cell: str, wheel: pathlib.Path, work: pathlib.Path) -> pathlib.Path:
-    """Makes the environment of a cell, unless it is there, installs the wheel in it, and returns its Python."""
+    """Makes the environment of a cell if it is missing, installs the wheel in it, and returns its Python."""
     python, numpy = cell.split("-")
     folder = work / cell
     installed = folder / "bin" / "python"
@@ -110,7 +110,7 @@ def prepare(cell: str, wheel: pathlib.Path, work: pathlib.Path) -> pathlib.Path:
 
 
 def run(cell: str, wheel: pathlib.Path, work: pathlib.Path, options: list[str]) -> bool:
-    """Returns whether the tests of a cell have passed."""
+    """Runs the tests of a cell, and returns whether they passed."""
     python = prepare(cell, wheel, work)
     elsewhere = work / "elsewhere"
     elsewhere.mkdir(exist_ok=True)

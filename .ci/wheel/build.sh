@@ -1,9 +1,9 @@
 #!/bin/sh
-# build.sh PYTHON WORK [ARCH]: builds the wheel of the Python package, with the Go library inside, into WORK/wheelhouse, for
-# ARCH, x86_64 or aarch64; the default is that of this machine. For the other one it needs the binutils of that one, as in the
-# Debian package binutils-aarch64-linux-gnu. PYTHON has the packages of requirements.txt. Everything is compiled for glibc 2.17.
-# auditwheel fails if the wheel needs a library that not every Linux has; it strips the libraries, and names the wheel by the
-# glibc that it needs.
+# build.sh PYTHON WORK [ARCH]: builds the wheel of the Python package, which contains the Go library, into WORK/wheelhouse. ARCH is
+# x86_64 or aarch64, by default the architecture of this machine. For another ARCH it needs binutils for that ARCH, such as the
+# Debian package binutils-aarch64-linux-gnu. PYTHON must have the packages of requirements.txt. Everything is compiled for glibc
+# 2.17. auditwheel strips the libraries and names the wheel after the glibc that it needs. It fails if the wheel needs a library that
+# some Linux systems lack.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -1,4 +1,4 @@
-"""Uses what the wheel has installed, in an environment that has NumPy and neither Go nor a compiler."""
+"""Uses the installed wheel in an environment that has NumPy, but neither Go nor a compiler."""
 
 import importlib.metadata
 import os

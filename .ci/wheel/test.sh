@@ -1,7 +1,7 @@
 #!/bin/sh
-# test.sh WHEELHOUSE WORK PYTHON...: installs the wheel in a new environment of each Python, with NumPy alone, and runs check.py
-# there from other folders, without any environment variable: no Go and no compiler can be found. Then it runs subinterpreters.py,
-# because each version of Python has other subinterpreters.
+# test.sh WHEELHOUSE WORK PYTHON...: installs the wheel and NumPy in a new environment of each Python, and runs check.py there. It
+# runs from folders outside of the checkout, with no environment variable except a PATH without tools, so that neither Go nor a compiler can be
+# found. Then it runs subinterpreters.py, because subinterpreters differ between versions of Python.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 house=$(cd "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}" && pwd)
