@@ -1,8 +1,7 @@
-"""amalgamate.py DIR: writes libdlbridge_tensor as one C file, dlbridge_tensor.c, into DIR, with the headers of programs and the license
-beside it.
+"""amalgamate.py DIR: writes libdlbridge_tensor as one C file, dlbridge_tensor.c, into DIR, together with the public headers and the license.
 
-That is tensor.c, without the comment on how it is built itself, with the files in place of their includes, each header that has a guard once.
-Such a header must therefore not be included first under a condition that does not hold for all who need it.
+The file is tensor.c with each include replaced by the included file, and without the comment that says how to build tensor.c. A header with a
+guard appears once, at its first include. So its first include must not be under a condition that is false where another file needs it.
 """
 
 import pathlib
@@ -25,7 +24,7 @@ HEAD = """\
 
 
 def included(file: pathlib.Path, name: str) -> pathlib.Path | None:
-    """Returns our file that an include in another one means, or None for a header of the system or of programs."""
+    """Returns the file of this repository that an include in `file` names, or None for a system header or a public header."""
     places = [folder / name for folder in (file.parent, *FOLDERS)]
     return next((place.resolve() for place in places if place.is_file()), None)
 

@@ -1,13 +1,13 @@
 #!/bin/sh
-# build.sh DIR: builds the shared libraries libdlbridge_tensor and libdlbridge, which contains Go, into DIR, with the symbolic
-# links that linkers and loaders look for. Their SONAMEs have the major version of dlbridge.h. GO, GOFLAGS, CC, AR, CFLAGS and
-# LDFLAGS are heeded.
+# build.sh DIR: builds two shared libraries into DIR: libdlbridge_tensor, and libdlbridge, which contains Go. It also makes the symbolic
+# links that linkers and loaders look for. The SONAMEs have the major version of dlbridge.h. It uses GO, GOFLAGS, CC, AR, CFLAGS and
+# LDFLAGS.
 #
-# libdlbridge.so has no copy of the library without Go: it is linked to libdlbridge_tensor.so, which the loader finds beside it.
-# So a process that loads both, in any order and any scope, has one copy: one set of counters, and tensors of either library are
-# tensors of the other. The loader guarantees this by the SONAME, without code of ours. (Only a program that opens two different
-# files of libdlbridge_tensor.so by their paths has two copies, as with any library.) For this the tag dlbridge_shared leaves its C
-# files out of Go's build, and CORE_API, set to nothing, lets Go's files call the functions of libdlbridge_tensor.so.
+# libdlbridge.so does not contain a copy of the library without Go. It is linked to libdlbridge_tensor.so, which the loader finds in
+# the same folder. So a process that loads both, in any order and any scope, has one copy, with one set of counters, and each library
+# accepts the tensors of the other. The loader ensures this by the SONAME. (A program has two copies only if it opens two different
+# files of libdlbridge_tensor.so by their paths, as with any library.) Therefore the tag dlbridge_shared leaves the C files of that
+# library out of Go's build. The empty CORE_API lets Go's C files call the functions of libdlbridge_tensor.so.
 set -eu
 dir=${1:?usage: build.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,6 +31,6 @@ CGO_CFLAGS="${CGO_CFLAGS--g -O2} ${CFLAGS:-} -DCORE_API=" CGO_LDFLAGS="'-L$dir' 
   ${GO:-go} build -buildmode=c-shared -trimpath -tags dlbridge_shared \
   -ldflags "-extldflags '-Wl,-soname,$soname -Wl,-rpath,\$ORIGIN -Xlinker \"--version-script=$here/libdlbridge.map\"'" \
   -o "$dir/$file" .
-rm -f "$dir/${file%.*}.h" # cgo's header of the entry points behind dlbridge.h
+rm -f "$dir/${file%.*}.h" # cgo's header; programs use dlbridge.h
 ln -sf "$file" "$dir/$soname"
 ln -sf "$soname" "$dir/libdlbridge.so"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# install.sh LIB PREFIX: copies the libraries from LIB, the headers and the license to PREFIX, with what pkg-config and CMake
-# need to find them there. If LIB has no libdlbridge, only libdlbridge_tensor is installed. The installed tree can be moved.
-# LIBDIR is the folder of the libraries below PREFIX, by default lib. DESTDIR, if it is set, stands before PREFIX. Both are absolute paths.
+# install.sh LIB PREFIX: copies the libraries from LIB, the headers and the license to PREFIX. It adds the files with which pkg-config
+# and CMake find them. If LIB has no libdlbridge, it installs only libdlbridge_tensor. The installed tree can be moved.
+# LIBDIR is the folder of the libraries below PREFIX, by default lib. If DESTDIR is set, it is put before PREFIX. PREFIX and DESTDIR must
+# be absolute paths.
 #
-# dlpack.h goes into a folder of our own, never to where an upstream header lies. share/dlbridge/installed.txt lists what was
-# installed, and which folders were made for it, those below PREFIX by their paths from there; uninstall.sh removes that.
+# dlpack.h goes into our own folder, so that it never replaces an upstream header. share/dlbridge/installed.txt lists the installed files
+# and the folders that install.sh made, and uninstall.sh removes them. Names below PREFIX are relative to it.
 set -eu
 lib=${1:?usage: install.sh LIB PREFIX}
 prefix=${2:?usage: install.sh LIB PREFIX}
@@ -35,15 +36,15 @@ version=$major.$(number MINOR).$(number PATCH)
 umask 022
 list=$to/share/dlbridge/installed.txt
 made=
-# note NAME: lists a folder that was made, as soon as there is a list.
+# note NAME: adds a new folder to the list, as soon as the list exists.
 note() {
   made="$made$1
 "
   [ ! -d "${list%/*}" ] || { printf '%s' "$made" >> "$list"; made=; }
 }
-# above FOLDER: makes PREFIX, and what is above it.
+# above FOLDER: makes PREFIX and the folders above it, if they are missing.
 above() { [ -d "$1/" ] || { above "${1%/*}"; mkdir "$1"; note "$1"; }; }
-# folder NAME: makes a folder below PREFIX, and those above it.
+# folder NAME: makes a folder below PREFIX and its parents, if they are missing.
 folder() {
   case $1 in */*) folder "${1%/*}" ;; esac
   [ -d "$to/$1" ] || { mkdir "$to/$1"; note "$1"; }
@@ -52,7 +53,7 @@ folder() {
 put() { echo "$2" >> "$list"; rm -f "$to/$2"; cat > "$to/$2"; chmod "$1" "$to/$2"; }
 # link NAME TARGET: makes a symbolic link below PREFIX.
 link() { echo "$1" >> "$list"; ln -sf "$2" "$to/$1"; }
-# fill NAME FOLDER: writes NAME.in, with its words @…@ replaced.
+# fill NAME FOLDER: writes NAME.in to FOLDER, with its words @…@ replaced.
 fill() {
   sed -e "s|@VERSION@|$version|g" -e "s|@MAJOR@|$major|g" -e "s|@LIBDIR@|$libdir|g" \
     -e "s|@UP@|$(echo "$libdir" | sed 's|[^/][^/]*|..|g')|g" "$here/$1.in" | put 644 "$2/$1"

@@ -2,10 +2,9 @@
 
 // Command libdlbridge is the C shared library: package capi, linked as a shared library.
 //
-// build.sh builds it for installation. The library then has a SONAME and exports only dlb_*, and the library without
-// Go, libdlbridge_tensor, lies beside it. A plain `go build -buildmode=c-shared` makes one library that works in the
-// same way but also contains the library without Go. A program that loads both this library and libdlbridge_tensor has
-// two copies of the library without Go, with separate counters.
+// build.sh builds it for installation. The result has a SONAME, exports only dlb_*, and is linked to libdlbridge_tensor,
+// the library without Go. A plain `go build -buildmode=c-shared` makes a library that works the same, but contains
+// libdlbridge_tensor. A program that also loads libdlbridge_tensor then has two copies of it, with separate counters.
 package main
 
 import _ "github.com/dlbridge/dlbridge/bridge/capi"

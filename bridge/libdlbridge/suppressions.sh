@@ -6,27 +6,27 @@ cat << 'END_OF_HEAD'
 #
 #   valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp ./program
 #
-# Valgrind does not recognise the stacks of goroutines as stacks, and takes their memory for invalid or uninitialised, and all
-# values that come from there. Therefore errors in Go functions, and in the C functions that they call, are not reported. Other
-# errors in the C functions of the program and of the library are, and all leaks. libdlbridge_tensor.so has no Go, and needs no
-# suppressions.
+# Valgrind does not recognise the stacks of goroutines. It takes their memory, and all values from there, for invalid or
+# uninitialised. These suppressions therefore hide errors in Go functions, and in the C functions that they call. Valgrind still
+# reports all other errors in the C functions of the program and of the library, and all leaks. libdlbridge_tensor.so contains no
+# Go and needs no suppressions.
 END_OF_HEAD
 entry() { printf '{\n   dlbridge: %s\n   Memcheck:%s\n   %s\n   ...\n}\n' "$1" "$2" "$3"; }
 kinds='Cond Value1 Value2 Value4 Value8 Value16 Value32 Addr1 Addr2 Addr4 Addr8 Addr16 Addr32'
-# The name of a Go function begins with the path of its package. The patterns are for all paths with a slash, and for packages of
-# the standard library without one. Names that begin with _cgoexp_ are the entries of exported functions. gcWriteBarrier is a
-# function of the runtime in assembler.
+# The name of a Go function begins with the path of its package. The patterns match all paths with a slash, and the packages of
+# the standard library whose paths have none. Names that begin with _cgoexp_ are the entries of exported functions. gcWriteBarrier
+# is an assembler function of the runtime.
 for package in '*/*' '_cgoexp_*' 'gcWriteBarrier*' 'runtime.*' 'sync.*' 'bytes.*' 'errors.*' 'fmt.*' 'io.*' 'iter.*' 'maps.*' \
   'math.*' 'os.*' 'reflect.*' 'slices.*' 'sort.*' 'strconv.*' 'strings.*' 'syscall.*' 'time.*' 'type:*'; do
   for kind in $kinds; do entry 'in a Go function' "$kind" "fun:$package"; done
 done
-# Through functions whose names begin with _cgo_, Go calls C functions. They get their arguments from the stack of a goroutine, and
+# Go calls C functions through functions whose names begin with _cgo_. They read their arguments from the stack of a goroutine, and
 # write the result to it.
 for kind in $kinds; do
   entry 'in a C function that Go has called' "$kind" '...
    fun:_cgo_*_Cfunc_*'
 done
-# The arguments of the system calls of the runtime come from the same memory. Valgrind knows no patterns for their names.
+# The arguments of the runtime's system calls come from the same memory. Valgrind has no patterns for their names, so each is listed.
 for argument in 'futex(futex)' 'futex(op)' 'futex(val)' 'futex(utime)' 'futex(timeout)' 'tgkill(tgid)' 'tgkill(tid)' 'tgkill(sig)' \
   'nanosleep(req)' 'nanosleep(rem)' 'rt_sigprocmask(how)' 'rt_sigprocmask(set)' 'rt_sigprocmask(oldset)' 'sigaltstack(ss)' \
   'sigaltstack(oss)' 'madvise(start)' 'madvise(length)' 'madvise(advice)' 'munmap(start)' 'munmap(length)' 'mincore(start)' \
@@ -34,7 +34,7 @@ for argument in 'futex(futex)' 'futex(op)' 'futex(val)' 'futex(utime)' 'futex(ti
   entry 'in a Go function' "Param
    $argument" 'fun:runtime.*'
 done
-# The arguments of the system calls of package os lie on stacks of goroutines, too.
+# The arguments of system calls of package os lie on stacks of goroutines, too.
 for argument in 'fstat(buf)' 'fstatat(buf)'; do
   entry 'in a Go function' "Param
    $argument" 'fun:internal/runtime/syscall/*'

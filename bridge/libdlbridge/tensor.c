@@ -1,16 +1,17 @@
 //go:build ignore
 
-/* tensor.c: the part of dlbridge that needs no Go, in one translation unit: every C file whose first line is
- * `//go:build !dlbridge_shared`. As it is, it makes the static library, or an object of any program:
+/* tensor.c: the part of dlbridge that needs no Go, in one translation unit. It includes every C file whose first line is
+ * `//go:build !dlbridge_shared`. Compiled as it is, it makes the static library, or an object file for any program:
  *
  *   cc -O2 -Iinclude -Idlpack/internal/core -Ibridge/capi -Ibridge/internal/segment -c bridge/libdlbridge/tensor.c
  *
  * Internal functions are static. The functions of dlbridge.h are hidden: a program or plugin that is linked with this
- * object does not export them, and has its own library. Two builds differ:
+ * object does not export them, and has its own copy of the library. Two builds differ:
  *
- *   -DCORE_API=        libdlbridge_tensor.so, linked with -z nodelete as tensor.sh does: all functions are visible, the internal ones for
- *                      libdlbridge.so
- *   -DCORE_EXTENSION   the Python extension: its own files call the internal functions. It needs no files but those that they call. */
+ *   -DCORE_API=        libdlbridge_tensor.so, linked with -z nodelete as in tensor.sh. All functions are visible;
+ *                      libdlbridge.so calls the internal ones.
+ *   -DCORE_EXTENSION   the Python extension. Its own files call the internal functions, and files that they do not
+ *                      call are left out. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -22,8 +23,8 @@
 #endif
 #endif
 
-/* These lines let a project with strict warnings compile this file. A local name in one file may name a type in
- * another, numbers are converted on purpose, and macros have empty arguments. */
+/* These lines let a project with strict warnings compile this file. A local name in one file may be a type in
+ * another, conversions of numbers are intended, and macros have empty arguments. */
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
@@ -62,8 +63,8 @@
 #include "../internal/segment/transfer.c"
 
 /* A plugin that contains this object stays loaded after dlclose, as the shared libraries do, because deleters of its
- * tensors may be called later and threads of dlb_shm_offer may run its code. With glibc it is found by its link map,
- * because its path may be relative, or may name another file by now. musl unloads nothing. */
+ * tensors may be called later and threads of dlb_shm_offer may run its code. With glibc, its link map gives
+ * its name, because its path may be relative, or may name another file by now. musl unloads nothing. */
 #if defined(STAY_LOADED)
 #include <dlfcn.h>
 #if defined(__GLIBC__)

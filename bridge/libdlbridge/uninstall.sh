@@ -1,6 +1,6 @@
 #!/bin/sh
-# uninstall.sh PREFIX: removes what install.sh has put there, of any version and in any LIBDIR, and the folders that it has
-# made and that are empty now. DESTDIR, if it is set, stands before PREFIX.
+# uninstall.sh PREFIX: removes the files that install.sh has installed, of any version and in any LIBDIR. It also removes the
+# folders that install.sh made, if they are empty now. If DESTDIR is set, it is put before PREFIX.
 set -eu
 prefix=${1:?usage: uninstall.sh PREFIX}
 to=${DESTDIR:-}${prefix%/}
@@ -13,12 +13,12 @@ if grep -E '(^|/)\.\.(/|$)' "$to/$list" >&2; then
   echo "uninstall.sh: these lines of $to/$list lead out of the folder; nothing is removed" >&2
   exit 1
 fi
-# What is in a folder comes before it, in this order. Paths from the root are PREFIX and folders above it.
+# In this order, the contents of a folder come before the folder. Absolute paths are PREFIX and the folders above it.
 LC_ALL=C sort -ru "$to/$list" | while IFS= read -r name; do
   if [ "$name" != "${name#/}" ]; then
-    case $to/ in "$name"/*) rmdir "$name" 2> /dev/null || true ;; esac # a tree that was moved is elsewhere
+    case $to/ in "$name"/*) rmdir "$name" 2> /dev/null || true ;; esac # skips the old folders of a tree that was moved
   elif [ -d "$to/$name" ] && [ ! -L "$to/$name" ]; then
-    rmdir "$to/$name" 2> /dev/null || true # something of others is there
+    rmdir "$to/$name" 2> /dev/null || true # the folder has files of other packages
   else
     rm -f "$to/$name"
   fi
