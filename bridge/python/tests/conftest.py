@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 CORE = ROOT / "dlpack" / "internal" / "core"
 RANK = 300
-collect_ignore = ["test_zeromq_drafts.py"]  # make zeromq runs this file by its name, with another pyzmq
+collect_ignore = ["test_zeromq_drafts.py"]  # `make zeromq` names this file, and runs it with another pyzmq
 MODULES = [dlbridge, *(value for name in dlbridge.__all__ if isinstance(value := getattr(dlbridge, name), types.ModuleType))]
 
 
@@ -163,7 +163,7 @@ def settled(counters, before) -> dict[str, int]:
 
 
 def live() -> dict[str, int]:
-    """Returns the counters, without that of pinned memory, which Go unpins some time after its last share has ended."""
+    """Returns the counters without pinned memory, which Go unpins some time after its last share has ended."""
     counters = dlbridge.counters()
     del counters["pinned_bytes"]
     return counters
@@ -181,7 +181,7 @@ def nothing_left_alive(request):
 
 @pytest.fixture
 def nothing_left_alive_in_go():
-    """The same for the counters of the Go library."""
+    """Checks the same for the counters of the Go library."""
     before = _core.library_counters()
     yield
     assert settled(_core.library_counters, before) == before
@@ -199,7 +199,7 @@ class Entry(dict):
         return (self.folder / name).read_bytes()
 
 
-# Go: package dlpack/dlpacktest/vectors finds them in the same way, and has the meaning of DLBRIDGE_VECTORS.
+# In Go, package dlpack/dlpacktest/vectors finds the vectors in the same way, and documents DLBRIDGE_VECTORS.
 VECTOR_FOLDERS = {
     **{manifest.parts[-3]: manifest.parent for manifest in sorted(ROOT.glob("bridge/*/testdata/manifest.json"))},
     "zio": ROOT / "tens/testdata",
@@ -242,7 +242,7 @@ def run_python(script: str, *options: str, expected: int = 0, timeout: float = 1
 
 
 def on_threads(count: int, work: Callable[[int], object]) -> None:
-    """Calls work with 0, 1, ... on that many threads at the same time, and raises what one of them raises."""
+    """Calls work with 0, 1, ... on that many threads at the same time, and raises the exception of one of them."""
     start = threading.Barrier(count)
 
     def call(number: int) -> None:
@@ -294,7 +294,7 @@ class Lazy(Mapping):
 
 
 def exporter(contents: Iterable[bytes]) -> object:
-    """An object that returns the next of the contents as its buffer on each request. If they are a generator, its code
+    """An object that returns the next item of contents as its buffer on each request. If contents is a generator, its code
     runs on each request, like that of __buffer__ from Python 3.12 on."""
 
     class Slot(ctypes.Structure):

@@ -20,15 +20,15 @@ class Format:
     title: str
     """Its column in the table of formats in bridge/README.md."""
     text: type | None = None
-    """What a decoded string is, str or bytes; None for a format without Elements."""
+    """The type of a decoded string, str or bytes; None for a format without Elements."""
     elements: list[Elements] = field(default_factory=list)
     """Elements of each kind that the format has, as they are decoded. The first is a string."""
     lacks: set[str] = field(default_factory=set)
-    """Names of NumPy's data types that it has not."""
+    """Names of NumPy's data types that it lacks."""
     more: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
-    """Its further functions, for a float32 tensor of shape (3, 4)."""
+    """Its other functions, called with a float32 tensor of shape (3, 4)."""
     hostile: dict[str, bytes] = field(default_factory=dict)
-    """Data that takes much memory for its size. Each is decoded with each of the options, and accepted with one of them."""
+    """Data that needs much memory for its size. Each item is decoded with each of the options, and one of them accepts it."""
     options: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     """Arguments of decode for hostile data."""
     encode: Callable[..., bytes] = None  # type: ignore[assignment] # module.encode
@@ -163,6 +163,6 @@ FORMATS = [
     ),
 ]
 VALUES = [format for format in FORMATS if format.text]
-"""The formats whose encode takes a tensor or Elements."""
+"""The formats whose encode accepts a tensor or Elements."""
 READERS = {f.name: f.decode for f in FORMATS} | {f"{f.name}, iter": f.first for f in FORMATS if f.first}
-"""What reads one tensor from bytes."""
+"""The functions that read one tensor from bytes."""

@@ -2,10 +2,10 @@
 
     python peer_exchanges.py NAME COUNT
 
-NAME is one of FRAMEWORKS in `dlbridge._frameworks`, which says how the framework takes and gives. Counters must be the same in the
-end, and the resident memory must not grow once a fifth of the exchanges are done: by 8 MiB at most, 8 bytes for each of a million.
-Nor must the number of Python's blocks, by more than one for ten exchanges: few exchanges leave too few bytes to be seen. COUNT is at least
-1000, because caches that are filled meanwhile are more than one block for ten of fewer exchanges.
+NAME is one of FRAMEWORKS in `dlbridge._frameworks`, which says how the framework accepts a tensor and gives an array. The counters must be
+the same at the end. After a fifth of the exchanges, the resident memory must not grow by more than 8 MiB, which is 8 bytes for each of a
+million. Few exchanges leave too few bytes to be seen in it, so the number of Python's memory blocks must not grow by more than one for
+ten exchanges. COUNT is at least 1000, because with fewer exchanges the blocks of filled caches would exceed this limit.
 """
 
 from __future__ import annotations

@@ -2,21 +2,22 @@
 
     python peer_suites.py SUITE ROLE
 
-SUITE is "numpy", "pyarrow" or "tvm_ffi", whose tests are in its source distribution only: `make test-peers` fetches them. Its other modules
-of tests exchange arrays of PyTorch alone. The wheels of the other peers have no tests of DLPack, and nor have the source distributions of
-JAX and polars; MLX, cuda.core, ONNX Runtime, PyTorch and TensorFlow publish none.
- The module of tests is imported as it is, but gets an adapter for the module `numpy`. ROLE is
-that of dlbridge, and selects what the adapter replaces:
+SUITE is "numpy", "pyarrow" or "tvm_ffi". Only the source distribution of TVM-FFI has its tests: `make test-peers` fetches them. Its other
+test modules exchange only arrays of PyTorch. The wheels of the other peers have no tests of DLPack, and neither do the source
+distributions of JAX and polars. MLX, cuda.core, ONNX Runtime, PyTorch and TensorFlow publish no source distribution.
 
-- "producer": `numpy.ndarray`, and the arrays that the functions in `MAKERS` return, are of a subclass whose `__dlpack__` and
-  `__dlpack_device__` are those of a `dlbridge.Tensor` on the memory of the array. The consumers are the peers'
-  own. The Tensor is made from NumPy's own `__dlpack__`, so NumPy itself refuses the arrays that it cannot export.
+The test module is imported unchanged, but an adapter stands in for the module `numpy`. ROLE is the role of dlbridge, and selects what
+the adapter replaces:
+
+- "producer": `numpy.ndarray`, and the arrays that the functions in `MAKERS` return, have a subclass. Its `__dlpack__` and
+  `__dlpack_device__` call a `dlbridge.Tensor` on the memory of the array. The consumers are the peers' own. The Tensor is made by NumPy's
+  own `__dlpack__`, so NumPy itself refuses the arrays that it cannot export.
 - "consumer": `numpy.from_dlpack` is `dlbridge.from_dlpack`, followed by `Tensor.numpy`, because the tests compare arrays. The
   producers are the peers' own.
 
-Nothing else is replaced. A case that does not call dlbridge proves nothing about it: it fails unless `DESELECTED` lists it, with
-the reason. The run also fails if a listed case does not exist, if a case is skipped or leaves a tensor alive, and if fewer
-cases pass than `AT_LEAST` says.
+Nothing else is replaced. A case that does not call dlbridge proves nothing about it, so it fails unless `DESELECTED` lists it with a
+reason. The run also fails if a listed case does not exist, if a case is skipped or leaves a tensor alive, or if fewer cases pass
+than `AT_LEAST` requires.
 """
 
 from __future__ import annotations
@@ -123,11 +124,11 @@ AT_LEAST = {
 }  # fmt: skip
 
 reached = 0
-"""How often a test has called dlbridge."""
+"""The number of calls of dlbridge by a test."""
 
 
 class NumPysOwn:
-    """An array as a producer, by the functions of NumPy."""
+    """An array as a producer, with NumPy's own functions."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -165,7 +166,7 @@ def from_dlpack(producer, /, **keywords):
 
 
 class Adapter(types.ModuleType):
-    """The module `numpy` as a module of tests sees it."""
+    """The module `numpy` as a test module sees it."""
 
     def __init__(self, role: str) -> None:
         super().__init__("numpy")
@@ -179,7 +180,7 @@ class Adapter(types.ModuleType):
         return getattr(np, name)
 
     def __setattr__(self, name: str, value) -> None:
-        """Sets a submodule, which is imported while this is the module `numpy`, on NumPy."""
+        """Sets the attribute on NumPy. Python calls this for a submodule that is imported while this is the module `numpy`."""
         setattr(np, name, value)
 
 
@@ -192,7 +193,7 @@ class Run:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self):
-        """Collects, and so imports the module of tests, while `numpy` is the adapter."""
+        """Collects the tests, and so imports the test module, while `numpy` is the adapter."""
         sys.modules["numpy"] = self.adapter
         try:
             return (yield)
@@ -225,7 +226,7 @@ class Run:
 def main(suite: str, role: str) -> int:
     run = Run(suite, role)
     if importlib.util.find_spec("pandas") is not None:
-        importlib.import_module("pandas")  # which pyarrow imports with its first array, where `numpy` may be the adapter
+        importlib.import_module("pandas")  # pyarrow imports it with its first array, when `numpy` may be the adapter
     # find_spec imports the packages that the module is in.
     file = str(FETCHED[suite]) if suite in FETCHED else importlib.util.find_spec(MODULES[suite]).origin
     config = str(ROOT / "bridge" / "python" / "pyproject.toml")

@@ -1,4 +1,4 @@
-"""Tasks and an actor of Ray that take and return tensors. test_ray.py runs main, and its tests read what it prints.
+"""Tasks and an actor of Ray that accept and return tensors. test_ray.py runs main, and its tests read the output.
 
 Ray pickles functions of an importable module by their name, so that each worker imports this module.
 """
@@ -48,7 +48,7 @@ def make(count: int) -> dlbridge.Tensor:
 
 @ray.remote
 class Worker:
-    """Holds a Go library, whose functions it calls on the tensors that it is given."""
+    """Holds a Go library, and calls its functions on tensors."""
 
     def __init__(self, library: str) -> None:
         go = dlbridge.load(library)
@@ -62,7 +62,7 @@ class Worker:
         return dlbridge.from_buffer(np.arange(count, dtype=np.float32))
 
     def through_go(self, t: dlbridge.Tensor) -> tuple[dict, dict]:
-        """Returns what this process sees of a tensor, and of the tensor that a Go function has made of it."""
+        """Returns what this process sees of a tensor, and of the tensor that a Go function returns for it."""
         return describe(t), describe(self.same(t))
 
     def times(self, t: dlbridge.Tensor, factor: float) -> dlbridge.Tensor:
@@ -72,7 +72,7 @@ class Worker:
         return result
 
     def add_in_place(self, t: dlbridge.Tensor) -> str:
-        """Lets a Go function write to its argument, and returns the error."""
+        """Calls a Go function that writes to its argument, and returns the error."""
         try:
             self.add_scaled(t, 1.0, t)
         except BufferError as error:

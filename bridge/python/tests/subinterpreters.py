@@ -1,5 +1,5 @@
-"""Imports dlbridge in subinterpreters of every kind, which must be refused with an ImportError, before and after the main
-interpreter has imported it. `make wheel-test` runs this with every Python that it installs the wheel with."""
+"""Imports dlbridge in subinterpreters of every kind, before and after the main interpreter has imported it. Each import must
+raise an ImportError. `make wheel-test` runs this with every Python that it installs the wheel with."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ except ImportError:
     import _xxsubinterpreters as interpreters
 
 if sys.version_info >= (3, 13):
-    # Those of kind legacy share the GIL of the main interpreter, the others have one of their own.
+    # Subinterpreters of kind legacy share the GIL of the main interpreter. The others have their own.
     KINDS = [lambda: interpreters.create("legacy"), lambda: interpreters.create("isolated")]
 else:
     KINDS = [lambda: interpreters.create(isolated=False), lambda: interpreters.create(isolated=True)]
@@ -28,7 +28,7 @@ for name in ("dlbridge", "dlbridge", "dlbridge._core"):
         said = repr(error)
     os.write(PIPE, (said + "\\n").encode())
 """
-# The first text is of dlbridge, the second of CPython 3.12 and later, for interpreters with a GIL of their own.
+# The first text is from dlbridge. The second is from CPython 3.12 and later, for interpreters with their own GIL.
 REFUSED = (
     "ImportError: dlbridge: the module cannot be imported in a subinterpreter",
     "ImportError: module dlbridge._core does not support loading in subinterpreters",
@@ -36,7 +36,7 @@ REFUSED = (
 
 
 def answers(create) -> list[str]:
-    """Returns what the imports in a new subinterpreter say."""
+    """Returns the output of the imports in a new subinterpreter."""
     reading, writing = os.pipe()
     interpreter = create()
     interpreters.run_string(interpreter, CODE.replace("PIPE", str(writing)))

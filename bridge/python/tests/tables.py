@@ -1,4 +1,4 @@
-"""Writes what frameworks accept into the tables of two READMEs, from the output of `python -m dlbridge --json`: `make tables`.
+"""Writes what frameworks accept into the tables of two READMEs (`make tables`). The input is the output of `python -m dlbridge --json`.
 
     python tables.py < REPORT
 """

@@ -1,4 +1,4 @@
-"""Which addresses are accepted: the cases of package dlpack, for every function that takes a tensor or bytes."""
+"""The addresses that are accepted: every function that accepts a tensor or bytes runs the cases of package dlpack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How much memory decoders take for their input: the rule of Python's decoders in bridge/README.md.
+"""The memory that decoders take for their input follows the rule for Python's decoders in bridge/README.md.
 
 It applies to the maximum memory of C and of Python objects, which are allocated by malloc here, plus the total that Go
-allocates. A process of its own measures it, with a malloc that counts and a Go library that reports its allocations.
+allocates. A separate process measures it, with a malloc that counts and a Go library that reports its allocations.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ MESSAGES = {
 
 
 def allowed(format: Format, options: dict) -> int:
-    """Returns how much a call may take in addition to the memory in proportion to its input."""
+    """Returns how much memory a call may take in addition to the memory in proportion to its input."""
     return options.get("limit", 64 << 20 if "limit" in inspect.signature(format.decode).parameters else 0)
 
 
@@ -219,7 +219,7 @@ PIECES = ",".join(['{"part":0,"parts":1000,"shape":[1000],"word":1,"dtype":"b"}'
 
 @pytest.mark.parametrize("join", [False, True])
 def test_tensors_in_several_parts_take_memory_up_to_the_limit(measurer, join):
-    """Many tensors share their parts. Copies of them take more than the rule allows in proportion, and so do the pieces."""
+    """Many tensors share their parts. Their copies, and their pieces, would take more memory than the rule allows."""
     one, size = ('{"part":0,"parts":2,"shape":[2,20000],"word":1,"dtype":"b"}', 20_000) if join else (PIECES, 1)
     data = packed(label(",".join([one] * 200) if join else one), *[b"\1" * size] * (2 if join else 1000))
     for limit in [0, 1 << 20, 16 << 20]:
@@ -319,7 +319,7 @@ def test_tensors_on_any_part_share_it(nothing_left_alive_in_go, size, rank):
     with pytest.raises(BufferError):
         parts[7].append(1)
     for part in parts[1:7:2]:
-        part.append(1)  # no tensor holds the part any more
+        part.append(1)  # the last tensor has released the part
     for t in tensors:
         t.close()
     for part in parts:

@@ -1,4 +1,4 @@
-"""Arguments as people write them: names of data types, numbers in place of tensors, parts of buffers, devices."""
+"""Arguments in the forms that people write: names of data types, numbers in place of tensors, parts of buffers, devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPELLINGS = {
 
 
 class Foreign:
-    """A data type of a package, as PyTorch's and TensorFlow's are: with its name in its text, or as an attribute."""
+    """A data type of a package, like those of PyTorch and TensorFlow: its name is in its text, or an attribute."""
 
     __module__ = "torch.types"
 
@@ -181,7 +181,7 @@ WAYS_IN = {
 
 
 class Astropys(np.ndarray):
-    """An array with a mask of its own, as astropy.utils.masked.Masked is."""
+    """An array with its own mask, like astropy.utils.masked.Masked."""
 
     mask = np.array([False, True, False])
 
@@ -432,7 +432,7 @@ FRAMES = [bytes(frame) for frame in tens.encode([TENSOR])]  # copies, which hold
 
 
 def calls_of(name: str, function, argument=None) -> dict:
-    """Returns calls of a function with one argument: the first, which otherwise is `argument`, and each keyword that is no bool."""
+    """Returns calls of a function that vary one argument: the first, otherwise `argument`, or a keyword that is no bool."""
 
     def call(*arguments, **keywords):
         result = function(*arguments, **keywords)

@@ -1,4 +1,4 @@
-"""The functions of DLPack in the Python array API standard, version 2024.12: a test for each of its sentences.
+"""The DLPack functions of the Python array API standard, version 2024.12: a test for each sentence of the standard.
 
 https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.array.__dlpack__.html
 https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.array.__dlpack_device__.html
@@ -80,7 +80,7 @@ def test_a_device_type_may_be_a_member_of_an_enum(kind):
 
 @pytest.mark.parametrize("stream", [None, -1, 0, 1, 2, 12345])
 def test_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c, stream):
-    """The stream is one of the device that is asked for, and need not be allowed on that of the memory."""
+    """The stream belongs to the requested device, and need not be valid on the device of the memory."""
     for here, there in ((1, CUDA), (1, ROCM), (CUDA, ROCM), (ROCM, CUDA), (CUDA, 1)):
         t = dlbridge.from_dlpack(c.new_capsule(device_type=here))
         for copy in (None, False, True):
@@ -90,7 +90,7 @@ def test_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c, st
 
 def test_streams_are_numbered_as_the_standard_says(c):
     allowed = {1: {None, -1}, 3: {None, -1}, CUDA: {None, -1, 1}, ROCM: {None, -1, 0}}
-    # What the standard disallows is a ValueError. Other streams exist, but nothing here can synchronise with them.
+    # Streams that the standard disallows raise a ValueError. Other streams exist, but dlbridge cannot synchronise with them.
     unknown = {1: set(), 3: set(), CUDA: {2, 3}, ROCM: {3}}
     for device, streams in allowed.items():
         t = dlbridge.from_dlpack(c.new_capsule(device_type=device))
@@ -102,7 +102,7 @@ def test_streams_are_numbered_as_the_standard_says(c):
                 t.__dlpack__(stream=stream, max_version=(1, 0))
 
 
-# For each device and stream that from_dlpack may be given: the streams of consumers that need not wait.
+# For each device and stream that from_dlpack accepts: the streams of consumers that need not wait.
 STREAMS = {
     (CUDA, None): {None, -1, 1}, (CUDA, 1): {None, -1, 1}, (CUDA, 2): {-1, 2}, (CUDA, 0x7F00): {-1, 0x7F00}, (CUDA, -1): {-1},
     (ROCM, None): {None, -1, 0}, (ROCM, 0): {None, -1, 0}, (ROCM, 3): {-1, 3}, (ROCM, -1): {-1},
@@ -139,7 +139,7 @@ def test_the_stream_is_passed_to_the_producer_and_only_that_one_is_handed_on(c, 
             for export in (c.exchange_from, c.exchange_view):
                 with pytest.raises(BufferError, match="C exchange API: cannot synchronise with the default stream: from_dlpack"):
                     export(api, view)
-            for _ in range(2):  # also after a call that the method remembers
+            for _ in range(2):  # also when the method remembers an earlier call
                 dlbridge.empty(3, "int8").__dlpack__(max_version=(1, 3))
                 with pytest.raises(BufferError, match="cannot synchronise"):
                     view.__dlpack__(max_version=(1, 3))
@@ -161,7 +161,7 @@ def test_a_stream_that_the_device_does_not_have_is_refused(c, device, stream, er
     p.calls.clear()
     with pytest.raises(error, match="stream"):
         dlbridge.from_dlpack(p, device=(device, 0), stream=stream)
-    assert p.calls == []  # which is known before, with a device
+    assert p.calls == []  # with a device, this is known before a call
     with pytest.raises(error, match="stream"):
         dlbridge.from_dlpack(dlbridge.from_dlpack(p), stream=stream)
 
@@ -244,7 +244,7 @@ def test_a_producer_that_can_only_copy_is_asked_for_a_copy(c, there, kind):
     if kind == CUDA:
         assert (copied.device, calls) == ((CUDA, 0), [(None, None), asked, asked])  # the two copies lie apart
         return
-    memory += 1  # this is the memory that the producer calls a copy
+    memory += 1  # writes to the memory that the producer calls a copy
     assert (copied.device, copied.tolist(), copied.readonly) == ((1, 0), [0, 1, 2, 3], False)
     assert calls == [(None, None), asked]
 
@@ -265,7 +265,7 @@ def test_the_stream_of_a_copy_goes_to_memory_of_its_device_only(c, here):
 @pytest.mark.parametrize("says", [(CUDA, 0), (3, 0), (1, 0)])
 @pytest.mark.parametrize(("kind", "there"), [(1, "cpu"), (3, "cpu"), (3, "cuda_host"), (1, "cuda_host"), (13, "cpu"), (CUDA, "cuda:1")])
 def test_a_copy_is_one_whatever_device_the_producer_claims(c, says, kind, there):
-    """The producer returns its own memory as a copy, and as memory of the device that is asked for."""
+    """The producer returns its own memory, but claims that it is a copy on the requested device."""
     memory = np.arange(4, dtype=np.float32)
 
     class Liar:
@@ -296,7 +296,7 @@ def test_page_locked_memory_is_copied_on_the_cpu_only():
                                                          *((device, 8, False) for device in (CUDA, 10, 13, 14, 16, 99)),
                                                          (CUDA, 16, True), (13, 16, True)])  # fmt: skip
 def test_handles_are_no_addresses(c, device, apart, copied):
-    """The four float32 of a copy lie `apart` bytes from the others: with addresses they overlap, with handles they are other memory."""
+    """The four float32 of a copy lie `apart` bytes from the original. As addresses both overlap; as handles they name other memory."""
 
     class OnDevice:
         def __dlpack_device__(self):
@@ -349,7 +349,7 @@ def test_an_object_without_the_methods_is_an_attribute_error(x):
             dlbridge.from_dlpack(x, **arguments)
     with pytest.raises(AttributeError):
         np.from_dlpack(x)
-    with pytest.raises(TypeError, match="has no __dlpack__"):  # other functions get an argument of a wrong type
+    with pytest.raises(TypeError, match="has no __dlpack__"):  # for other functions, the argument has a wrong type
         dlbridge.to_address(x)
 
 

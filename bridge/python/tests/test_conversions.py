@@ -1,4 +1,4 @@
-"""Formats, each converted to each other by one decode and one encode: the table of bridge/README.md."""
+"""The table of bridge/README.md: each format is converted to each other format by one decode and one encode."""
 
 from __future__ import annotations
 

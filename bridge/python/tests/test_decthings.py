@@ -37,7 +37,7 @@ def repeated(unit: str, size: int) -> bytes:
 
 
 def item(kind: str, value):
-    """Returns an element of a vector as Elements has it."""
+    """Returns an element of a vector in the form that Elements uses."""
     if isinstance(value, str):
         return value if kind == "string" else bytes.fromhex(value)
     if "format" in value:
@@ -291,7 +291,7 @@ def test_elements_alias_their_buffer(dialect):
     got = decthings.decode(room, dialect=dialect)
     room[room.index(b"b")] = ord("x")
     assert got.values == [b"axc", b""]
-    got.values[0][0] = ord("y")  # writable as the buffer is
+    got.values[0][0] = ord("y")  # writable, like the buffer
     assert b"yxc" in room
     assert decthings.decode(bytes(room), dialect=dialect).values[0].readonly
     with pytest.raises(BufferError):

@@ -182,7 +182,7 @@ def test_page_locked_host_memory_is_host_memory(c, kind):
 
 @pytest.mark.parametrize("kind", [3, 11])
 def test_page_locked_memory_that_is_asked_for_on_the_cpu_is_there(c, kind):
-    """Without a copy, whether the producer changes the device, does not know the keyword, or refuses."""
+    """No copy is made, whether the producer changes the device, does not know the keyword, or refuses."""
 
     def obliging(**keywords):
         return c.new_capsule(device_type=keywords.get("dl_device", (kind, 0))[0], data_at=memory.ctypes.data)
@@ -310,7 +310,7 @@ def test_bfloat16_of_ml_dtypes_crosses_as_bytes():
         with pytest.raises((RuntimeError, BufferError)):
             np.from_dlpack(t)
         return
-    # NumPy 2.5 has bfloat16 in a process where it is registered, which ml_dtypes 0.6 leaves to others.
+    # NumPy 2.5 knows bfloat16 only in a process that has registered it. ml_dtypes 0.6 does not register it.
     script = """
         import dlbridge, ml_dtypes, numpy as np
 
@@ -735,7 +735,7 @@ def test_copy_true_is_a_copy_whatever_the_producer_does(c):
 
 
 def on_device(c, **answers):
-    """Returns a producer on (2, 1) that exports what `answers` describes: `memory` is asked for, or `copy`."""
+    """Returns a producer on (2, 1) that exports as `answers` describes, for a request for its memory or for a copy."""
 
     class Device(Producer):
         def __dlpack__(self, **keywords):
@@ -765,7 +765,7 @@ def test_a_copy_that_a_device_puts_elsewhere_is_refused(c):
     p = on_device(c, memory={"data_at": 0x5000}, copy={"data_at": 0x6000, "device_id": 3})
     with pytest.raises(BufferError, match=r"on device \(2, 3\), not on \(2, 1\)"):
         dlbridge.from_dlpack(p, device="cuda:1", copy=True)
-    with pytest.raises(BufferError, match="device"):  # which has no keyword copy: nobody can copy it
+    with pytest.raises(BufferError, match="device"):  # it has no keyword copy, so nobody can copy it
         dlbridge.from_dlpack(type("Old", (), {"__dlpack__": lambda self, *, max_version=None: c.new_capsule(device_type=2)})(), copy=True)
 
 
@@ -1147,7 +1147,7 @@ def closed():
     return t
 
 
-# Tensors that are no array, and the reason.
+# Tensors that cannot become an array, with the reason.
 NO_BUFFER = {
     "closed": (closed, ValueError, "tensor is closed"),
     **{
@@ -1238,7 +1238,7 @@ def test_array_takes_what_numpy_passes():
 
 
 def test_the_extension_does_not_claim_to_work_without_the_gil():
-    """Nobody has tested it. Without the claim, a free-threaded Python enables the GIL when it imports the extension."""
+    """The extension does not claim to work without the GIL, so a free-threaded Python enables the GIL on import."""
     init = ctypes.PyDLL(dlbridge._core.__file__).PyInit__core
     init.restype = ctypes.c_void_p
     m_slots = 72  # its place in PyModuleDef
@@ -1256,14 +1256,14 @@ def test_the_extension_does_not_claim_to_work_without_the_gil():
 
 
 class Arrow(ctypes.Structure):
-    """The structs ArrowArray and ArrowSchema of Arrow's C data interface, which end alike."""
+    """The base class of ArrowArray and ArrowSchema, the structs of Arrow's C data interface, whose last fields are alike."""
 
     def release(self):
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.end)(ctypes.addressof(self))
         assert not self.end
 
     def moved(self):
-        """Moves the struct as a consumer does: the place where it was needs no release any more."""
+        """Moves the struct as a consumer does: the old struct needs no release afterwards."""
         copied = type(self).from_buffer_copy(self)
         self.end = None
         return copied
@@ -1334,7 +1334,7 @@ def test_an_array_of_arrow_holds_the_memory_until_it_is_released(c):
     schema, array = arrow(t)
     t.close()
     schema.release()
-    del capsules  # nobody has taken them over
+    del capsules  # no consumer has taken them over
     assert c.deletes() == before
     child = array.children[0].contents.moved()
     array.release()
@@ -1471,7 +1471,7 @@ READ_ONLY_TENSORS = {
     "elements that meet": lambda c, table: dlbridge.empty(1, "float32").broadcast_to((4,)),
     "the result of a C function": lambda c, table: dlbridge.wrap(c_function(c, "return"))(frozen()),
 }
-# Ways in which a Tensor leaves with flags: what they say about it.
+# Ways to export a Tensor with flags, and what the flags say.
 WITH_FLAGS = {
     "__dlpack__": lambda c, table, t: describe(c, t.__dlpack__(max_version=(1, 0)))["flags"],
     "__dlpack__ of the device": lambda c, table, t: describe(
@@ -1485,9 +1485,9 @@ WITH_FLAGS = {
     "numpy()": lambda c, table, t: READ_ONLY * (not t.numpy().flags.writeable),
     "memoryview": lambda c, table, t: READ_ONLY * memoryview(t).readonly,
 }
-if np.lib.NumpyVersion(np.__version__) < "2.2.5":  # which makes read-only arrays of all memory
+if np.lib.NumpyVersion(np.__version__) < "2.2.5":  # these versions make all arrays read-only
     del WITH_FLAGS["numpy.from_dlpack"]
-# And without flags, where read-only memory must be refused.
+# Ways to export without flags; they must refuse read-only memory.
 WITHOUT_FLAGS = {
     "__dlpack__": lambda c, table, t: t.__dlpack__(),
     "__dlpack__ for 0.8": lambda c, table, t: t.__dlpack__(max_version=(0, 8)),
@@ -1608,7 +1608,7 @@ def test_tvm_ffi_calls_with_and_returns_our_tensors():
 
 
 def test_tvm_ffi_gets_and_returns_memory_of_a_device(c):
-    """Its functions find the device in the tensor, and work on the stream that the C exchange API names for it."""
+    """The functions find the device in the tensor, and use the stream that the C exchange API names for it."""
     seen = []
     echo = tvm_ffi.convert(lambda x: seen.append(x.device) or x)
     t = dlbridge.from_dlpack(c.new_capsule(device_type=2, device_id=1))

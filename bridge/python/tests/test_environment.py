@@ -27,7 +27,7 @@ OPERATIONS = """
     numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
     data = bytearray(64)
     tensor, matrix = dlbridge.from_buffer(data), dlbridge.from_buffer(data, "float32", (4, 4))
-    wide = dlbridge.from_buffer(data, "bfloat16", (4, 8))  # NumPy would write the text of other types, and end the process
+    wide = dlbridge.from_buffer(data, "bfloat16", (4, 8))  # for other types NumPy would write the text, and end the process
     shape = (3, 4)
     frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
     packed = tens.encode_frames(frames)
@@ -41,7 +41,7 @@ OPERATIONS = """
     absolute = dlbridge.wrap(ctypes.CDLL(None).abs, args={"n": ctypes.c_int}, returns=ctypes.c_int)
 
     def refused(function, *args, **keywords):
-        sys._getframe()  # Python 3.11 loses an exception if there is no memory for the frame in its traceback
+        sys._getframe()  # makes the frame: Python 3.11 loses an exception if there is no memory for the frame in its traceback
         try:
             function(*args, **keywords)
         except (TypeError, OverflowError):
@@ -121,7 +121,7 @@ OPERATIONS = """
 
 
 def run_script(script: str, before: str = "", **environment: str) -> str:
-    """Returns the output of the operations and a script. A shell runs `before` first."""
+    """Returns the output of the operations and a script. A shell first runs `before`."""
     command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-c", textwrap.dedent(OPERATIONS) + textwrap.dedent(script), HERE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -258,7 +258,7 @@ def test_a_failed_assertion_in_a_thread_fails_its_test(tmp_path):
 
 @pytest.mark.skipif(shutil.which("ldd") is None, reason="asks ldd, which only Linux has")
 def test_the_extension_names_the_libraries_of_all_functions_that_it_calls():
-    """ldd -r lists the functions that are in no library that the file names. Those of Python are in the program."""
+    """ldd -r lists functions that no library of the file has. The functions of Python are in the program."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(["ldd", "-r", _core.__file__], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     names = re.findall(r"undefined symbol: (\w+)", done.stdout)

@@ -1,4 +1,4 @@
-"""open_file, safetensors.save, npy.save and npy.savez, beside NumPy and safetensors; and `python -m dlbridge ls|show|check`."""
+"""open_file, safetensors.save, npy.save and npy.savez, compared with NumPy and safetensors; and `python -m dlbridge ls|show|check`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARRAYS = {
     "bool": np.array([True, False]),
     "complex": np.array([1 + 2j, 3]),
 }
-NUMBERS = {name: array for name, array in ARRAYS.items() if name != "complex"}  # which safetensors lacks
+NUMBERS = {name: array for name, array in ARRAYS.items() if name != "complex"}  # safetensors lacks complex
 TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "complex64"]
 GGUF = ROOT / "bridge/gguf/testdata/types.gguf"
 GGUF_VECTORS = runpy.run_path(str(ROOT / "bridge/gguf/testdata/vectors.py"))
@@ -80,7 +80,7 @@ def test_safetensors_both_ways(dtype, tmp_path):
     assert np.array_equal(file["w"].numpy(), array)
     ((name, read),) = safetensors.deserialize((tmp_path / "ours").read_bytes())
     assert (name, bytes(read["data"])) == ("w", array.tobytes())
-    if not dtype.startswith("float8"):  # which load_file looks for in NumPy
+    if not dtype.startswith("float8"):  # load_file looks for these in NumPy
         assert np.array_equal(safetensors.numpy.load_file(tmp_path / "ours")["w"], array)
 
 
@@ -116,7 +116,7 @@ def test_gguf_files_of_the_package_gguf(content, tmp_path):
         entry, ours = file.entries[theirs.name], file[theirs.name]
         assert (entry.type, entry.shape) == (theirs.tensor_type.name, tuple(map(int, reversed(theirs.shape))))
         assert ours.nbytes == entry.nbytes == theirs.n_bytes and elements_of(ours) == theirs.data.tobytes()
-        if entry.type == "BF16":  # bytes for the package
+        if entry.type == "BF16":  # the package uses bytes for it
             assert ours.dtype == "bfloat16" and np.array_equal(ours.numpy().view(np.uint8), theirs.data, equal_nan=True)
         elif ours.shape == entry.shape:
             assert ours.dtype == theirs.data.dtype and np.array_equal(ours.numpy(), theirs.data, equal_nan=True)

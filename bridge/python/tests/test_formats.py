@@ -102,6 +102,6 @@ def test_arrays_of_elements_hold_the_objects():
     e = dlbridge.Elements("image", (2, 1), values)
     a = np.asarray(e)
     assert a.shape == (2, 1) and a[0, 0] is values[0] and a[1, 0] is values[1] and e[1, 0] is values[1]
-    assert np.array(dlbridge.Elements("string", (1,), ["a\0"])).tolist() == ["a\0"]  # which strings of NumPy lack
+    assert np.array(dlbridge.Elements("string", (1,), ["a\0"])).tolist() == ["a\0"]  # strings of NumPy would drop the NUL
     with pytest.raises(ValueError, match="Unable to avoid copy"):
         e.__array__(copy=False)

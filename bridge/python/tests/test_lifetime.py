@@ -24,7 +24,7 @@ from formats import VALUES
 import dlbridge
 from dlbridge import _core
 
-# Managed tensors that consumers refuse: fields, error, its text.
+# Managed tensors that consumers refuse: fields, exception, text of the exception.
 REJECTED = {
     "ndim -1": ({"ndim": -1}, ValueError, r"ndim = -1"),
     "ndim 257": ({"ndim": 257}, ValueError, r"ndim = 257"),
@@ -181,7 +181,7 @@ def test_an_address_that_was_given_away_stays_good_until_it_is_taken(c):
     a = np.arange(4, dtype=np.float32)
     addresses = [dlbridge.to_address(a) for _ in range(300)]
     for address in addresses:
-        c.scribble(address)  # everything that a consumer may change
+        c.scribble(address)  # changes everything that a consumer may change
     for address in addresses[:150]:
         c.delete(address)
     for address in addresses[150:]:
@@ -431,7 +431,7 @@ def test_chains_of_owners_end_on_a_small_stack(chain):
 
         def drop():
             chains.pop()
-            assert dlbridge.counters() == before  # everything, before the call returned
+            assert dlbridge.counters() == before  # all memory was released before the call returned
 
         def close():
             chains[0].close()
@@ -632,8 +632,8 @@ def test_deleters_may_run_while_the_interpreter_ends(c):
         run_python(script)
 
 
-# Before dlbridge is imported, since functions of atexit run in the reverse order of their registration. stdout is flushed
-# while the interpreter ends, when threads that get the GIL are ended.
+# Registered before dlbridge is imported, because functions of atexit run in the reverse order of their registration. Python
+# flushes stdout while the interpreter ends; at this time, it ends threads that get the GIL.
 LATE = """
     import atexit, os, sys
     started = 0
@@ -897,7 +897,7 @@ def test_on_release_comes_after_the_last_holder(c, kind):
 def test_on_release_comes_after_the_memory_was_given_back(c):
     lent, sizes = bytearray(8), []
     t = dlbridge.from_buffer(lent)
-    t.on_release(lambda: sizes.append(lent.append(1)))  # a BufferError while it is lent
+    t.on_release(lambda: sizes.append(lent.append(1)))  # raises BufferError while it is lent
     t.close()
     assert sizes == [None] and len(lent) == 9
     before, deletes = c.deletes(), []
@@ -949,7 +949,7 @@ def test_on_release_holds_the_function_until_it_was_called():
     t.close()
     assert seen() is None
     t = dlbridge.empty(4, "int8")
-    t.on_release(t.close)  # refers to the tensor: only close ends it
+    t.on_release(t.close)  # refers to the tensor, so only close releases it
     t.close()
     called = []
     t = dlbridge.empty(4, "int8")
@@ -1211,7 +1211,7 @@ def test_an_old_capsule_does_not_end_what_has_its_place():
         address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
         for version, name in ((1, 0), b"dltensor_versioned"), (None, b"dltensor"):
             tensor = dlbridge.from_buffer(bytearray(64))
-            first = tensor.__dlpack__(max_version=version)  # in a control block of its own
+            first = tensor.__dlpack__(max_version=version)  # in its own control block
             old = tensor.__dlpack__(max_version=version)
             place = address_of(old, name)
             if version is None:
@@ -1231,8 +1231,8 @@ def test_an_old_capsule_does_not_end_what_has_its_place():
 
 @pytest.mark.long
 def test_32_threads_exchange_tensors_with_numpy_for_30_seconds():
-    """Each thread takes arrays of NumPy, its own and that of all, and hands tensors back, in every way, with views and
-    messages in between."""
+    """Each thread turns NumPy arrays, its own and a common one, into tensors and back in every way. In between, it makes
+    views and messages."""
     shared = np.arange(1000, dtype=np.int64)
     mine = dlbridge.from_dlpack(shared)
     read = shared.tolist()
@@ -1256,7 +1256,7 @@ def test_32_threads_exchange_tensors_with_numpy_for_30_seconds():
             assert np.from_dlpack(t)[-1] == n and memoryview(t)[-1] == n
             copied = np.from_dlpack(t, copy=True)
             assert copied.flags.writeable and copied.tolist() == own[::-1].tolist()
-            t.__dlpack__()  # nobody takes the capsule
+            t.__dlpack__()  # no consumer takes the capsule
             with pytest.raises(BufferError):
                 t.__dlpack__(dl_device=(2, 0))
             if number % 64 == 0:
@@ -1272,7 +1272,7 @@ def test_32_threads_exchange_tensors_with_numpy_for_30_seconds():
     assert sys.getrefcount(shared) == references
 
 
-# One round is an export, and an import that ends it. The C fixture is the peer that has its own deleter.
+# One round is an export and an import that releases it. The C fixture is the peer with its own deleter.
 ROUNDS = {
     "versioned capsules": lambda c, t: dlbridge.from_dlpack(t.__dlpack__(max_version=(1, 0))),
     "legacy capsules": lambda c, t: dlbridge.from_dlpack(t.__dlpack__()),
@@ -1289,7 +1289,7 @@ ROUNDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("how", ROUNDS)
 def test_a_million_rounds_take_no_memory(c, how):
-    """The first 10^5 rounds fill all caches. A leak of one byte in each of the others would be seen."""
+    """The first 10^5 rounds fill all caches. The test detects a leak of one byte in each later round."""
     t, go_round = dlbridge.empty((2, 2), "float32"), ROUNDS[how]
     for _ in range(100_000):
         go_round(c, t)

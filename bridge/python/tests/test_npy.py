@@ -1,4 +1,4 @@
-"""Files in NumPy's format: those of bridge/npy/testdata are what the installed NumPy writes, and it reads them."""
+"""Files in NumPy's format: the installed NumPy writes the same files as in bridge/npy/testdata, and reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold with each version of NumPy. `make test-versions` runs this file with all of them."""
+"""Behaviour that all versions of NumPy must have. `make test-versions` runs this file with each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import dlbridge
 
 VERSION = tuple(map(int, re.findall(r"\d+", np.__version__)[:3]))
 ASKS_FOR_VERSIONS = VERSION >= (2, 1)
-"""Whether numpy.from_dlpack takes read-only memory: before, it asks for the legacy form of DLPack."""
+"""Whether numpy.from_dlpack accepts read-only memory. Older versions ask for the legacy form of DLPack."""
 TAKES_WRITABLE = VERSION >= (2, 2, 5)
 """Whether numpy.from_dlpack makes writable arrays."""
 
@@ -43,7 +43,7 @@ def new(name: str, layout: str) -> np.ndarray:
 def same_memory(array: np.ndarray, tensor: dlbridge.Tensor) -> bool:
     itemsize = array.dtype.itemsize
     strides = tuple(stride * itemsize for stride in tensor.strides)
-    matters = [size > 1 and array.size > 0 for size in array.shape]  # of other dimensions the stride is not used
+    matters = [size > 1 and array.size > 0 for size in array.shape]  # the strides of other dimensions are not used
     return (
         array.shape == tensor.shape
         and tensor.dtype == array.dtype
@@ -182,7 +182,7 @@ def test_from_dlpack_of_numpy_refuses_types_that_it_lacks(name):
 
 
 def test_a_type_that_is_registered_with_numpy_crosses_by_dlpack_too():
-    """In a process of its own, because the registration, which NumPy 2.5 has, stays."""
+    """Runs in its own process, because the registration that NumPy 2.5 has cannot be undone."""
     run_python("""
         import dlbridge, ml_dtypes, numpy as np
         register = getattr(np.dtypes, "register_dlpack_dtype", lambda code_and_bits, dtype: None)

@@ -1,4 +1,4 @@
-"""The exchange with PyTorch, JAX, TensorFlow and others, both ways: one memory, shown by address and by writing.
+"""Exchanges with PyTorch, JAX, TensorFlow and others, both ways. Addresses and writes show that both sides share one memory.
 
 A peer that is not installed is skipped by name; with DLBRIDGE_PEERS=1 it fails.
 """
@@ -370,7 +370,7 @@ def test_one_memory_in_every_library(torch, jax, tf):
 
 # ---- pyarrow, MLX, cuda.core, ONNX Runtime, polars ---------------------------------------------------------
 #
-# FRAMEWORKS says how each takes a tensor and gives an array. Here it is also shown by the elements.
+# FRAMEWORKS says how each framework accepts a tensor and gives an array. These tests also compare the elements.
 
 ELEMENTS: dict[str, Callable] = {
     "pyarrow": lambda x: x.to_numpy(),
@@ -392,7 +392,7 @@ def test_frameworks_read_what_we_write(name):
     x = take(name, t)
     assert ELEMENTS[name](x).tolist() == a.tolist()
     a[1, 1] = 1000
-    copied = name == "mlx.core"  # it refuses to share memory of the CPU, even with copy=False, which is a ValueError
+    copied = name == "mlx.core"  # MLX does not share memory of the CPU; with copy=False it raises a ValueError
     assert ELEMENTS[name](x)[1, 1] == (65 if copied else 1000)
     assert copied == (FRAMEWORKS[name].address(peer(name), x) != t.data_ptr)
 

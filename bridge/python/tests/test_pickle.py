@@ -118,7 +118,7 @@ def test_layouts(protocol):
     back = pickle.loads(data, buffers=buffers)
     assert (back.data_ptr, back.strides) == (t.data_ptr, (1, 6))
     data, buffers = out_of_band(t[1:3])
-    assert buffers[0].raw().nbytes == 24  # only the elements of the view travel
+    assert buffers[0].raw().nbytes == 24  # only the elements of the view are pickled
 
 
 def test_any_rank():
@@ -186,7 +186,7 @@ def test_damaged_pickles_raise_or_make_a_tensor_of_their_own_bytes():
         damaged = bytearray(data)
         damaged[rng.integers(len(data))] = rng.integers(256)
         if too_short(bytes(damaged)):
-            continue  # Python allocates as much as the length says, up to 2**64, before it reads
+            continue  # before it reads, Python allocates the stated length, up to 2**64
         names = {argument for _, argument, _ in operations(bytes(damaged)) if isinstance(argument, str)}
         if not names <= {"dlbridge._pickle", "load", "int16"}:
             continue  # could call any other function
@@ -200,7 +200,7 @@ def test_damaged_pickles_raise_or_make_a_tensor_of_their_own_bytes():
 
 
 def too_short(data):
-    """Reports whether the bytes of an object are fewer than its length says."""
+    """Reports whether an object has fewer bytes than its stated length."""
     try:
         list(pickletools.genops(data))
     except ValueError as error:
@@ -289,7 +289,7 @@ def test_dask_sends_the_memory_itself():
 
 
 def passed_on(given):
-    """Returns a tensor, alone or with the process that has passed it on, and the process that runs this."""
+    """Returns the tensor that is given, alone or in a result of this function, and the process that runs this function."""
     return given[0] if isinstance(given, tuple) else given, os.getpid()
 
 

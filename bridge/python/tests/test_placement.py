@@ -177,7 +177,7 @@ def test_large_copies_do_not_care_where_memory_lies():
         guarded.close()
 
 
-# The other functions of the module: they allocate memory, or take no tensor.
+# The other functions of the module. They allocate memory, or have no tensor as an argument.
 OTHERS = {
     "Elements", "Entry", "File", "Tensor", "counters", "npy", "open_file", "safetensors", "get_include", "empty", "zeros", "from_address", "converted", "load", "shm", "testing", "wrap",
     "tens.Message", "tens.encode_frames", "tens.recv", "tens.Tracker", "shm.exit_timeout", "shm.pickle_timeout",

@@ -1,4 +1,4 @@
-"""Tensors in Ray's object store, which all processes of a node map: who sees the same pages, and who may write."""
+"""Tensors in Ray's object store, which all processes of a node map: which processes see the same pages, and which may write."""
 
 from __future__ import annotations
 

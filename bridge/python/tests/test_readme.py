@@ -1,4 +1,4 @@
-"""The sentences of the READMEs about consumers that `python -m dlbridge` cannot measure: what consumers do with the memory that they get."""
+"""Sentences of the READMEs that `python -m dlbridge` cannot measure: what consumers do with the memory of a tensor."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_jax_copies_what_is_not_aligned():
 
 
 def calls() -> list[list[str]]:
-    """Returns the rows of the table of bridge/python/README.md: a package, a call, its result, and what else to write."""
+    """Returns the rows of the table of bridge/python/README.md: a package, a call, its result, and the alternative call."""
     text = (tables.ROOT / "bridge" / "python" / "README.md").read_text()
     table = text.partition("<!-- Tests run this table. -->\n\n")[2].partition("\n\n<!--")[0]
     return [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]

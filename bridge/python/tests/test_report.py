@@ -48,7 +48,7 @@ def here() -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def as_json() -> dict[str, dict]:
-    """The report as JSON, of another run."""
+    """The report of another run, as JSON."""
     return json.loads(run_report("--json", "--timeout", "300"))
 
 
@@ -116,15 +116,15 @@ def test_a_copy_of_a_framework_is_told_from_an_alias_by_a_write(take, said):
 
 @pytest.mark.peers
 def test_the_tables_of_the_readmes_are_those_of_the_report(as_json):
-    """If it fails, run `make tables`, which writes the tables; `git diff` then shows the changes."""
+    """If this test fails, run `make tables` to write the tables; `git diff` then shows the changes."""
     for file, table in tables.tables(as_json["frameworks"]).items():
         assert tables.parts(file)[1] == table, f"{file} differs from the report of this environment: run `make tables`, and read its diff"
 
 
 @pytest.mark.long
 def test_a_framework_that_fails_leaves_the_others(tmp_path):
-    """Modules with the names of frameworks: two never return, one of them from its import, one cannot be imported, one aborts on
-    read-only memory."""
+    """Four modules have names of frameworks. One never ends its import, one never returns from a call, one cannot be imported,
+    and one aborts on read-only memory."""
     (tmp_path / "cupy.py").write_text("import time\nwhile True: time.sleep(1)")
     (tmp_path / "mxnet.py").write_text("raise RuntimeError('no such device')")
     (tmp_path / "onnxruntime.py").write_text(
@@ -159,7 +159,7 @@ def test_a_missing_library_is_reported(tmp_path):
 
 
 def test_import_loads_neither_go_nor_numpy():
-    """The formats, and what they import, are loaded with the first use of one."""
+    """Python loads the formats and their imports when a program first uses a format."""
     printed = run_python(
         f"""
         import os, pathlib, sys

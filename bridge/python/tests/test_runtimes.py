@@ -32,7 +32,7 @@ def note(owner: bytes, type: int, description: bytes) -> bytes:
 
 
 def elf(*notes: bytes, kind: int = 4, count: int | None = None, offset: int = 64, size: int | None = None) -> bytes:
-    """Returns an ELF file with one segment, which has notes."""
+    """Returns an ELF file with one segment, which contains notes."""
     text = b"".join(notes)
     segments = 1 if count is None else count
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, offset, 0, 0, 64, 56, segments, 0, 0, 0)
@@ -145,7 +145,7 @@ def run(script: str, *options: str, timeout: float = 120) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
-    """A Go library of another project: a copy of the file has a runtime of its own."""
+    """A Go library of another project. A copy of our library serves, because it has its own runtime."""
     path = tmp_path_factory.mktemp("other") / "libother.so"
     shutil.copy(LIBRARY, path)
     for half in pathlib.Path(LIBRARY).parent.glob("libdlbridge_tensor.so.?"):  # the copy finds it in the same folder
@@ -219,7 +219,7 @@ FAILING = {
 
 @pytest.mark.parametrize("before, error", [("", OSError), (f"dlbridge.load({LIBRARY!r})", RuntimeError)])
 def test_a_fifo_is_not_loaded(tmp_path, before, error):
-    """The loader would wait for a writer of the FIFO, and every other thread for the loader."""
+    """The loader would wait for a writer of the FIFO, and all other threads for the loader."""
     os.mkfifo(tmp_path / "fifo.so")
     for path in tmp_path / "fifo.so", "/dev/zero", tmp_path:
         script = f"""
@@ -262,7 +262,7 @@ def test_finalizers_may_load_the_library_while_a_load_fails(case):
 
         gc.collect()
         try:
-            raise KeyError  # while it is handled, Python 3.11 makes the next exception immediately
+            raise KeyError  # while this is handled, Python 3.11 makes the next exception immediately
         except KeyError:
             for i in range(300):
                 Late()

@@ -1,4 +1,4 @@
-"""The files of bridge/safetensors/testdata, which the tests of Go read and write, beside the reference: the installed safetensors."""
+"""The files of bridge/safetensors/testdata, which the Go tests read and write, compared with the reference: the installed safetensors."""
 
 from __future__ import annotations
 

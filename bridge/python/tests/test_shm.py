@@ -45,15 +45,15 @@ from dlbridge import _core, shm
 def _what_keeps_descriptors_until_the_process_ends():
     dlbridge.tens.encode([])  # the Go library is loaded
     multiprocessing.resource_tracker.ensure_running()
-    shm.is_shared(dlbridge.from_dlpack(np.zeros(1)))  # the kernel is asked for mappings, by each library
+    shm.is_shared(dlbridge.from_dlpack(np.zeros(1)))  # each library asks the kernel for its mappings
     _shared_for_the_library(dlbridge.empty(1, "int8"))
 
 
 @pytest.fixture
 def pair():
-    """The two ends of a connection. At the end no descriptor and no mapping must be left."""
+    """The two ends of a connection. No descriptor and no mapping may be left at the end."""
     _core.shm_offers_end()
-    gc.collect()  # queues of earlier tests
+    gc.collect()  # frees the queues of earlier tests
     files, mapped = len(os.listdir("/proc/self/fd")), _core.shm_mappings()
     a, b = socket.socketpair()
     yield a, b
@@ -61,7 +61,7 @@ def pair():
     b.close()
     _core.shm_offers_end()
     end = time.monotonic() + 10
-    while len(os.listdir("/proc/self/fd")) > files and time.monotonic() < end:  # threads close descriptors that are not segments
+    while len(os.listdir("/proc/self/fd")) > files and time.monotonic() < end:  # threads close other descriptors a little later
         time.sleep(0.001)
     assert len(os.listdir("/proc/self/fd")) == files
     assert _core.shm_mappings() == mapped
@@ -83,7 +83,7 @@ def test_a_received_tensor_is_the_same_memory(pair):
     with pytest.raises(ValueError, match="read-only"):
         got[0].numpy()[0] = 1
     assert shm.is_shared(got[0]) and shm.is_shared(x[1])
-    again = exchange(pair, got[1])  # what was received can be sent on
+    again = exchange(pair, got[1])  # a received tensor can be sent on
     assert again[0].tolist() == x.T.tolist()
 
 
@@ -114,7 +114,8 @@ def by_pipe(pair):
     return (lambda t, readonly: a.send(shm.readonly(t) if readonly and not t.readonly else t)), b.recv
 
 
-# The first hand-over of a segment decides, by whatever function. A later one of the other kind is an error at the sender. Tensors on their way arrive as they were sent.
+# The first hand-over of a segment, by any function, decides whether it is read-only. A later hand-over of the other kind is an error at
+# the sender. Tensors on their way arrive as they were sent.
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("second", [by_socket, by_handle, by_pipe])
 @pytest.mark.parametrize("first", [by_socket, by_handle, by_pipe])
@@ -239,7 +240,7 @@ def test_an_exception_of_a_handler_of_a_signal_passes_through_pickle(offered, ra
                 if event == "opcode" and frame.f_code.co_filename in files:
                     left -= 1
                     if left == -1:
-                        raise error  # as a handler would before this bytecode
+                        raise error  # like a handler that runs before this bytecode
                 return trace
 
             dump()
@@ -309,7 +310,7 @@ def test_a_message_that_is_refused_decides_nothing(pair):
     assert [t.readonly for t in shm.recv(pair[1]) + shm.recv(pair[1])] == [False] * 3
 
 
-# The state is kept by the kernel, for the child of a fork too.
+# The kernel keeps this state, also for the child of a fork.
 def test_a_forked_child_cannot_decide_again(pair):
     x = shm.zeros(3, "int8")
     child = os.fork()
@@ -408,7 +409,7 @@ def test_readonly_is_a_second_mapping():
     t = dlbridge.from_buffer(memory)
     second = shm.readonly(t)
     del t
-    with pytest.raises(BufferError):  # the owner of the memory must not use it for something else
+    with pytest.raises(BufferError):  # the owner must not use the memory for something else
         memory.close()
     del second
     memory.close()
@@ -630,7 +631,7 @@ def test_a_socket_that_does_not_wait(pair):
 
 
 def message(**fields):
-    """What `send` writes for a tensor of 4 float32 at the beginning of segment 0."""
+    """The bytes that `send` writes for a tensor of 4 float32 at the beginning of segment 0."""
     values = {"magic": b"dlb-shm\1", "size": 492, "tensors": 1, "segments": 1, "segment": 0, "dtype": 2 | 32 << 8 | 1 << 16, "flags": 1,
               "rank": 1, "offset": 0, "shape": 4, "stride": 1} | fields
     return struct.pack("=8s7IQqq", *values.values()).ljust(512, b"\0")
@@ -711,7 +712,7 @@ def _double(queue, back):
     array = tensor.numpy()
     array *= 2
     back.put((tensor, shm.is_shared(tensor)))
-    queue.get()  # until it was received
+    queue.get()  # waits until it is received
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
@@ -750,7 +751,7 @@ def _double_array(queue, back):
     array = queue.get()
     array *= 2
     back.put(array[4:])
-    queue.get()  # until it was received
+    queue.get()  # waits until it is received
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
@@ -956,7 +957,7 @@ def test_a_child_of_fork_that_queues_its_first_tensor_at_its_end_waits():
     child = os.fork()
     if child == 0:
         _put_at_the_end(queue)
-        multiprocessing.util._exit_function()  # as an interpreter that ends
+        multiprocessing.util._exit_function()  # as Python does at its end
         os._exit(0)
     assert queue._reader.poll(60)
     time.sleep(0.5)
@@ -965,7 +966,7 @@ def test_a_child_of_fork_that_queues_its_first_tensor_at_its_end_waits():
 
 
 def assert_waits_at_its_end(context, target, into, reader, receive):
-    """A process whose target sends [0, 1, 2] into a pipe or queue from a thread is alive until it was received, and then ends."""
+    """The target of a process sends [0, 1, 2] into a pipe or queue from a thread. The process lives until they are received, then ends."""
     process = context.Process(target=target, args=(into,))
     process.start()
     assert reader.poll(60)
@@ -978,7 +979,7 @@ def assert_waits_at_its_end(context, target, into, reader, receive):
 
 def _send_after_the_end(connection):
     def send():
-        threading.main_thread().join()  # until the interpreter waits for its threads
+        threading.main_thread().join()  # waits until the interpreter waits for its threads
         connection.send(shm.copy(np.arange(3)))
 
     shm.exit_timeout = 1e9
@@ -1124,7 +1125,7 @@ def test_an_interpreter_waits_at_its_end_until_its_handle_was_fetched():
     """
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE) as process:
         h = json.loads(process.stdout.readline())
-        assert process.stdout.read() == b""  # it is at its end
+        assert process.stdout.read() == b""  # the process is at its end
         assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
     assert process.returncode == 0
 
@@ -1221,7 +1222,7 @@ WITHOUT_DESCRIPTORS = """
                 raise AssertionError(spare)
             os.close(full.pop())
             assert shm._core.shm_offer_count() == 0
-            held = [os.dup(full[0]) for _ in range(spare + 1)]  # it has left none open
+            held = [os.dup(full[0]) for _ in range(spare + 1)]  # none may be left open
             for file in held:
                 os.close(file)
         data = pickled(t)
@@ -1276,7 +1277,7 @@ def test_a_process_that_can_have_no_thread_leaves_no_descriptor_of_a_pickle():
         from dlbridge import shm
         t = shm.copy(np.arange(3))
         if os.getuid() == 0:
-            os.setuid(65534)  # the limit is not for root
+            os.setuid(65534)  # the limit does not bound root
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         for _ in range(3):
             lowest = os.dup(0)
@@ -1376,7 +1377,7 @@ def test_many_threads_send_and_receive(pair):
 def _descriptors():
     """Returns the number of descriptors of the kinds that offers open. The Go library opens others at any time."""
     before, count = -1, 0
-    while count != before:  # the thread that answers closes its side of a connection a little later
+    while count != before:  # the thread that answers closes its end of a connection a little later
         before = count
         time.sleep(0.005)
         with os.scandir("/proc/self/fd") as entries:
@@ -1387,7 +1388,7 @@ def _descriptors():
 
 @pytest.fixture
 def offered():
-    """At the end no offer, no mapping, and no descriptor must be left."""
+    """No offer, mapping or descriptor may be left at the end."""
     _core.shm_offers_end()
     gc.collect()
     files, mapped = _descriptors(), _core.shm_mappings()
@@ -1416,7 +1417,7 @@ def test_tensors_and_offers_of_one_segment_share_its_descriptor(offered):
     with contextlib.ExitStack() as stack:
         ends = [stack.enter_context(end) for end in socket.socketpair()]
         got = exchange(ends, x)
-        h = shm.offer(x)  # there is a thread that answers
+        h = shm.offer(x)  # starts the thread that answers
         files = _descriptors()
         for i in range(50):
             got += exchange(ends, x[i:]) + [shm.readonly(got[i])]
@@ -1640,7 +1641,7 @@ def test_messages_carry_handles_instead_of_parts(offered):
     tensors = [others[0], x, x.T, others[1], bits, x[1, ::-1], others[2]]
     frames = shm.offer_parts(dlbridge.tens.encode(tensors, metadata={"run": 7}, seqno=9, spread=8))
     message = dlbridge.tens.decode(frames)
-    assert [t is None for t in message.tensors][:3] == [False, False, False]  # three pieces of the first, which is spread
+    assert [t is None for t in message.tensors][:3] == [False, False, False]  # three pieces of the first tensor, which is spread
     for tensor in message.label["TENS"]["tensors"]:
         if "shm" in tensor:
             withdraw(tensor["shm"])
@@ -1671,7 +1672,7 @@ def test_parts_that_no_tensor_names_stay(offered):
 
 
 def test_parts_that_other_tensors_name_stay(offered):
-    """A tensor of another packing, one in two parts, and two in one part keep what they have."""
+    """A tensor with another packing, a tensor in two parts, and two tensors in one part stay unchanged."""
     message = dlbridge.tens.decode(dlbridge.tens.encode([np.arange(3), shm.copy(np.arange(4)), np.arange(5)], spread=32))
     label = message.label
     tensors = label["TENS"]["tensors"]
@@ -1844,7 +1845,7 @@ class _DataType(ctypes.Structure):
 
 
 def _library():
-    """libdlbridge_tensor, which has variables of its own."""
+    """libdlbridge_tensor, which has its own variables."""
     (path,) = (pathlib.Path(_core.__file__).parent / "_lib").glob("libdlbridge_tensor.so.?")
     library = ctypes.CDLL(str(path))
     library.dlb_shm_alloc.argtypes = [ctypes.c_void_p, _DataType, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
@@ -1854,7 +1855,7 @@ def _library():
 
 
 def _of_the_library(*shape):
-    """A float64 Tensor in a segment that libdlbridge_tensor has made."""
+    """A float64 Tensor in a segment of libdlbridge_tensor."""
     managed, error = ctypes.c_void_p(), ctypes.create_string_buffer(512)
     dims = (ctypes.c_int64 * len(shape))(*shape)
     assert _library().dlb_shm_alloc(ctypes.byref(managed), _DataType(2, 64, 1), len(shape), dims, error) == 0
@@ -1930,7 +1931,7 @@ def test_memory_that_only_looks_like_a_segment_is_not_shared(pair):
         assert shm.is_shared(t) is shared
         t.close()
         mapped.close()
-    address = _of_the_library(4096).data_ptr  # and it is gone
+    address = _of_the_library(4096).data_ptr  # the tensor is freed immediately
     anonymous = mmap.mmap(-1, 8 * 4096)  # often at the same address
     assert not shm.is_shared(dlbridge.from_buffer(anonymous, "uint8")), hex(address)
     assert not shm.is_shared(dlbridge.from_buffer(mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE), "uint8"))
@@ -1954,7 +1955,7 @@ def check():
 """
 
 
-# A forked child asks for its own memory, and leaves the descriptor alone if the program has closed it before and opened something else.
+# A forked child asks the kernel about its own memory. If the program has closed the descriptor and opened another file, it is left alone.
 def test_descriptors_that_are_closed_or_inherited_do_no_harm():
     run_python(
         _IN_A_PROCESS
@@ -1978,7 +1979,7 @@ assert os.read(kept[0], 2) == bytes(2)
     )
 
 
-# Before Linux 6.11 the kernel does not answer questions by an ioctl (PROCMAP_QUERY), which this filter of system calls forbids.
+# Before Linux 6.11 the kernel lacks the ioctl PROCMAP_QUERY. This filter of system calls forbids it.
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has numbers of x86_64")
 def test_segments_are_recognised_on_older_kernels():
     run_python(

@@ -48,7 +48,7 @@ VECTORS = [
     for group in ("message", "tens", "layout", "wirecell", "invalid")
     for fields in vectors("zio", group)["vectors"]
 ]
-# Errors of the message itself. In the other vectors the label or a part is wrong.
+# These vectors have errors in the message itself. In the others, the label or a part is wrong.
 NO_MESSAGE = ["too-few-frames", "prefix-short", "bad-magic", "bad-level", "header-size", "encoding-truncated"]
 KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
 every = pytest.mark.parametrize("vector", VECTORS, ids=[v.id for v in VECTORS])
@@ -343,7 +343,7 @@ def test_a_tensor_keeps_its_frame_and_only_its_frame():
     with pytest.raises(BufferError):
         frames[3].append(0)
     del message
-    frames[3].append(0)  # nothing holds the second tensor now
+    frames[3].append(0)  # no holder of the second tensor is left
     with pytest.raises(BufferError):
         frames[2].append(0)
     array = np.from_dlpack(tensor)
@@ -926,7 +926,7 @@ def test_importing_starts_no_go():
 def test_the_keyboard_interrupt_and_faulthandler_still_work():
     script = """
         import os, signal
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job the signal is ignored at first
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores the signal by default
         from dlbridge import tens
         tens.encode([])
         try:
@@ -970,7 +970,7 @@ def test_the_text_of_a_message_has_names_types_and_shapes():
     message.tensors[0].close()
     assert repr(message) == head + r": 'w' closed, 'b\n' int8(2,)>"
     prefix, *rest = tens.encode([np.zeros(1), np.zeros(2)], tensor_metadata=[{"name": 1234}, {"name": 3}], seqno=5)
-    unread = bytes(prefix).replace(b"1234", b"9" * 5000)  # more digits than Python reads
+    unread = bytes(prefix).replace(b"1234", b"9" * 5000)  # more digits than Python converts to an int
     assert repr(tens.decode([unread, *rest])) == head + ": float64(1,), float64(2,)>"
     many = tens.decode(tens.encode({f"{i}" * 1000: np.zeros(i + 1) for i in range(1000)}))
     assert repr(many).endswith(f"1000 tensors: {', '.join(f'{str(i) * 64!r} float64({i + 1},)' for i in range(8))}, ...>")
@@ -981,7 +981,7 @@ def test_names_and_metadata_of_tensors_travel_together():
     given = [{"unit": "m"}, None, {"name": "c", "gain": 2}]
     message = tens.decode(tens.encode(dict.fromkeys("abc", np.zeros(1)), tensor_metadata=given))
     assert message.tensor_metadata == [{"name": "a", "unit": "m"}, {"name": "b"}, {"name": "c", "gain": 2}]
-    # Names that are written as metadata, and metadata that have no name.
+    # Names that are given as metadata, and metadata without a name.
     given = [{"name": "x"}, {"name": 7}, None, {"name": ""}, {}]
     message = tens.decode(tens.encode([np.zeros(1)] * 5, tensor_metadata=given))
     assert message.tensor_metadata == given and list(message.keys()) == ["x"] and "" not in message
@@ -1021,7 +1021,7 @@ def test_other_wrong_names_and_numbers_of_metadata_are_refused():
 
 
 class Twice(collections.UserDict):
-    """A mapping that has each item twice, as multidict.MultiDict may."""
+    """A mapping that has each item twice, which multidict.MultiDict allows."""
 
     def items(self):
         return [*self.data.items()] * 2
@@ -1390,7 +1390,7 @@ def test_random_labels_are_too_deep_where_the_library_says_so():
 
 
 def test_a_part_of_4_gib_has_no_single_part_form():
-    big = mmap.mmap(-1, 1 << 32)  # pages of zeros, of which none is read
+    big = mmap.mmap(-1, 1 << 32)  # pages of zeros; none of them is read
     frames = tens.Message(form="TEXT", label="x", parts=[big]).frames()
     with pytest.raises(ValueError, match="frame 2 of 4294967296 bytes: frame too large .* separate frames have no limit"):
         tens.encode_frames(frames)

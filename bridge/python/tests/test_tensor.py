@@ -42,12 +42,12 @@ NUMPY_DTYPES = (
 
 
 def numbers(shape, dtype="float32"):
-    """Returns an array whose elements differ, as far as the data type has enough values."""
+    """Returns an array whose elements differ if the data type has enough values."""
     return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
 
 
 def same(t: dlbridge.Tensor, a) -> None:
-    """Asserts that a tensor is the view that NumPy has made of the same memory."""
+    """Asserts that a tensor is the same view as NumPy's of the same memory."""
     a = np.asarray(a)
     assert t.shape == a.shape
     np.testing.assert_array_equal(t.numpy(), a)
@@ -294,7 +294,7 @@ def test_a_float_that_does_not_fit_is_not_assigned(dtype):
     for value in (first, np.nextafter(end, 0), 2.75):
         t[0] = float(value)
         assert t.tolist() == [int(value)]
-    t[...] = np.array([np.inf])  # an element of an array is converted as by astype
+    t[...] = np.array([np.inf])  # an element of an array is converted like astype does
     assert t.tolist() == dlbridge.from_dlpack(np.array([np.inf])).astype(dtype).tolist()
 
 
@@ -332,7 +332,7 @@ def test_integers_of_ml_dtypes_must_fit_too():
 
 @pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0]), np.ma.masked])
 def test_masked_elements_are_not_assigned(value):
-    """NumPy stores what lies under the mask, or NaN."""
+    """NumPy stores the masked value, or NaN."""
     a = numbers((3, 4))
     with pytest.raises(BufferError, match=r"masked, and a tensor has no mask; array\.filled\(value\)"):
         dlbridge.from_dlpack(a)[0] = value
@@ -626,11 +626,11 @@ LISTS = [
 def test_asarray_of_lists_is_that_of_numpy(x, dtype):
     with np.errstate(all="ignore"):
         want, got = outcome(lambda: np.asarray(x, dtype)), outcome(lambda: dlbridge.asarray(x, dtype))
-    if isinstance(want, np.ndarray) and want.dtype == object:  # of ints of more than 64 bits
+    if isinstance(want, np.ndarray) and want.dtype == object:  # for ints of more than 64 bits
         assert isinstance(got, BufferError)
     elif isinstance(want, Exception):
         assert type(got) is type(want), (want, got)
-    elif isinstance(got, Exception):  # a number that NumPy reduces to the range of the type; NumPy 1 does so with every integer
+    elif isinstance(got, Exception):  # NumPy wraps the number around to the range of the type; NumPy 1 does so with every integer
         reduced = [[2.0**40], [2**63, -1], [2**63, 1]]
         if np.__version__.startswith("1."):
             reduced += [[2**64 - 1], [300], [-1], [-129], [127, -128]]
@@ -653,7 +653,7 @@ def test_asarray_takes_what_has_elements_without_a_copy():
     small = a.astype(ml_dtypes.bfloat16)
     assert dlbridge.asarray(small).data_ptr == small.ctypes.data
 
-    class Column:  # as a pandas.Series
+    class Column:  # like a pandas.Series
         def __array__(self, dtype=None, copy=None):
             return a
 
@@ -1054,7 +1054,7 @@ def test_convert_refuses_an_out():
     for shape in ((4, 3), (12,), (1, 3, 4), (3, 1), ()):
         with pytest.raises(ValueError, match=re.escape(f"convert: out has the shape {shape}, and the tensor (3, 4);")):
             t.convert(out=np.zeros(shape, "int8"))
-    with pytest.raises(ValueError, match=r"the tensor \(1,\); reshape"):  # which an assignment would repeat
+    with pytest.raises(ValueError, match=r"the tensor \(1,\); reshape"):  # an assignment would broadcast it
         t[0, :1].convert(out=np.zeros(4))
     with pytest.raises(TypeError, match="convert: out has another data type than dtype"):
         t.convert("int16", out=np.zeros((3, 4), "int8"))
@@ -1226,7 +1226,7 @@ def test_repr_without_numpy_lays_elements_out_as_numpy_does(dtype):
             want = np.array2string(a, separator=", ")
         got = elements_of(dlbridge.from_dlpack(a), a.shape, repr_without_numpy)
         assert got.replace(" ", "") == want.replace(" ", "")
-        if a.ndim > 1 and a.size and dtype != "complex64":  # of complex numbers NumPy aligns both parts
+        if a.ndim > 1 and a.size and dtype != "complex64":  # NumPy aligns both parts of complex numbers
             assert [len(line) for line in got.split("\n")] == [len(line) for line in want.split("\n")]
 
 
@@ -1403,7 +1403,7 @@ def test_every_method_and_attribute_is_documented(name):
         assert ">>> " in text
 
 
-OF_THE_README = {"load"}  # it needs a library, which the README builds
+OF_THE_README = {"load"}  # it needs a library that only the README builds
 
 
 def public_functions():

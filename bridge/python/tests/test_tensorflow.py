@@ -318,7 +318,7 @@ def random_array(rng, dtype, bits=None) -> np.ndarray:
 
 
 ROUNDS = 20
-# Types that tf.io.serialize_tensor has; tf.make_tensor_proto has all.
+# The types of tf.io.serialize_tensor; tf.make_tensor_proto has all types.
 SERIALIZED = {name for name in TENSORS if not name.startswith("float8") and BITS[name] == 8}
 
 
@@ -333,7 +333,7 @@ def test_tensorflow_and_we_read_what_the_other_wrote(tf, name):
         a = random_array(rng, dtype.as_numpy_dtype, bits)
         ours = None if bits else dlbridge.from_buffer(a.tobytes(), TENSORS[name], a.shape)
         written = []
-        if a.size > 1 or not name.endswith("fnuz"):  # which TensorFlow writes only as tensor_content
+        if a.size > 1 or not name.endswith("fnuz"):  # TensorFlow writes the fnuz types only as tensor_content
             written.append(tf.make_tensor_proto(a, dtype=dtype).SerializeToString())
         if name in SERIALIZED:
             written.append(tf.io.serialize_tensor(tf.constant(a, dtype=dtype)).numpy())
@@ -402,7 +402,7 @@ def test_tensorflow_and_we_read_each_others_resources_and_variants(tf):
 
 @pytest.mark.parametrize("fields", [False, True])
 def test_what_no_reader_accepts_is_not_written(fields):
-    """Readers of protocol buffers accept 2**31 - 1 bytes. Neither the arrays nor the pages of zeros take memory."""
+    """Readers of protocol buffers accept at most 2**31 - 1 bytes. The arrays and the pages of zeros take no memory."""
     zeros = memoryview(mmap.mmap(-1, 1 << 30))
     for value in (
         np.broadcast_to(np.uint8(7), 1 << 31),

@@ -1,4 +1,4 @@
-"""dlbridge.testing: which values are equal or close, and the texts of the errors."""
+"""dlbridge.testing: which values count as equal or close, and the texts of the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type hints, and what help() and inspect show. `make typing` runs the type checkers."""
+"""Type hints, and the output of help() and inspect. `make typing` runs the type checkers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def public():
 @pytest.mark.parametrize("thing", list(public()))
 def test_hints_and_signatures_can_be_read(thing):
     typing.get_type_hints(thing)
-    if thing is not dlbridge.Tensor:  # which is not made by a call
+    if thing is not dlbridge.Tensor:  # programs do not call Tensor
         assert inspect.signature(thing) is not None
 
 
@@ -53,7 +53,7 @@ def test_all_names_are_there():
 
 
 def described(body, owner):
-    """Yields each public name that a stub file declares, with its docstring there and the first line of that of the extension."""
+    """Yields each public name of a stub file, with its docstring there and the first line of its docstring in the extension."""
     for node, after in zip(body, [*body[1:], None], strict=True):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if not name.startswith("_"):
@@ -75,7 +75,7 @@ def test_editors_show_the_first_line_of_the_documentation():
         assert text == first, f"{stub.name}: the docstring of {name} is not the first line of that of the extension"
         names.add(name)
     of_core = {name for name in dlbridge.__all__ if getattr(dlbridge, name) is getattr(_core, name, None)}
-    t = dlbridge.empty(3, "int8")  # it lacks the attributes of arrays that its type only has for their errors
+    t = dlbridge.empty(3, "int8")  # the type has some attributes of arrays only to raise errors, and the object lacks them
     assert names >= of_core | {name for name in dir(t) if not name.startswith("_") and hasattr(t, name)} and "counters" in of_core
 
 
@@ -95,6 +95,6 @@ def test_help_shows_the_arguments_of_wrapped_functions():
     assert "abs(x: 'tensor', factor: 'c_float') -> 'None'" in pydoc.plain(pydoc.render_doc(f))
     kind = eval("ctypes.POINTER(ctypes.c_longdouble)", {"ctypes": ctypes})  # noqa: S307
     if sys.version_info < (3, 13):
-        assert not hasattr(kind, "__module__")  # as types that a program makes which exec runs
+        assert not hasattr(kind, "__module__")  # like types that a program defines under exec
     f = dlbridge.wrap(of_c, args=[kind], returns=ctypes.c_int)
     assert inspect.signature(f).parameters["arg1"].annotation == "LP_c_longdouble"

@@ -1,5 +1,5 @@
-"""`wrap`, which makes Python functions on any producers from C functions on managed tensors; and producers with a C
-exchange API of their own."""
+"""`wrap`, which turns C functions on managed tensors into Python functions on any producers; and producers with their own C
+exchange API."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_the_gil_is_let_go_during_the_call(lib, c):
         x = floats(1)
         opener = threading.Timer(0.05, c.open)
         opener.start()
-        assert wait(x).data_ptr == x.ctypes.data  # returns no tensor unless another thread could run in between
+        assert wait(x).data_ptr == x.ctypes.data  # it returns a tensor only if another thread could run meanwhile
         opener.join()
 
 
@@ -294,7 +294,7 @@ def test_arguments_with_names_are_given_by_position_or_by_name(lib):
     for call in (lambda: scale(x, 2), lambda: scale(x, factor=2), lambda: scale(factor=2, x=x), lambda: scale(**{"x": x, "factor": 2})):
         x[:] = 0, 1, 2, 3
         assert call().tolist() == [0, 2, 4, 6]
-    add = dlbridge.wrap(lib.fixture_add, args={"x": "tensor", "y": "tensor"}, returns="tensor")  # is called without ctypes
+    add = dlbridge.wrap(lib.fixture_add, args={"x": "tensor", "y": "tensor"}, returns="tensor")  # called without ctypes
     assert add(y=x, x=floats(1, 1, 1, 1)).tolist() == [1, 3, 5, 7]
     assert dlbridge.wrap(lib.fixture_int, args={"x": "tensor", "error": ctypes.c_int}, returns=ctypes.c_int)(x, error=7) == 7
     nothing = dlbridge.wrap(ctypes.CDLL(None).getpid, args={}, returns=ctypes.c_int)
@@ -334,7 +334,7 @@ def test_a_wrong_call_raises_what_python_raises(lib, args, keywords, named):
         fixture_scale(*args, **keywords)
     with pytest.raises(TypeError) as raised:
         function(*args, **keywords)
-    assert raised.value.args == wanted.value.args or 3 in keywords  # functions in C are named otherwise there
+    assert raised.value.args == wanted.value.args or 3 in keywords  # the message then names the C function differently
 
 
 def test_names_and_functions_may_be_of_a_derived_type(lib):
@@ -514,7 +514,7 @@ def test_what_ctypes_refuses_in_the_call_is_refused_before_it(lib, kind, value):
 
 
 def test_1024_arguments_are_the_most(lib):
-    """ctypes refuses more in each call, before the C function has the tensors. The error is an argument, too."""
+    """With more arguments, ctypes refuses each call before the C function gets the tensors. The error counts as an argument."""
     x = floats(0, 1, 2, 3)
     numbers = [ctypes.c_int] * 1022
     dlbridge.wrap(lib.fixture_refuse, args=["tensor", *numbers, "error"], returns=None)(x, *range(1022))
@@ -545,7 +545,7 @@ def test_a_call_that_ctypes_refuses_for_lack_of_memory_shares_nothing(lib):
 
 
 def test_an_argument_error_after_the_call_leaves_the_arguments_to_the_function(lib, c):
-    """The conversion of a result, and a function of a PyDLL, may raise what ctypes raises when it refuses a call."""
+    """The conversion of a result, and a function of a PyDLL, may raise the same exception as ctypes when it refuses a call."""
 
     class Status(ctypes.c_int):
         def _check_retval_(self):
@@ -670,7 +670,7 @@ def test_a_declaration_that_says_nothing_is_refused(lib, declaration, error):
 
 # ---- hostile callers ----------------------------------------------------------------------------------
 
-# Each runs in a process of its own, so that the test detects a crash.
+# Each runs in its own process, so that the test detects a crash.
 HOSTILE = {
     "no argtypes and no arguments": """
         for f in (lib.fixture_scale, lib.fixture_add, lib.fixture_int):
@@ -959,7 +959,7 @@ def refusal(kind, value) -> str:
     return str(raised.value)
 
 
-TEXT = "é: 100%s of %d"  # of all errors of served.go that have a cause
+TEXT = "é: 100%s of %d"  # the text of all errors of served.go that have a cause
 SERVED = {
     **{
         f"cause {index}": (f'fail("tensor")(x, {index})', f"{kind}: {TEXT}")
@@ -1035,7 +1035,7 @@ SERVED = {
 
 @pytest.fixture(scope="module")
 def served(served_library) -> dict[str, str]:
-    """What each call of SERVED ends with, in one process, in which nothing is left open afterwards."""
+    """The result of each call of SERVED. One process makes all calls, and nothing is open afterwards."""
     calls = {name: call for name, (call, _) in SERVED.items()}
     return json.loads(
         run_python(f"""
@@ -1049,7 +1049,7 @@ def served(served_library) -> dict[str, str]:
 
         def on_cuda():
             address = dlbridge.to_address(x)
-            for offset, number in ((40, 2), (44, 3)):  # of device_type and device_id
+            for offset, number in ((40, 2), (44, 3)):  # the offsets of device_type and device_id
                 ctypes.c_int32.from_address(address + offset).value = number
             return dlbridge.from_address(address)
 
@@ -1170,7 +1170,7 @@ class Reported(ctypes.Structure):
 
 
 def reporting(code: int, text: bytes, *others, name="function"):
-    """A function made of a C function that reports an error, and takes arguments of other types before."""
+    """A wrapped C function that reports an error. The arguments before the error have other types."""
 
     @ctypes.CFUNCTYPE(None, *others, ctypes.POINTER(Reported))
     def report(*values):
@@ -1286,7 +1286,7 @@ def test_it_looks_like_a_function(lib):
 
 
 def in_another_process(call: str, *values) -> object:
-    """Returns what an expression of the values v has in a process that reads their pickle."""
+    """Returns the result of an expression of the values v, in a process that reads their pickle."""
     script = f"import pickle, sys, numpy as np; v = pickle.load(sys.stdin.buffer); sys.stdout.buffer.write(pickle.dumps({call}))"
     done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(values), stdout=subprocess.PIPE, timeout=120, check=True, cwd="/")
     return pickle.loads(done.stdout)
@@ -1507,7 +1507,7 @@ def test_more_types_than_are_remembered(c):
 
 
 class Lazy:
-    """A producer whose tensors can be views that are not computed yet, like those of PyTorch."""
+    """A producer whose tensors can be lazy views, like the tensors of PyTorch."""
 
     def __init__(self, array, **says):
         self.array, self.says = array, says
@@ -1674,7 +1674,7 @@ def test_torch_tensors_that_answer_no_questions_are_looked_at(lib, torch):
 
 
 def test_chains_of_functions_end_on_a_small_stack(lib):
-    """Each function converts the results of the one before it."""
+    """Each function converts the results of the previous function."""
     ended = []
     weakref.finalize(first := dlbridge.wrap(lib.fixture_add, **TWO), ended.append, 1)
     last = first
@@ -1697,7 +1697,7 @@ def test_chains_of_functions_end_on_a_small_stack(lib):
 
 
 def types_of_go():
-    """Yields each type of Go in the table of bridge/python/README.md, and the ctypes type beside it."""
+    """Yields each Go type in the table of bridge/python/README.md, and its ctypes type."""
     text = (ROOT / "bridge" / "python" / "README.md").read_text()
     table = text.partition("<!-- Tests call a function with each row of this table. -->\n\n")[2].partition("\n\n<!--")[0]
     for line in table.splitlines()[2:]:
@@ -1707,7 +1707,7 @@ def types_of_go():
 
 
 def test_each_type_of_go_is_passed_by_the_ctypes_type_of_the_readme(tmp_path):
-    """A Go function with a parameter before and after it returns the value, and another one its text and its size."""
+    """One Go function, with other parameters around the value, returns the value. Another returns its text and size."""
     types = list(types_of_go())
     functions = "".join(
         f"//export f{i}\nfunc f{i}(before int8, x {go}, after float32) {go} {{ if before != -3 || after != 0.5 {{ panic(0) }}; return x }}\n"

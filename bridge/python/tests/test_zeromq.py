@@ -31,7 +31,7 @@ SIZES = (0, 1, 100, 16383, 16384, 65535, 65536, 1 << 20)
 
 @contextlib.contextmanager
 def sockets(bound, connected, endpoint="tcp://127.0.0.1:*", module=zmq, **options):
-    """Two sockets that are connected. Nothing waits for messages at the end."""
+    """Two connected sockets. At the end, no call waits for messages."""
     context = module.Context()
     a, b = context.socket(bound), context.socket(connected)
     for s in (a, b):
@@ -108,7 +108,7 @@ def test_large_parts_are_not_copied():
 def test_memory_is_held_until_it_is_sent_and_while_it_is_used():
     with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
         for i in range(20):
-            tens.send(push, [np.full(1 << 18, i, np.int32)])  # which nothing else holds
+            tens.send(push, [np.full(1 << 18, i, np.int32)])  # only the message holds the array
         gc.collect()
         kept = [tens.recv(pull).tensors[0] for _ in range(20)]
     gc.collect()
@@ -222,11 +222,11 @@ def is_message(message):
 
 
 class Interrupt(BaseException):
-    """What a signal handler raises."""
+    """The exception that a signal handler raises."""
 
 
 class Interrupted(zmq.Socket):
-    """A socket whose calls with the numbers in `at` raise an exception, before they do anything, or after they have."""
+    """A socket whose calls with the numbers in `at` raise an exception, before or after they do their work."""
 
     at = ()
     after = False
@@ -262,7 +262,7 @@ class Module:
 def opcodes(*files):
     """Yields functions that make a call and raise an exception before its first bytecode in files, its second, and so on."""
     files = files or (dlbridge._zeromq.__file__,)
-    sys._getframe().f_trace_opcodes = True  # or Python 3.12 would report no bytecodes of the first call
+    sys._getframe().f_trace_opcodes = True  # otherwise Python 3.12 reports no bytecodes of the first call
     finished = False
 
     def interrupted_before(n):
@@ -297,7 +297,7 @@ def opcodes(*files):
 
 
 def calls(socket):
-    """Yields functions that make a call during which calls of the socket raise an exception: each one, each two in a row."""
+    """Yields functions that make a call. During it, calls of the socket raise an exception: each one, each two and each three in a row."""
     for after in (False, True):
         for width in (1, 2, 3):
             n, finished = 0, False
@@ -392,7 +392,7 @@ def test_an_exception_in_pyzmq_frees_no_memory_that_is_sent():
 
     with sockets(zmq.PULL, zmq.PUSH, "inproc://x", sndhwm=0, rcvhwm=0) as (pull, push):
         for i in range(20):
-            tens.send(push, [np.full(1 << 16, i)])  # which nothing else holds
+            tens.send(push, [np.full(1 << 16, i)])  # only the message holds the array
         cut = 0
         for interrupted in opcodes(garbage.__file__, threading.__file__):
             try:
@@ -465,7 +465,7 @@ def test_a_request_whose_peer_goes_is_sent_to_the_next(at, flags):
                 second.rcvtimeo = req.rcvtimeo = req.sndtimeo = 10_000
                 for i in range(2):
                     tens.send(req, message_of(i), seqno=i)
-                    if i == 0:  # the option is as it was
+                    if i == 0:  # the option is unchanged
                         if relaxed:
                             assert req.poll(10_000, zmq.POLLOUT)
                         else:
@@ -581,9 +581,9 @@ def test_a_disconnect_spoils_no_message_of_another_peer():
 def test_the_rest_of_a_message_that_went_with_its_peer_is_not_waited_for():
     with sockets(zmq.DEALER, zmq.ROUTER) as (dealer, router):
         tens.send(dealer, message_of(0))
-        assert router.poll(10_000)  # which takes the first frame
+        assert router.poll(10_000)  # this takes the first frame
         router.disconnect(dealer.last_endpoint)
-        for _ in range(10):  # without these calls libzmq ends the process in the next one
+        for _ in range(10):  # without these calls, libzmq ends the process in the next call
             time.sleep(0.01)
             router.poll(0)
         router.rcvtimeo = 100
@@ -624,7 +624,7 @@ def test_request_and_answer_survive_an_exception():
         for interrupted in calls(req):
             with contextlib.suppress(Interrupt):
                 interrupted(lambda: tens.send(req, message_of(0)))
-            with contextlib.suppress(zmq.ZMQError):  # a request is under way, or is not
+            with contextlib.suppress(zmq.ZMQError):  # in some iterations a request is open, in others not
                 tens.send(req, message_of(0))
             with contextlib.suppress(ValueError):
                 tens.recv(rep)
@@ -752,7 +752,7 @@ def test_a_message_whose_peer_goes_leaves_nothing_for_another_peer(at):
             try:
                 tens.send(push, message_of(0, 100), flags=zmq.DONTWAIT)
             except zmq.Again:  # libzmq may also drop the message without an error
-                assert push.left == (0 if at == 102 else -1)  # a message that lacks more than its last frame is ended
+                assert push.left == (0 if at == 102 else -1)  # if more than its last frame is missing, the message is ended
             assert not second.poll(20)
             tens.send(push, message_of(1), seqno=1)
             assert second.poll(10_000) and tens.recv(second).seqno == 1 and not second.poll(0)
@@ -807,7 +807,7 @@ def test_signals_affect_no_other_message(direction):
         assert [t.item(0) for t in message.tensors] == [message.seqno + k for k in range(20)]
         return message.seqno
 
-    tens.decode(tens.encode([np.zeros(1)]))  # loads the library: an import that is interrupted can block later ones in Python
+    tens.decode(tens.encode([np.zeros(1)]))  # loads the library: an interrupted import can block later imports in Python
     before = signal.signal(signal.SIGALRM, handler)
     try:
         with sockets(zmq.PULL, zmq.PUSH, sndhwm=0, rcvhwm=0) as (pull, push):
@@ -961,7 +961,7 @@ def test_asyncio_calls_on_a_closed_socket_raise_its_error():
     async def main():
         with zmq.Context() as context, context.socket(zmq.PULL) as plain:
             pull = zmq.asyncio.Socket.shadow(plain)
-            waiting = asyncio.ensure_future(tens.recv(pull))  # forever: the shadow does not notice that the socket is closed
+            waiting = asyncio.ensure_future(tens.recv(pull))  # waits forever, because the shadow does not notice that the socket is closed
             await asyncio.sleep(0.01)
             plain.close()
             for flags in (0, zmq.DONTWAIT):
@@ -998,7 +998,7 @@ def test_asyncio_sends_to_one_peer_do_not_wait_for_another():
 
 
 def test_asyncio_calls_wake_the_futures_of_pyzmq():
-    """libzmq signals a message once, and whichever call comes next on the socket reads the signal."""
+    """libzmq signals a message once, and the next call on the socket reads the signal, whichever it is."""
 
     async def main(a, b):
         for call in (lambda: tens.send(b, message_of(0)), lambda: tens.recv(b, flags=zmq.DONTWAIT)):
@@ -1135,7 +1135,7 @@ def test_a_tracker_covers_all_parts(endpoint):
         tens.recv(pull)
         for tensors, packed in (([large, small], False), ([small, large, small], False), ([large], True), ([small], False), ([], False)):
             sent = tens.send(push, tensors, packed=packed, track=True)
-            if endpoint.startswith("inproc") and (packed or len(tensors) > 1):  # over TCP it may have left already
+            if endpoint.startswith("inproc") and (packed or len(tensors) > 1):  # over TCP, the message may be sent already
                 assert not sent.done and "in use" in repr(sent)
                 with pytest.raises(TimeoutError, match="after 0.001 s"):
                     sent.wait(0.001)
@@ -1194,7 +1194,7 @@ def test_asyncio_releases_what_was_sent_to_a_peer_that_has_gone(kinds):
 
 
 class Counting(zmq.Socket):
-    """A socket that counts how often it is asked for zmq.EVENTS."""
+    """A socket that counts the requests for zmq.EVENTS."""
 
     looks = 0
 

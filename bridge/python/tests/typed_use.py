@@ -1,5 +1,5 @@
-"""Ordinary use of the package, which runs (test_typing.py), and which mypy --strict and pyright accept (`make typing`). Each
-`type: ignore` is on a mistake, at which both must report an error."""
+"""Ordinary uses of the package. test_typing.py runs them, and mypy --strict and pyright accept them (`make typing`). Each
+`type: ignore` marks a mistake that both must report."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def functions() -> None:
     assert_type(dlbridge.get_include(), str)
     try:
         dlbridge.load("no such library")
-    except (OSError, RuntimeError) as error:  # the latter after a format has loaded the library of the package
+    except (OSError, RuntimeError) as error:  # RuntimeError after a format has loaded the library of the package
         print(error)
 
 
