@@ -1,6 +1,6 @@
 /* A program that uses an installed library. "message NAME" decodes the frames NAME.prefix.bin, NAME.header.bin and
- * NAME.part*.bin, writes to the first tensor, and encodes this tensor as a message. The tensor must not be copied, and the program
- * must release everything. */
+ * NAME.part*.bin, writes to the first tensor, and encodes this tensor as a message. The tensor must not be copied, and
+ * the program must release everything. */
 #include <dlbridge.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* A program that uses only tensors: it lends memory, transposes and converts it, prints the result, and releases everything. */
+/* A program that uses only tensors. It lends memory, transposes and converts it, prints the result, and releases
+ * everything. */
 #include <dlbridge.h>
 #include <stdio.h>
 

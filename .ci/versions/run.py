@@ -2,7 +2,7 @@
 
     run.py WHEELHOUSE WORK [CELL...]
 
-A cell is a version of Python and a version of NumPy, such as 3.11-1.26. Without arguments, run.py tests all of CELLS. Each cell has
+A cell is a version of Python and a version of NumPy, such as 3.11-1.26. Without cells, run.py tests all of CELLS. Each cell has
 its own environment, WORK/CELL, which later runs use again. It has the last release of that NumPy, the light peers, and the wheel,
 which each run installs anew. The tests in TESTS run in a folder outside of the checkout. DESELECTED lists the tests that a cell cannot
 pass, with the reason. If a cell fails, the others still run.
