@@ -1,6 +1,6 @@
 //go:build ignore
 
-/* tensor.c: the part of dlbridge that needs no Go, in one translation unit. It includes every C file whose first line is
+/* tensor.c: the part of dlbridge that needs no Go, in one translation unit. It includes the C files whose first line is
  * `//go:build !dlbridge_shared`. Compiled as it is, it makes the static library, or an object file for any program:
  *
  *   cc -O2 -Iinclude -Idlpack/internal/core -Ibridge/capi -Ibridge/internal/segment -c bridge/libdlbridge/tensor.c
