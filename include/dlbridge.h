@@ -356,8 +356,9 @@ DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a
- * copy with the flag IS_COPIED. A row-major `tensor` must belong to this library, as for all views
- * (see below).
+ * copy with the flag IS_COPIED. A view has the address that `tensor` has, aligned or not;
+ * dlb_tensor_copy always makes an aligned copy. A row-major `tensor` must belong to this library,
+ * as for all views (see below).
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called. Threads: any, as long as no thread writes to the tensor or releases it. On error: *out is
  * NULL. */
