@@ -22,8 +22,8 @@
 //
 // # Design notes
 //
-// The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
-// memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a forked child.
+// The C files that do not include _cgo_export.h are plain C, built on the C core of package dlpack. They implement
+// tensors, access to messages, and the memory of values. They enter Go only through a function pointer (dlbcapi_counting), and never in a forked child.
 // Therefore they work on any thread, at any time, and in a forked child. The files with the build tag !dlbridge_shared
 // make up libdlbridge_tensor, a library without Go (tensor.c of package libdlbridge). Go code decodes and encodes:
 // tens.c and elements.c check arguments and call the Go files of the same names. formats.h and formats.go each have a
