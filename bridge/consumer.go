@@ -55,8 +55,8 @@ func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 // label names the packing, and [tens.Tensor.OnlyMetadata] reports the second case.
 //
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their
-// part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that caused it. The
-// errors are those of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize]; [dlpack.ErrLayout] for more
+// part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that caused it. Decode
+// returns the errors of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize]; [dlpack.ErrLayout] for more
 // than [dlpack.MaxRank] dimensions; and, with [Align], [dlpack.ErrUnaligned] or [dlpack.ErrMemory].
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.DecodeLabel()

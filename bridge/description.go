@@ -144,7 +144,7 @@ func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
 // the only piece is t. A piece must not be used after the next piece has been requested. If t has several parts, the
 // memory of all pieces is taken from the budget before the first piece; a nil budget counts nothing.
 //
-// Errors: the error of the budget; those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number
+// Errors: the error of the budget; the errors of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number
 // of indices and at least one, or if the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that
 // cannot be cut. An error ends the iteration.
 func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2[*tens.Tensor, error] {

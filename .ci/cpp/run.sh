@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh LIB WORK PYTHON [short]: builds the tests of dlbridge.hpp with the libraries in LIB, and runs them. It uses g++ for C++17 and
 # C++20, with the sanitizers. For C++23 it uses the clang of the Python package ziglang, because g++ 12 has no std::mdspan. Then it checks
-# that g++ and clang++ refuse the wrong uses of refused.txt. A missing compiler is an error. With `short`, only $CXX and C++17 are tested,
-# without sanitizers, and only those of g++ and clang++ that are installed compile the wrong uses.
+# that g++ and clang++ refuse the wrong uses of refused.txt. A missing compiler is an error. With `short`, the tests run only with $CXX
+# and C++17, without sanitizers. A missing g++ or clang++ then does not check the wrong uses.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=$(cd "${1:?usage: run.sh LIB WORK PYTHON [short]}" && pwd)

@@ -416,7 +416,7 @@ func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 }
 
 // The checker reports each lost tensor and all lost memory, even at the place of an object that the program has
-// released. This sanitizer is not among those of dlbcore_checked, so freed memory and control blocks are reused
+// released. Under LeakSanitizer alone, dlbcore_checked is false, so freed memory and control blocks are reused
 // immediately.
 func TestReleasedObjectsHideNoLeak(t *testing.T) {
 	t.Parallel()

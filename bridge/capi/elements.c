@@ -205,8 +205,8 @@ static const format_row rows[] = {
 #undef ROW
 };
 
-/* `known` has the options that the function knows. A decoder also knows DLB_LIMIT, in the bits above those of other
- * options. */
+/* Checks that the dialect exists or that all options are in `known`, and that options which exclude each other are not
+ * combined. A decoder also accepts DLB_LIMIT, which uses the bits above the other options. */
 static int32_t check_options(const char *op, size_t format, uint64_t options, uint64_t known, int decoder, dlb_error *error) {
   const format_row *f = &rows[format];
   if (f->dialect > 0) {

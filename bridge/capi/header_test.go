@@ -353,8 +353,8 @@ const (
 	recordedHeader = "testdata/recorded/dlbridge.h"
 )
 
-// abiFault compares the interface of a header with that of an earlier one. It returns the fault, with the way out, or
-// "". A program that was built with one version works with all later versions of the same major number. The record of a
+// abiFault compares the interface of a header with the interface of an earlier header. It returns a text that names the
+// fault and the way out, or "" if there is no fault. A program that was built with one version works with all later versions of the same major number. The record of a
 // version may change until the version is released.
 func abiFault(before, now [3]int, recorded, abi []string, released, record bool) string {
 	without := func(a, b []string) string {

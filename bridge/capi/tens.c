@@ -1,5 +1,5 @@
-/* Decoding and encoding of ZIO messages: the functions that enter Go. Each function checks its arguments as far as C
- * can, and returns an error in a forked child, where Go does not run. Go reads the caller's memory during the call and
+/* The functions that decode and encode ZIO messages. They call Go. Each function first checks its arguments in C. In a
+ * forked child, where Go does not run, it returns an error. Go reads the caller's memory during the call and
  * writes a description into C memory. After Go has returned, these functions take over frames and tensors; if that
  * fails, they give all of them back. */
 #include "_cgo_export.h"

@@ -110,7 +110,8 @@ func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
 	}
 }
 
-// The static library has no global names except those of the header, so that it can be linked with any program.
+// The global names of the static library are the names in the header, and no others. So its names cannot clash with the
+// names of a program.
 func TestLibdlbridgeTensorHasNoOtherGlobalNames(t *testing.T) {
 	t.Parallel()
 	dir := must.Do(tensorLibrary())(t)

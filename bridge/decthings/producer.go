@@ -40,8 +40,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 // bytes beforehand, for the header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the
-// tensor. On error: those of [AppendTensor], before anything is written; the errors of w; [elements.ErrNil] if w is
-// nil.
+// tensor. On error: WriteTensor returns the errors of [AppendTensor] before it writes, the errors of w, and
+// [elements.ErrNil] if w is nil.
 func WriteTensor(w io.Writer, t *dlpack.Tensor) error {
 	what, shape, err := headerOf(t, nil)
 	if err != nil {

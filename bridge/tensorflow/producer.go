@@ -59,8 +59,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 // header Content-Length.
 //
 // Ownership: t stays the caller's. Lifetime: w must not keep the bytes. Threads: any, while nobody writes to the
-// tensor. On error: those of [AppendTensor], before anything is written; the errors of w; [elements.ErrNil] if w is
-// nil.
+// tensor. On error: WriteTensor returns the errors of [AppendTensor] before it writes, the errors of w, and
+// [elements.ErrNil] if w is nil.
 func WriteTensor(w io.Writer, t *dlpack.Tensor, options ...EncodeOption) error {
 	e, err := encodingOf(options)
 	if err != nil {
