@@ -6,10 +6,11 @@
 //	reply, report, err := bridge.Encode([]*dlpack.Tensor{result})  // parts alias the memory of result
 //	err = send(reply.Encode())
 //
-// [Decode] makes views of the payload parts: order and ascend become strides, and the tensors are read-only without
-// [Writable]. [Encode] does the inverse. If the layout has no gaps, the payload part is the memory of the tensor, and a
-// permuted or reversed layout becomes order and ascend. Encode copies only tensors with gaps or broadcasts, and tensors
-// of packed elements of less than a byte that are not in C order. The [Report] names the copied tensors.
+// [Decode] makes views of the payload parts. The attributes order and ascend become strides. The tensors are read-only
+// without the option [Writable]. [Encode] does the inverse. If the layout has no gaps, the payload part is the memory
+// of the tensor. A permuted or reversed layout becomes order and ascend. Encode copies a tensor only if it has gaps or
+// broadcasts, or if its elements are packed, smaller than a byte and not in C order. The [Report] names the copied
+// tensors.
 //
 // [Relay] forwards a decoded message, with the same tensors or other tensors. The rest of the message stays as it was
 // received.
@@ -20,24 +21,24 @@
 //
 // # Ownership
 //
-// A decoded tensor keeps its part alive, and the caller closes it. The parts of an encoded message are slices of the
-// tensors' memory, so the tensors must stay open until the message has been sent.
+// A decoded tensor keeps its part alive. The caller must close the tensor. The parts of an encoded message are slices
+// of the tensors' memory, so the tensors must stay open until the message has been sent.
 //
 // # The extension for data types
 //
-// The dtype letters of TENS have no bfloat16, float8 or smaller type, no lanes, and no packed elements of less than a
+// TENS has no dtype letters for bfloat16, float8 and smaller types, for lanes, or for packed elements of less than a
 // byte. A tensor of such a type has the dtype V (NumPy's kind for opaque bytes), a word of ceil(bits*lanes/8) bytes,
-// and the attribute "dlpack": [code, bits, lanes] with DLPack's numbers. Its part has word bytes for each element. If
-// elements of less than a byte are packed, the part has ceil(n*bits*lanes/8) bytes for n elements. If each of them has
-// its own bytes, the attribute is [code, bits, lanes, 4] (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do
-// not know the attribute reject V.
+// and the attribute "dlpack": [code, bits, lanes] with DLPack's numbers. Its part has one word for each element. If
+// elements of less than a byte are packed, the part has ceil(n*bits*lanes/8) bytes for n elements. If each such element
+// has its own bytes, the attribute is [code, bits, lanes, 4] (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that
+// do not know the attribute reject V.
 //
 // # Tensors in several parts
 //
 // [Spread] cuts large tensors into several payload parts without copying them. The attribute "parts" of package tens
-// describes the parts. [Decode] returns a tensor for each piece, or one copy of the whole with [Join]. The attribute is
-// an extension: send it only to receivers that know it. For other receivers the first part is too small for the tensor,
-// and receivers that compare sizes reject it.
+// describes the parts. [Decode] returns a tensor for each piece. With the option [Join], it returns one copy of the
+// whole tensor. The attribute is an extension: send it only to receivers that know it. Other receivers find a first
+// part that is too small for the tensor, and reject it if they compare sizes.
 //
 //	msg, _, err := bridge.Encode(ts, bridge.Spread(1<<20))  // parts of at most 1 MiB
 //	whole, err := bridge.Decode(msg, bridge.Join())         // one tensor for each of ts
@@ -45,11 +46,11 @@
 // # Memory
 //
 // A decoded label and its tensors take at most 40 bytes of memory for each byte of the label. Payloads are copied only
-// by [Align] and [Join]. The README of this package says how much memory a decoder may take for its input, in each
-// language.
+// with the options [Align] and [Join]. For each language, the README of this package says how much memory a decoder may
+// take for its input.
 //
 // # Order
 //
 // The attribute order of TENS lists dimensions from the fastest to the slowest, and package layout lists them from the
-// slowest to the fastest. Only this package converts one to the other.
+// slowest to the fastest. Only this package converts between the two.
 package bridge

@@ -19,7 +19,7 @@
 // A [Tensor] is Go's reference to memory with a data type, a shape and strides. [Read] passes its elements to a function as a Go slice.
 // With [Use] the function may also write to them. [ReadStrided] and [UseStrided] do the same for any layout, and [Tensor.Require] checks
 // data type and shape. Package bridge/capi lets C and Python call Go functions. Package dlpacktest has leak checks, and tensors made in
-// C for tests. The package writes DLPack 1.3 and the legacy form from before 1.0. It reads both, and all other versions 1.x.
+// C for tests. The package writes DLPack 1.3 and the legacy form from before 1.0. It reads both forms, and all other versions 1.x.
 //
 // Each kind of memory has a function that makes a Tensor of it. The last column says what happens after the last Close and the release
 // of the last export:
@@ -38,7 +38,7 @@
 // The comment of [Own] explains how to write an adapter for a library. These functions use a Tensor:
 //
 //	View, Slice, Reshape, Share         another Tensor on the same memory, which is closed separately
-//	Contiguous, Align                   the same if no copy is needed, otherwise a copy
+//	Contiguous, Align                   such a Tensor if no copy is needed, otherwise a copy
 //	Export, ExportLegacy, ExportSlice   a managed tensor, which the consumer owns until it calls the deleter
 //	Read, Use, ReadStrided, UseStrided  a Go slice, during the call of a function
 //	Values, Unsafe...                   a Go slice, while the Tensor is open
@@ -65,6 +65,6 @@
 // [Forgotten] lists those that cleanup guards have caught, and pprof shows the profile [ProfileName]. Objects that C programs make with
 // dlbridge.h are in a separate ledger, which DLBRIDGE_LEDGER also switches on: see dlb_ledger_set in that header.
 //
-// With the build tag debug, a program that uses memory of [New] after it was freed crashes. A second call of a deleter is detected
-// and counted until at least 64 further exports have been made, and with this tag until at least 4096.
+// With the build tag debug, a program that uses memory of [New] after it was freed crashes. The package detects and counts a
+// second call of a deleter until at least 64 further exports have been made. With this tag, it does so until at least 4096.
 package dlpack

@@ -5,8 +5,8 @@
 //
 //	cc -I"$(go list -m -f '{{.Dir}}' github.com/dlbridge/dlbridge)/include" -c program.c
 //
-// The package that implements the interface imports this package. Because the header is embedded, an edited header
-// rebuilds that package. The Go file makes `go mod vendor` keep the folder.
+// The package that implements the interface imports this package. The header is embedded, so that editing it rebuilds
+// that package. The Go file makes `go mod vendor` keep the folder.
 package include
 
 import _ "embed"

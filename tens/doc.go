@@ -22,9 +22,9 @@
 // one after another.
 //
 // A message carries tensors if its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
-// [Message.EncodeLabel]). A [Tensor] says which part holds its elements, and how they lie in that part. It is a
-// description and owns nothing. Element i of a tensor lies at offset plus the sum of i[d] * strides[d] elements from
-// the beginning of its part ([Tensor.Strides]). Elements are little-endian. A part may have any address: it need not be
+// [Message.EncodeLabel]). A [Tensor] says which part holds its elements, and where they are in that part. It is a
+// description and owns nothing. Element i of a tensor is at offset plus the sum of i[d] * strides[d] elements from the
+// beginning of its part ([Tensor.Strides]). Elements are little-endian. A part may have any address: it need not be
 // aligned.
 //
 //	frames ── Decode ─▶ Message ── DecodeLabel ─▶ Label ── Tensors[k] ──▶ Parts[Part], Strides
@@ -47,54 +47,54 @@
 //   - The attribute part counts payload parts from 0. Its default is the index of the tensor. A part holds exactly the elements of its
 //     tensor. Several tensors may share a part.
 //   - The attribute pointer is rejected and never followed. An empty packing is rejected.
-//   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So the other tensors of the
-//     message can still be read.
+//   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So a message with such a
+//     tensor and other tensors can still be read.
 //   - The Wire-Cell Toolkit sends three forms that are accepted, too. A TENS without the attribute tensors has no tensors. The
 //     specification requires this attribute, and encoders always write it. A label that is null has no tensors either. A tensor that is
 //     only metadata is kept like a tensor of another packing ([Tensor.OnlyMetadata]). Its dtype is "?", its word is 0, and its shape is
 //     [].
 //   - Encoders write the metadata of a tensor as an object of scalars, and decoders accept any object. With Relay, a [Label] writes
 //     decoded JSON text unchanged. Attributes that the specification does not define are kept.
-//   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), and b (1). Types that have no letter are V with an attribute
-//     [Dlpack]. Long doubles (f of word 16, c of word 32) are [ErrUnsupported].
+//   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), and b (1). A type without a letter has the dtype V and an
+//     attribute [Dlpack]. Long doubles (f of word 16, c of word 32) are [ErrUnsupported].
 //
-// The packed form does not say where a message ends. A frame after the coordinate header that begins with ZIO and a level is
-// therefore the prefix header of the next message. Encoders refuse a part that begins in this way.
+// The packed form does not say where a message ends. If a frame after the coordinate header begins with ZIO and a level, it
+// is therefore the prefix header of the next message. Encoders refuse a part that begins in this way.
 //
 // # Tensors in several parts
 //
 // The specification requires that a tensor can be spread across a message, but has no attribute for this. This package reads
-// and writes the attribute "parts" of a tensor ([Tensor.Parts]). If it is N, at least 2, then N consecutive payload parts
-// hold the elements. The attribute part is the number of the first of these parts.
+// and writes the attribute "parts" of a tensor ([Tensor.Parts]). If its value is N, which is at least 2, then N consecutive
+// payload parts hold the elements. The attribute part is the number of the first of these parts.
 //
-// The tensor is cut along its slowest dimension with more than one index ([Tensor.Slowest]). This is the last such
-// dimension in the attribute order, or the first such dimension of a tensor without this attribute. The bytes of the
-// parts, one after another, are the bytes that a single part would have. If the dimension does not ascend, the first
-// part therefore has the last indices. Every part holds a whole number of bytes, and at least one whole index of the
+// The tensor is cut along its slowest dimension with more than one index ([Tensor.Slowest]). Among the dimensions with
+// more than one index, this is the last in the attribute order. Without this attribute it is the first. The parts,
+// joined in order, have the bytes that a single part would have. If the dimension does not ascend, the first part
+// therefore has the last indices. Every part holds a whole number of bytes, and at least one whole index of the
 // dimension. The sizes of the parts therefore show where the cuts are, and add up to the size of the tensor. A tensor
 // without elements is not cut. A tensor of packed elements (of less than a byte) is not cut if one index of the
-// dimension does not take whole bytes. The attribute part is always written. Tensors may share parts, but all tensors
-// together may have at most four pieces for each part of the message, and 1024 more.
+// dimension does not fill whole bytes. Encoders always write the attribute part. Tensors may share parts. All tensors
+// together may have at most 1024 pieces, plus four for each part of the message.
 //
 // Send these messages only to receivers that know the attribute "parts". Other readers find a first part that is
-// smaller than the tensor. Readers that compare sizes reject it, but the example for Boost in the specification
-// compares none.
+// smaller than the tensor. Readers that compare sizes reject this part. The specification's example for Boost does not
+// compare sizes.
 //
 // # Labels
 //
-// Package strictjson reads the labels. encoding/json would take several times as long as all other work of decoding. It
-// also ignores case in names, and takes the last of two equal names. But a label says how to read memory, so this
-// package rejects a text that two readers could read differently. Labels must not have duplicate names, text after the
-// object, lone surrogates, or nesting beyond [MaxDepth]. Integers must not be written as 3.0, and attributes of the
+// Package strictjson reads the labels. encoding/json would need several times as long as the rest of decoding. It also
+// ignores case in names, and uses the last of two equal names. Because a label says how to read memory, this package
+// rejects a text that two readers could read differently. Labels must not have duplicate names, text after the object,
+// lone surrogates, or nesting beyond [MaxDepth]. Integers must not be written as 3.0, and attributes of the
 // specification must not be null.
 //
 // Metadata and other attributes stay JSON text, which callers decode with the library of their choice. A round trip keeps every
 // digit, and unused metadata costs only one scan.
 //
 // The name of a tensor is the text "name" in its metadata ([Tensor.Name], [Tensor.SetName]). [Label.Find] finds a tensor by its name. Names
-// are a convention of dlbridge, in all its languages; the specification has none. Several tensors of a label may have the same name; only
-// Find returns an error then.
+// are a convention of dlbridge, in all its languages; the specification has none. Several tensors of a label may have the same name. Only
+// Find then returns an error.
 //
-// Labels are written as the C++ implementation writes them: without white space and with sorted names. Equal [Label]
-// values give equal bytes.
+// Encoders write labels as the C++ implementation does: without white space and with sorted names. Equal [Label] values
+// give equal bytes.
 package tens

@@ -1,5 +1,6 @@
-// Package decthings decodes and encodes tensors in the binary form of Decthings, and the rules in which its methods
-// declare the tensors that they accept. It is for programs that call or serve Decthings models.
+// Package decthings decodes and encodes tensors in the binary form of Decthings. It also decodes and encodes rules, by
+// which a Decthings method declares the tensors that it accepts. It is for programs that call or serve Decthings
+// models.
 //
 //	t, err := decthings.DecodeTensor(data)                // an error for strings, media and the like, which Decode returns
 //	defer t.Close()
@@ -10,9 +11,9 @@
 // video become [elements.Elements].
 //
 //	function                                  result
-//	Decode, DecodeFirst, DecodeAll            the value of the only tensor of a buffer, of its first tensor, of all of them
+//	Decode, DecodeFirst, DecodeAll            the value of a buffer's only tensor, of its first tensor, or of each tensor
 //	DecodeTensor                              the only tensor of a buffer, of numbers or booleans
-//	ReadTensor, WriteTensor                   the only tensor of an io.Reader, such as the body of a request, and one to an io.Writer
+//	ReadTensor, WriteTensor                   the only tensor of an io.Reader, such as a request body; a tensor, written to an io.Writer
 //	DecodeFrom, DecodeFirstFrom               the same for an input in memory that is not Go's
 //	AppendTensor, AppendElements              a tensor in its binary form
 //	Reader                                    the bytes of each tensor of an io.Reader, aligned for decoding without a copy
@@ -21,14 +22,14 @@
 //
 // # Ownership
 //
-// A tensor aliases its input and keeps it alive. Only numbers that are not aligned in the input are copied; the field
-// Copied of [Value] reports this. Elements alias their input too. Nobody may write to the input during decoding.
+// A tensor aliases its input and keeps it alive. Only numbers that are not aligned in the input are copied. The field
+// Copied of [Value] reports a copy. Elements alias their input too. Nobody may write to the input during decoding.
 // Otherwise the result may be a wrong value or an error.
 //
 // # Dialects
 //
 // The published document and the clients in use encode types of variable size differently, and the bytes do not always
-// show their dialect. This package never guesses the [Dialect]. It is [Doc] unless the caller names another dialect.
+// show their dialect. This package never guesses the [Dialect]. The dialect is [Doc] unless the caller names another.
 // Numbers and booleans are the same in all dialects.
 //
 // # Strictness
@@ -39,9 +40,9 @@
 //
 // # Memory
 //
-// A copy of numbers or booleans, which is made if they are not aligned, takes at most 4 bytes of memory for each byte
-// of the input. Strings, binaries and media take at most 32 bytes, and rules take at most 48: each element is a slice
-// of 24 bytes, and a format is a string of 16. The README of package bridge has the rule for all decoders.
+// If numbers or booleans are not aligned, their copy takes at most 4 bytes of memory for each byte of the input.
+// Strings, binaries and media take at most 32 bytes, and rules take at most 48. The reason is that an element is a
+// slice of 24 bytes, and a format is a string of 16 bytes. The README of package bridge has the rule for all decoders.
 //
 // # Alignment
 //

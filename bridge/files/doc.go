@@ -9,38 +9,38 @@
 //
 //	err = files.Write("copy.safetensors", []files.Named{{Name: "weight", Tensor: t}})
 //
-// The formats are those of packages safetensors, npy (with npz) and gguf; their documentation says which files they
+// Packages safetensors, npy (with npz) and gguf implement the formats, and their documentation says which files they
 // accept. The contents of a file decide its format. Only this package opens files: the packages of the formats work on
 // bytes in memory.
 //
 //	function                   result
-//	Open, OpenSet              a file, and all files of an index of safetensors, as one File
+//	Open, OpenSet              one file, or all files of a safetensors index, as one File
 //	File.Entries, File.Find    descriptions of all tensors, and of one; these need no cgo
 //	File.Metadata              the metadata of the file; needs no cgo
 //	File.Tensor, File.Tensors  a tensor, and all of them, in the memory of the file
-//	File.Copy                  a copy of a tensor in new memory, by reading the file
-//	File.AppendBytes           the bytes of a tensor as they are in the file, by reading it; needs no cgo
+//	File.Copy                  a copy of a tensor in new memory, read from the file
+//	File.AppendBytes           the unchanged bytes of a tensor, read from the file; needs no cgo
 //	File.Verify                ErrChanged if the file has changed since it was opened
 //	Write                      a new file, which replaces an old file of the same name
 //
 // # Ownership
 //
 // A File has a mapping of the file and a descriptor. Its tensors are views of the mapping, which stays until the File
-// and the last tensor are closed. So the tensors stay valid after Close of the File, and after the file was renamed,
+// and the last tensor are closed. So the tensors stay valid after the File is closed, and after the file is renamed,
 // replaced or deleted. They are read-only, and the system enforces this: a consumer that writes to them ends the
-// process. The option [Writable], for npy, makes them writable. Writing to them then changes the file.
+// process. For npy files, the option [Writable] makes the tensors writable. Writing to them then changes the file.
 //
 // # A file that changes
 //
-// The system lets other programs change a mapped file. Bytes that they write into the file appear in the tensors. If
-// they make the file shorter, the pages after its new end are gone, and reading them ends the process by SIGBUS. So
-// replace a file, as [Write] does, instead of writing to it: tensors of the old file then stay unchanged.
+// The system lets other programs change a mapped file. Bytes that these programs write into the file appear in the
+// tensors. If they make the file shorter, the pages after its new end are gone, and reading them ends the process by
+// SIGBUS. So replace a file, as [Write] does, instead of writing to it: tensors of the old file then stay unchanged.
 //
-// If this package itself reads a page that is gone, it returns [ErrChanged]. It reads the mapping in [Open], and when
-// [File.Tensor] or [File.Copy] inflates elements or reverses their bytes. For all other tensors, Copy reads the file
-// and not the mapping, and so does [File.AppendBytes]. If other programs may shorten a file, a Go program that reads
-// its tensors can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks afterwards whether a
-// file has changed.
+// If this package itself reads a page that is gone, it returns [ErrChanged]. [Open] reads the mapping. [File.Tensor]
+// and [File.Copy] read the mapping if they inflate elements or reverse their bytes. For all other tensors, Copy reads
+// the file instead of the mapping. [File.AppendBytes] always reads the file. If other programs may shorten a file, a Go
+// program that reads its tensors can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks
+// afterwards whether a file has changed.
 //
 // # Strictness
 //

@@ -12,18 +12,18 @@
 // little-endian. The package was compared with ggml 0.13.1 and with version 0.19 of the Python package gguf.
 //
 //	function                             result
-//	DecodeFile, File.Find, File.Value    all descriptions and metadata of a file, and one of them; these need no cgo
+//	DecodeFile, File.Find, File.Value    all descriptions and metadata of a file, one description, one value; these need no cgo
 //	View.Tensor, View.TensorFrom         the tensor of a description, for a file in Go memory or in other memory
 //
 // # Types
 //
-// Tensors of F16, BF16, F32, F64 and I8 to I64 have that type and the shape of their description. The other types are
-// quantised: a row consists of blocks, and each block encodes a fixed number of elements in a fixed number of bytes. A
-// quantised tensor has the type [dlpack.Uint8]. Its last dimension counts the bytes of a block, and the dimension
-// before it the blocks of a row. The description has the name of the type and the shape in elements. A block of Q8_1
-// has 36 bytes, as in ggml; the Python package has 40.
+// Tensors of the GGUF types F16, BF16, F32, F64 and I8 to I64 have the same type in DLPack, and the shape of their
+// description. The other types are quantised: a row consists of blocks, and each block encodes a fixed number of
+// elements in a fixed number of bytes. A quantised tensor has the type [dlpack.Uint8]. Its last dimension counts the
+// bytes of a block, and the dimension before it counts the blocks of a row. The description has the name of the type
+// and the shape in elements. A block of Q8_1 has 36 bytes, as in ggml; in the Python package, it has 40.
 //
-// GGUF lists the fastest dimension first. A description has the order of DLPack, with the fastest dimension last.
+// GGUF lists the fastest dimension first. A description lists the fastest dimension last, as DLPack does.
 //
 // # Ownership
 //
@@ -40,10 +40,10 @@
 // # Strictness
 //
 // Every count, length, size and offset is checked against the size of the file before it is used. Errors name the byte
-// of the file. Gaps between tensors and bytes after them are accepted. This package refuses some files that other
-// readers accept: files with tensors that overlap or are not aligned in the file, duplicate or empty keys and names,
-// keys and names that are not UTF-8, keys longer than 65535 bytes, names longer than 64 bytes, more than 4 dimensions,
-// and bools other than 0 and 1. Arrays may be nested up to 8 deep. String values may be any bytes.
+// at fault. Gaps between tensors and bytes after them are accepted. This package refuses some files that other readers
+// accept: files with tensors that overlap or are not aligned in the file, duplicate or empty keys and names, keys and
+// names that are not UTF-8, keys longer than 65535 bytes, names longer than 64 bytes, more than 4 dimensions, and bools
+// other than 0 and 1. Arrays may be nested up to 8 deep. String values may be any bytes.
 //
 // # Memory
 //

@@ -35,25 +35,25 @@
 // NumPy has no names for the types of package ml_dtypes, and writes only their sizes: bfloat16 is "<V2", and most
 // others are "<V1". A tensor of such an array has the type uint8 and one more dimension, unless the option [As] names
 // the type. "<f1" is float8_e5m2. NumPy writes this name but cannot read it, so [AppendTensor] writes "<V1" instead.
-// Arrays of Python objects, records, texts, dates and long doubles are errors that name the type. Nothing is ever
-// unpickled.
+// Decoding an array of Python objects, records, texts, dates or long doubles returns an error that names the type.
+// Nothing is ever unpickled.
 //
 // # Strictness
 //
-// [DecodeFile] reads the headers of versions 1.0, 2.0 and 3.0 that NumPy writes. They have each of the three keys once,
-// in any order, strings without escapes, decimal numbers, and at most 64 dimensions and 64 KiB. NumPy accepts more,
-// such as comments, hexadecimal numbers, names of types, repeated keys, and bytes after the last element. Errors name
-// the byte at fault.
+// [DecodeFile] reads the headers of versions 1.0, 2.0 and 3.0 that NumPy writes. Such a header has each of the three
+// keys once, in any order. Its strings have no escapes, and its numbers are decimal. It has at most 64 dimensions and
+// 64 KiB. NumPy accepts more, such as comments, hexadecimal numbers, names of types, repeated keys, and bytes after the
+// last element. Errors name the byte at fault.
 //
-// The header of each member of an npz file must agree with the directory. Members are stored or deflated, lie before
-// the directory, and do not overlap. No two members have the same name, and each name is a relative path without "..".
-// NumPy accepts members that reach beyond the file, and takes the last of several members with the same name. The
-// checksum of a member is compared when its elements are copied.
+// In an npz file, the header of each member must agree with the directory. Members must be stored or deflated, must
+// precede the directory, and must not overlap. Each member must have a unique name: a relative path without "..". NumPy
+// accepts members that reach beyond the file, and reads only the last of several members with the same name. The
+// checksum of a member is checked when its elements are copied.
 //
 // # Memory
 //
-// Sizes are compared with the file before they are used. A description takes less than 4 bytes for each byte of its
-// header, and a copy takes the size of the elements. An inflated member has exactly the size that its shape requires,
-// which is at most 1032 times its size in the file. All descriptions of an npz file take at most 32 times its size,
-// plus 256 KiB to inflate headers.
+// Sizes are compared with the file before they are used. A description takes less than 4 bytes of memory for each byte
+// of its header. A copy takes the size of the elements. An inflated member has exactly the size that its shape
+// requires, which is at most 1032 times its size in the file. Together, the descriptions of an npz file take at most 32
+// times the size of the file, plus 256 KiB to inflate headers.
 package npy

@@ -19,15 +19,14 @@
 //
 // # Types
 //
-// bool, integers of 8 to 64 bits, float32 and float64 are values of type Tensor[T] of the binding; float16, bfloat16,
-// the four float8 types of ONNX, float8_e8m0fnu and packed integers of 2 and 4 bits are values of type
-// CustomDataTensor. The binding's tensors have at least one dimension, and its CustomDataTensor has at least one
-// element.
+// Tensors of bool, integers of 8 to 64 bits, float32 and float64 become values of the binding's type Tensor[T]. Its
+// type CustomDataTensor holds float16, bfloat16, the four float8 types of ONNX, float8_e8m0fnu, and packed integers of
+// 2 and 4 bits. The binding's tensors have at least one dimension, and its CustomDataTensor has at least one element.
 //
 // # Outputs that are copied
 //
 // If a model does not state the whole shape of an output, ONNX Runtime allocates the output, and the binding copies it into a Go
-// slice. Such a tensor has the flag [dlpack.IsCopied]. A program that knows the shape avoids the copy if it passes a tensor for the
-// output to Run. The binding copies one byte for each element of a CustomDataTensor. This is wrong for float16, bfloat16 and packed
-// integers, so Run returns an error for an output of these types if no tensor is passed for it.
+// slice. The tensor of this output has the flag [dlpack.IsCopied]. A program that knows the shape avoids the copy if it passes a
+// tensor for the output to Run. The binding copies one byte for each element of a CustomDataTensor, which is wrong for float16,
+// bfloat16 and packed integers. If no tensor is passed for an output of these types, Run therefore returns an error.
 package onnxruntime

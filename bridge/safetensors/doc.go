@@ -6,10 +6,10 @@
 //	t, err := v.Tensor()                          // the tensor, in the memory of data
 //	defer t.Close()
 //
-// A file begins with 8 bytes for the length of its header, and the header in JSON. The elements of all tensors follow
-// without gaps, little-endian and row-major. The header names each tensor, and may have metadata: texts by name. The
-// specification is the README of https://github.com/huggingface/safetensors. The reference is version 0.8 of that
-// library, with which this package was compared.
+// A file begins with the length of its header, in 8 bytes, and the header in JSON. The elements of all tensors follow
+// without gaps, little-endian and row-major. The header names each tensor, and may have metadata: named texts. The
+// specification is the README of https://github.com/huggingface/safetensors. This package was compared with the
+// reference, version 0.8 of that library.
 //
 //	function                        result
 //	DecodeFile, File.Find           descriptions of all tensors of a file, and of one; these need no cgo
@@ -20,27 +20,28 @@
 //
 // # Ownership
 //
-// A tensor aliases the file, and keeps it alive. [View.Tensor] makes it read-only unless the option [Writable] is
-// given; [View.TensorFrom] makes it read-only if its input is. A copy made by [Align] is writable. Decoding never reads
-// the elements, so the cost depends only on the header.
+// A tensor aliases the file, and keeps it alive. A tensor from [View.Tensor] is read-only without the option
+// [Writable]. A tensor from [View.TensorFrom] is read-only if the input is read-only. A copy made by [Align] is
+// writable. Decoding never reads the elements, so the cost depends only on the header.
 //
 // # Alignment
 //
-// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. So if a file is aligned
-// in memory, most files have each tensor aligned to its type. Older writers neither aligned nor ordered tensors, so
+// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. So each tensor of most
+// files is aligned to its type if the file is aligned in memory. Older writers neither aligned nor ordered tensors, so
 // tensors may be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the option [Align]
 // copies a tensor that is not aligned.
 //
-// With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of them is aligned
-// to n bytes, and so is the first tensor after them. Other tensors may be unaligned, because the format forbids gaps.
+// With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of these tensors
+// is aligned to n bytes, and so is the first tensor after them. Other tensors may be unaligned, because the format
+// forbids gaps.
 //
 // # Strictness
 //
-// Every number of a header is checked against the size of the file before it is used. Errors name the byte of the file.
+// Every number of a header is checked against the size of the file before it is used. Errors name the byte at fault.
 // Like the reference, this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers
 // of more than [MaxHeader] bytes. It also refuses some files that the reference accepts, because two readers could
 // understand them differently. These files have two members with the same name in an object, white space before the
-// header, white space other than spaces after it, metadata that is null, a list instead of the object of a tensor, a
+// header, or white space other than spaces after it. Or they have null as metadata, a list as a tensor's description, a
 // size of 2^63 or more, or more than [dlpack.MaxRank] dimensions.
 //
 // # Memory

@@ -13,7 +13,7 @@
 //
 //	function                          result
 //	DecodeTensor                      the tensor of a TensorProto in Go memory
-//	ReadTensor, WriteTensor           a TensorProto from an io.Reader, such as the body of a request, and to an io.Writer
+//	ReadTensor, WriteTensor           a TensorProto, read from an io.Reader (such as a request body) or written to an io.Writer
 //	Decode, DecodeFrom                the value of a TensorProto in Go memory, or in other memory
 //	AppendTensor, AppendElements      a TensorProto
 //	DecodeView, View                  the fields of a TensorProto; these need no cgo
@@ -23,12 +23,12 @@
 // # Ownership
 //
 // If the elements are aligned in the message and have the same form there as in memory, the tensor aliases the message
-// and keeps it alive. Otherwise it is a copy; the field Copied of [Value] reports this. Elements alias the message too.
-// Nobody may write to the message during decoding. Otherwise the result may be a wrong value or an error.
+// and keeps it alive. Otherwise the tensor is a copy, and the field Copied of [Value] is true. Elements alias the
+// message too. Nobody may write to the message during decoding. Otherwise the result may be a wrong value or an error.
 //
 // # Strictness
 //
-// Decoding rejects faults that only some readers of TensorFlow reject, unless the option [Lenient] is given. An error
+// Without the option [Lenient], decoding rejects even faults that only some readers of TensorFlow reject. An error
 // names the byte of the message at which it was found. Protocol buffers are read by their wire format, without
 // generated code. No decoder recurses into messages inside a message. A nested variant is decoded only when the caller
 // asks for it.
@@ -41,17 +41,17 @@
 //
 // # Alignment
 //
-// TensorFlow computes only on memory that is aligned to 64 bytes, and ends the process on other memory. The elements in
-// a message may have any alignment, so small tensors are mostly copied. When this package allocates memory, it places
-// the whole message so that its elements are aligned. The option [Pad] aligns the elements within the message, for
-// files and other memory whose beginning is aligned.
+// TensorFlow computes only on memory that is aligned to 64 bytes. Other memory makes it end the process. The elements
+// in a message may have any alignment, so small tensors are mostly copied. When this package allocates memory, it
+// places the whole message so that its elements are aligned. The option [Pad] aligns the elements within the message,
+// for files and other memory whose beginning is aligned.
 //
 // If a program reads a message from the network into its own memory, the elements are mostly copied too, because their
 // place depends on the length of the header. TensorFlow writes the elements last, so they are aligned if the message
 // ends at a multiple of 8 bytes. If the size of a message is known, [ReadTensor] places the message in this way.
 //
-// The padding is the field version_number = 0, as often and in as many bytes as needed (a varint may have ten). Parsers
-// drop a field with its default value. They would keep an unknown field and write it again.
+// The padding is the field version_number = 0, repeated as often as needed. Its varint may have up to ten bytes.
+// Parsers drop a field with its default value. They would keep an unknown field and write it again.
 //
 // By default, strings are written in the field string_val, as tf.io.serialize_tensor writes them. [Content] writes
 // strings to tensor_content, as AsProtoTensorContent does, but TensorFlow's Python cannot read strings in this field.

@@ -1,6 +1,7 @@
-// Package tvmffi connects Go with TVM-FFI, the ABI of TVM and of kernel libraries that are built for it. It calls their
-// functions with Go slices and tensors, and makes Go functions available to them. It accepts version 0.1.x of
-// libtvm_ffi, and is tested with 0.1.16 (the wheel apache-tvm-ffi 0.1.15.post2). Building it needs no part of TVM-FFI.
+// Package tvmffi connects Go with TVM-FFI, the ABI of TVM and of kernel libraries that are built for it. It calls
+// functions of these libraries with Go slices and tensors, and makes Go functions available to the libraries. It
+// accepts version 0.1.x of libtvm_ffi, and is tested with 0.1.16 (the wheel apache-tvm-ffi 0.1.15.post2). Building this
+// package needs no part of TVM-FFI.
 //
 //	m, err := tvmffi.LoadModule("kernels.so")           // written by TVM's export_library
 //	f, err := m.Function("matmul")                      // or tvmffi.Global("name")
@@ -16,13 +17,13 @@
 //
 // # Serving
 //
-// [Register] puts a Go function into the global table, for Python, C++ and Go in the same process. A Go program that is
-// built with -buildmode=c-shared and exports functions whose names begin with __tvm_ffi_ is a module for
-// tvm_ffi.load_module, and accepts tensors of NumPy, PyTorch and JAX; see [Serve].
+// [Register] puts a Go function into the global table, where Python, C++ and Go in the same process find it. A Go
+// library (-buildmode=c-shared) is a module for tvm_ffi.load_module if it exports functions whose names begin with
+// __tvm_ffi_. These functions accept tensors of NumPy, PyTorch and JAX; see [Serve].
 //
-// A handler may call functions of TVM-FFI, and these may call other handlers. Such calls nest on a C stack, which has 8
-// MiB in most programs. Some thousands of nested calls are possible, and fewer if they have many arguments. If the
-// stack overflows, the process ends.
+// A handler may call functions of TVM-FFI, and these may call other handlers. The nested calls use one C stack, which
+// has 8 MiB in most programs. Some thousands of nested calls are possible, and fewer if they have many arguments. If
+// the stack overflows, the process ends.
 //
 //	verb                result                             owner and lifetime
 //	LoadModule, Global  a Module, a Function               the caller, until Close

@@ -1,5 +1,5 @@
-// Package zeromq sends and receives TENS messages over ZeroMQ without copying their payloads. libzmq does the transfer;
-// this package passes memory to it and takes memory from it.
+// Package zeromq sends and receives TENS messages over ZeroMQ without copying their payloads. libzmq transfers the
+// messages; this package passes memory to libzmq and receives memory from it.
 //
 //	ctx, err := zeromq.NewContext()
 //	push, err := ctx.NewSocket(zeromq.Push)
@@ -11,8 +11,8 @@
 //	defer got.Close()
 //	err = dlpack.Read(got.Tensors[0], func(x []float32) error { fmt.Println(x); return nil })
 //
-// Programs build and start without libzmq. Sockets need libzmq 4.2 or later. The first [NewContext] loads libzmq. If
-// none is found, the error lists the files that were tried. The comment of [Load] lists the places that are searched.
+// Programs build and start without libzmq. Sockets need libzmq 4.2 or later. The first [NewContext] loads libzmq. If no
+// libzmq is found, the error lists the files that were tried. The comment of [Load] lists the places that are searched.
 // [Encode], [Message.Frames] and [Decode] need no libzmq. They work on the frames of any ZeroMQ library, for example
 // github.com/go-zeromq/zmq4 or github.com/pebbe/zmq4.
 //
@@ -20,20 +20,20 @@
 //
 // [Socket.Send] passes each payload part of at least 32 KiB to libzmq in the memory of its tensor, without copying it.
 // When libzmq has written the part, one of its threads releases libzmq's share of the memory. Smaller parts are copied,
-// because this is cheaper. Parts in borrowed memory are copied too.
+// because copying them is cheaper. Parts in borrowed memory are copied too.
 //
 // When a peer of a bound socket disconnects, the messages for it are released soon, without a call of the program.
-// There is one exception: a socket that has messages to receive keeps the messages for the peer until the program has
-// received them. So a program that sends on a ROUTER, DEALER, REP or PAIR must also receive.
+// There is one exception: a socket with unread messages keeps the messages for the peer until the program has received
+// the unread messages. So a program that sends on a ROUTER, DEALER, REP or PAIR must also receive on this socket.
 //
 // A deadline limits how long a call waits. Send and Recv transfer all frames of a message in one step. With very many
 // frames, this step can take longer than the deadline.
 //
 // # Receiving
 //
-// A part of at least 16 KiB stays in the memory of libzmq's message; the tensors of the part keep it alive. Smaller
-// parts are copied: libzmq receives small messages into common buffers of 8 KiB, and one part would keep a whole buffer
-// alive.
+// A part of at least 16 KiB stays in the memory of libzmq's message; the tensors of the part keep this memory alive.
+// Smaller parts are copied: libzmq receives small messages into common buffers of 8 KiB, and one part would keep a
+// whole buffer alive.
 //
 // Parts received over tcp or ipc are aligned to 8 bytes at most, and often not at all. With the option [Aligned],
 // tensors that are not aligned to 256 bytes are copied. Tensors are read-only without [Writable]: [dlpack.Read] reads
@@ -42,34 +42,35 @@
 // # Memory
 //
 // A receiver holds the frames of one message at a time. Further messages wait in libzmq: [ReceiveHighWater] limits
-// their number, and [MaxFrame] the size of their frames. Decoding takes the memory that [bridge.Decode] documents, plus
-// 64 bytes for each frame.
+// their number, and [MaxFrame] limits the size of their frames. Decoding takes the memory that [bridge.Decode]
+// documents, plus 64 bytes for each frame.
 //
 // These limits apply to complete messages. libzmq keeps the frames of a message until the last frame has arrived, and
-// no option limits their number. A peer that never ends its message therefore takes memory until it is disconnected. So
-// let only trusted peers connect.
+// no option limits their number. A peer that never ends its message therefore uses more and more memory until it is
+// disconnected. So let only trusted peers connect.
 //
 // # Faults of libzmq
 //
 // This package cannot repair some faults of libzmq (as of 4.3.5):
 //
-//   - It ends the process (abort) when a context, a Bind or a new connection over ipc finds no free descriptor. The
+//   - libzmq ends the process (abort) when a context, a Bind or a new connection over ipc finds no free descriptor. The
 //     limit of the process (ulimit -n) must be large enough for all peers that can connect.
-//   - It may end the process if the time of [Linger] ends while a message of several frames is partly sent, and the
-//     peer closes the connection at the same moment. For Linger(0) that time ends immediately. Without Linger libzmq
-//     does not end the process, because it waits until everything is sent.
-//   - It ends the process if a peer of a ROUTER or REP has chosen the routing id that libzmq would give to the next
+//   - libzmq may end the process if the time of [Linger] ends while a message of several frames is partly sent, and the
+//     peer closes the connection at the same moment. With Linger(0), the time ends immediately. Without Linger, libzmq
+//     waits until everything is sent, so it does not end the process.
+//   - libzmq ends the process if a peer of a ROUTER or REP has chosen the routing id that libzmq would give to the next
 //     peer without an id. libzmq counts these ids up from a number of C's rand(), which [NewContext] seeds from the
-//     randomness of the system. A peer can still guess an id: with a chance of 1 in 2^32 it is the id of the next
-//     peer. The peer need not guess if the program calls srand itself, or tells a peer an id that libzmq gave.
+//     randomness of the system. A peer can still guess the id of the next peer, with a chance of 1 in 2^32. The peer
+//     need not guess if the program calls srand itself, or reveals an id that libzmq gave.
 //   - A REP loses the answer to the next request if a peer sends a message without the envelope of a REQ and
 //     disconnects before Recv. The client of that request waits. Give the client's Recv a deadline, and let the client
 //     ask again on a new socket.
 //   - If a peer disconnects while a PUSH or DEALER sends a message, the first frames may go to one peer and the
-//     others to another. A message in one frame ([Message.Pack]) arrives whole, or not at all.
-//   - A PAIR ignores all peers except one, and keeps a descriptor for each until the peer closes the connection.
-//   - A peer of a PUB may subscribe to prefixes of any length, and the PUB stores them. [MaxFrame] limits their
-//     length.
+//     remaining frames to another. A message in one frame ([Message.Pack]) arrives whole, or not at all.
+//   - A PAIR ignores all peers except one. It keeps a descriptor for each ignored peer until the peer closes the
+//     connection.
+//   - A peer of a PUB may subscribe to prefixes of any length, and the PUB stores these prefixes. [MaxFrame] limits
+//     their length.
 //   - If the peer of a PUSH or PUB disconnects while Send passes the frames of a long message to libzmq, libzmq may
 //     never release the frames that it already has. The memory of their tensors then stays until the process ends, and
 //     the counter of exports does not fall.
@@ -88,9 +89,9 @@
 //
 // # Clients and servers
 //
-// A [Server] has many [Client] sockets as peers, and identifies each by a number, the routing id. Recv returns it in
-// Message.RoutingID. Send sends a message to the client with the RoutingID of the message, or with the id in the option
-// [To]. Messages on these sockets have one frame, the packed form:
+// A [Server] has many [Client] sockets as peers, and identifies each by a number, the routing id. Recv returns the id
+// in Message.RoutingID. Send sends a message to the client that RoutingID or the option [To] names. Messages on these
+// sockets have one frame, the packed form:
 //
 //	question, err := server.Recv(ctx)
 //	answer, err := zeromq.Encode(ts)

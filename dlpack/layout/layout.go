@@ -1,18 +1,18 @@
-// Package layout computes with the shapes and strides of tensors. It computes where the elements of a tensor lie, and
-// how to view them differently. It has no access to memory or data types. Package dlpack applies it to tensors. It
-// needs no cgo.
+// Package layout computes with the shapes and strides of tensors. It computes the positions of the elements of a
+// tensor, and how to view the elements differently. It has no access to memory or data types. Package dlpack applies it
+// to tensors. It needs no cgo.
 //
 //	l, err := layout.New([]int64{3, 4}, nil, nil)   // 3 rows and 4 columns, row-major
 //	err = l.Slice(layout.All(), layout.All().By(2)) // every second column: shape [3 2] strides [4 2]
 //
 // A shape counts the elements along each dimension. A stride is the step, in elements, from one index of a dimension to the
 // next; it may be negative or 0. An order lists the dimensions from the slowest to the fastest: row-major is 0, 1, ..., n-1.
-// For all views, -1 is the number of the last dimension.
+// In all views, the dimension number -1 means the last dimension.
 //
-//   - A [Layout] says where the elements of a tensor lie. [New] returns one, with or without padding.
+//   - A [Layout] says where the elements of a tensor are. [New] returns a Layout, with or without padding.
 //   - A view is another layout of the same elements. [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the other
 //     methods of *Layout make views.
-//   - A [PartialShape] is a shape with sizes that may be unknown, and with the text form of TensorFlow.
+//   - A [PartialShape] is a shape in which sizes may be unknown. Its text form is that of TensorFlow.
 //
 // # Views in place
 //

@@ -1,9 +1,10 @@
 // Command bench times the paths of dlbridge and of its peers in one process. It prints the tables for the report and
 // then lines of `name value unit`, in the form that the command report reads.
 //
-// All paths take turns in running short batches, so that other work of the machine affects all paths equally. The
-// program repeats this in several turns. The time of a path is the median over the turns of its fastest batch in each
-// turn. The fastest batch of the whole run would favour a path that ran while the processor was briefly faster.
+// In each of several turns, the program alternates between short batches of all paths, so that other work of the
+// machine affects all paths equally. It finds the fastest batch of each path in each turn. The time of a path is the
+// median of these batches. The fastest batch of the whole run would favour a path that ran while the processor was
+// briefly faster.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command dlb lists, shows and checks files of tensors: safetensors, npy, npz, GGUF, and an index of safetensors.
+// Command dlb lists, shows and checks files of tensors: safetensors, npy, npz and GGUF files, and indexes of
+// safetensors files.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Package dlpack has only dlpack.h, the C header of the DLPack 1.3 standard. Go's tensors are in
 // github.com/dlbridge/dlbridge/dlpack.
 //
-// Packages that include the header from C import this package. Because the header is embedded, an edited header
-// rebuilds those packages. The Go file makes `go mod vendor` keep the folder.
+// Packages that include the header from C import this package. The header is embedded, so that editing it rebuilds
+// those packages. The Go file makes `go mod vendor` keep the folder.
 package dlpack
 
 import _ "embed"

@@ -1,4 +1,4 @@
-// Package decthingstest is for tests. It has Decthings tensors that need much memory for their size, by name.
+// Package decthingstest is for tests. It has named Decthings tensors that need much memory for their size.
 package decthingstest
 
 import (

@@ -1,4 +1,4 @@
-// Package tensorflowtest is for tests. It has TensorProto messages that need much memory for their size, by name.
+// Package tensorflowtest is for tests. It has named TensorProto messages that need much memory for their size.
 package tensorflowtest
 
 import (

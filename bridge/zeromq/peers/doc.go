@@ -1,3 +1,3 @@
 // Package peers exchanges messages between dlbridge and other implementations of ZeroMQ in Go and C. It is a separate
-// module, so that no other package depends on them.
+// module, so that no other package depends on these implementations.
 package peers

@@ -1,6 +1,6 @@
 // Package amplification is for tests of decoders. It measures how much memory a decoder needs in proportion to its input.
 //
-// Its bounds are those in the documentation of each package. They are tighter than the rule in bridge/README.md.
+// The documentation of each package states its bounds, which are tighter than the rule in bridge/README.md.
 package amplification
 
 import (

@@ -1,4 +1,4 @@
-// Package must ends a test at a call with an unexpected result.
+// Package must ends a test when a call has an unexpected result.
 package must
 
 import (

@@ -1,4 +1,4 @@
-// Package testmode tells the tests of this repository how they run.
+// Package testmode tells the tests of this repository in which mode they run.
 package testmode
 
 import "testing"

@@ -1,9 +1,9 @@
-// Package vectors is for the tests of this module: it finds the test vectors that other programs wrote, and reads
-// their manifests.
+// Package vectors is for the tests of this module. It finds the test vectors that other programs wrote, and reads their
+// manifests.
 //
-// Each set of vectors lies in the testdata folder of the package that decodes its format, with a README.md that
-// describes it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same format.
-// For each set that it extends, this folder has a subfolder with the name of the set. The tests then read both folders.
+// Each set of vectors is in the testdata folder of the package that decodes its format, with a README.md that describes
+// it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same format. For each set
+// that it extends, this folder has a subfolder with the name of the set. The tests then read both folders.
 package vectors
 
 import (

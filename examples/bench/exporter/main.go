@@ -1,4 +1,5 @@
-// Command exporter is a shared library for the Python paths. Its Go code exports tensors, and it is also a TVM-FFI module.
+// Command exporter is a shared library for the Python paths of the benchmark. Its Go code exports tensors, and it is
+// also a TVM-FFI module.
 package main
 
 // #include <stdint.h>

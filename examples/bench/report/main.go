@@ -1,6 +1,7 @@
 // Command report writes the README and the picture of one benchmark run. It reads results as lines of `name value
-// unit`. It reads tables as lines of fields separated by tabs: `table`, title and note; or `row`, path, description,
-// peer, `true` if the path is itself a peer, and how many times as fast as its peer the path must be, or 0.
+// unit`. It reads tables as lines of fields separated by tabs. A table begins with the fields `table`, title and note.
+// A row has the fields `row`, path, description, peer, `true` if the path is itself a peer, and the required ratio of
+// its speed to the peer's, or 0.
 package main
 
 import (

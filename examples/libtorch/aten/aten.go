@@ -1,7 +1,8 @@
 // Package aten calls libtorch on the memory of DLPack tensors, and returns its results as DLPack tensors. No element is
 // copied.
 //
-// run.sh sets the flags with which the compiler and the linker find libtorch. Only aten.cc includes its headers.
+// run.sh sets the flags with which the compiler and the linker find libtorch. Only aten.cc includes the headers of
+// libtorch.
 package aten
 
 /*

@@ -1,5 +1,5 @@
-// Command peer is a Go library of its own, with a runtime of its own, that makes tensors, takes them and passes
-// them on: see two_runtimes.c.
+// Command peer is a second Go library with its own runtime. It makes tensors, accepts tensors and passes tensors on:
+// see two_runtimes.c.
 package main
 
 // #include <stdint.h>

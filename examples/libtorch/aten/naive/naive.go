@@ -1,6 +1,6 @@
-// Package naive passes Go slices to libtorch as most programs would: with a pinned slice, its owner in a cgo.Handle,
-// the struct from malloc, a deleter that is a Go function, and libtorch's own import. Benchmarks compare package aten
-// with it.
+// Package naive passes Go slices to libtorch as most programs would. It pins the slice, keeps the owner in a
+// cgo.Handle, allocates the struct with malloc, uses a Go function as the deleter, and calls libtorch's own import.
+// Benchmarks compare package aten with it.
 package naive
 
 /*
