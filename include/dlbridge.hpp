@@ -29,13 +29,13 @@
 // Owners. A tensor, frame, message, elements object or file owns its raw pointer or struct, and
 // releases it in its destructor. Owners can be moved, but not copied. tensor::copy copies the
 // elements. x.slice() makes a second owner of the same memory. As with std::unique_ptr, get() lends
-// the raw pointer, release() gives it away, and adopt() takes a raw pointer over. A default or
-// moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while
-// another thread uses it. The memory of a tensor may be released on any thread.
+// the raw pointer, release() gives it away, and adopt() takes over a raw pointer. A
+// default-constructed or moved-from owner is empty. An owner has no lock: a thread must not move or
+// destroy it while another thread uses it. The memory of a tensor may be released on any thread.
 //
-// Errors. A function that fails throws std::bad_alloc if memory runs out, and otherwise
-// dlbridge::error with the code and text of the library. The arguments are then unchanged, and the
-// caller still owns them, unless the comment of the function says otherwise. Even a function whose
+// Errors. If memory runs out, a function throws std::bad_alloc. For any other error it throws
+// dlbridge::error with the code and text of the library. Unless the comment of the function says
+// otherwise, the arguments are then unchanged and the caller still owns them. Even a function whose
 // comment names no exception can throw std::bad_alloc. Destructors and noexcept functions do not
 // throw.
 //
@@ -44,15 +44,15 @@
 // after an error, call the function of dlbridge.h instead: dlb_dtype_parse(&type, text, &e). Files
 // with and without exceptions can be linked into one program.
 //
-// Lists and views. Shapes, strides and indexes are lists in braces or any container of integers.
-// shape() returns `sizes`, which owns its numbers; in C++20
-// `std::span<const std::int64_t> s = shape` is a view of them. values() returns a view, which must
-// not be used longer than its tensor. A view of a temporary does not compile; nor do data() and
-// similar functions on a temporary tensor. std::begin, std::end and std::data accept a temporary
-// such as `x.shape()`, but their results must not be used after the statement.
+// Lists and views. Shapes, strides and indexes may be lists in braces or any container of integers.
+// shape() returns `sizes`, which owns its numbers. In C++20,
+// `std::span<const std::int64_t> s = shape` is a view of these numbers. values() returns a view,
+// which must not be used after the tensor has ended. A view of a temporary does not compile.
+// Neither do data() and similar functions of a temporary tensor. std::begin, std::end and std::data
+// accept a temporary such as `x.shape()`, but their results must not be used after the statement.
 //
-// The rules of dlbridge.h for threads, forked children and functions that need Go apply. There is
-// no global state. A program that uses only tensors can be linked with libdlbridge_tensor.
+// The rules of dlbridge.h apply to threads, forked children and functions that need Go. There is no
+// global state. A program that uses only tensors can be linked with libdlbridge_tensor.
 #ifndef DLBRIDGE_HPP_
 #define DLBRIDGE_HPP_
 
@@ -106,7 +106,7 @@
 #include <cstdlib>
 #endif
 
-// Makes clang warn if a result outlives the object that it refers to.
+// Makes clang warn if a result outlives the object to which the result refers.
 #if defined(__clang__) && __has_cpp_attribute(clang::lifetimebound)
 #define DLBRIDGE_LIFETIMEBOUND [[clang::lifetimebound]]
 #else
@@ -115,11 +115,11 @@
 
 namespace dlbridge {
 #ifdef DLBRIDGE_NO_EXCEPTIONS
-inline namespace no_exceptions {  // other names for the linker than in files with exceptions
+inline namespace no_exceptions {  // linker names differ from those in files with exceptions
 #endif
 
-// An error of the library: a code DLB_ERROR_* and its text. For DLB_ERROR_MEMORY, std::bad_alloc is
-// thrown instead.
+// An error of the library: a code DLB_ERROR_* and its text. The code DLB_ERROR_MEMORY is thrown as
+// std::bad_alloc instead.
 class error : public std::runtime_error {
  public:
   // The text is copied. Throws std::bad_alloc.
@@ -136,8 +136,8 @@ class error : public std::runtime_error {
 // lookup would find them for every argument of these classes.
 namespace bases {
 
-// The owner of an object of C, and the base class of tensor, message and elements. The function
-// `end` releases the object.
+// The owner of a C object, and the base class of tensor, message and elements. The function `end`
+// releases the object.
 template <class Owner, class Raw, void (*end)(Raw *)>
 class owner {
  public:
@@ -169,7 +169,7 @@ class owner {
 
 namespace detail {
 
-// Throws an error, or ends a program without exceptions.
+// Throws an error. In a program without exceptions, ends the program.
 [[noreturn]] inline void fail(std::int32_t code, const std::string &text) {
 #ifdef DLBRIDGE_NO_EXCEPTIONS
   std::fprintf(stderr, "dlbridge: error %s: %s\n", dlb_error_name(code), text.c_str());
@@ -201,8 +201,7 @@ std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Pa
   return out;
 }
 
-// Returns a name as a string of C. Throws error for a name with a NUL, which would end the C
-// string.
+// Returns a name as a C string. Throws error if the name has a NUL, which would end the C string.
 inline const char *c_string(const std::string &name, std::int32_t code, const char *function) {
   if (name.find('\0') != std::string::npos) detail::fail(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
   return name.c_str();
@@ -221,7 +220,7 @@ using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 template <class T>
 inline constexpr bool never = false;
 
-// Does not compile: the program asks a temporary tensor for an address.
+// Makes compilation fail if the program asks a temporary tensor for an address.
 template <class T>
 constexpr void temporary_tensor() {
   static_assert(never<T>, "dlbridge: the tensor is a temporary, which may be the last owner of the memory: give it a name first.");
@@ -236,7 +235,8 @@ inline constexpr bool is_view = false;  // set below for the types that own noth
 template <class T>
 inline constexpr bool is_list = false;  // set below for list_of
 
-// Whether the elements may outlive an object of this type, such as a view class of the program.
+// Whether the elements may outlive an object of this type. An example is a view class of the
+// program.
 template <class T>
 inline constexpr bool may_be_view = std::is_class_v<T> && std::is_trivially_copyable_v<T>;
 template <class T, std::size_t Size>
@@ -268,13 +268,13 @@ inline constexpr bool is_deleter<T, Pointer, std::enable_if_t<!std::is_move_assi
 template <class Call, class Pointer>
 inline constexpr bool is_deleter<std::function<Call>, Pointer, void> = true;
 
-// Whether the destructor of this type has no effect, so that the object keeps nothing alive: a
-// number, a std::reference_wrapper, a list.
+// Whether objects of this type keep nothing alive, because their destructor has no effect. Examples
+// are a number, a std::reference_wrapper and a list.
 template <class T>
 inline constexpr bool is_inert = (std::is_trivially_destructible_v<T> && !std::is_null_pointer_v<T>) || is_list<T>;
 
-// Whether T can be a number in a shape, axes or an index: an integer type other than bool and the
-// character types.
+// Whether T can be the type of a number in a shape, axes or an index. It must be an integer type,
+// except bool and the character types.
 template <class T>
 inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
                                   !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> &&
@@ -283,7 +283,7 @@ inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bo
 #endif
                                   !std::is_same_v<T, char32_t>;
 
-// Does not compile if lend() cannot accept an argument of this type. The compiler's message says
+// Compiles only if lend() accepts an argument of this type. Otherwise the compiler's message says
 // what to pass instead.
 template <class Argument>
 constexpr bool lendable() {
@@ -305,7 +305,7 @@ constexpr bool lendable() {
   return true;
 }
 
-// Does not compile if an object of this type does not keep memory alive.
+// Compiles only if an object of this type keeps memory alive.
 template <class Argument, class Pointer>
 constexpr bool keeps() {
   using Owner = std::decay_t<Argument>;
@@ -328,8 +328,8 @@ constexpr bool keeps() {
   return true;
 }
 
-// Moves a container into a new object, and passes the object to `lend`, which must take it over or throw. If it throws, the
-// container is moved back.
+// Moves a container into a new object, and passes this object to `lend`, which must take over the
+// object or throw. If `lend` throws, the container is moved back.
 template <class Container, class Lend>
 auto lend_container(Container &container, Lend lend) {
   struct keeper {
@@ -346,8 +346,8 @@ auto lend_container(Container &container, Lend lend) {
 
 }  // namespace detail
 
-// A view of elements of the type T in consecutive memory, like std::span, for C++17. In C++20 it
-// converts to std::span. A view must not be used after its memory is freed.
+// A view of elements of the type T in consecutive memory. It is like std::span, but for C++17. In
+// C++20 it converts to std::span. A view must not be used after its memory is freed.
 template <class T>
 class array_view {
  public:
@@ -386,12 +386,12 @@ template <class T>
 class list_of {
  public:
   using value_type = T;
-  // This is not a pointer. If it were, a constructor of std::span would accept a list, even a
+  // This type is not a pointer. With a pointer, a constructor of std::span would accept even a
   // temporary list.
   using const_iterator = std::reverse_iterator<std::reverse_iterator<const T *>>;
 
   list_of() noexcept = default;
-  list_of(const list_of &) = default;  // no move: it would take the elements of a list, but not its size
+  list_of(const list_of &) = default;  // no move: it would empty many_ but keep size_
   list_of &operator=(const list_of &) = default;
   list_of(std::initializer_list<T> list) : list_of(list.begin(), list.size()) {}
   list_of(const T *data, std::size_t size) { assign(data, data + size); }
@@ -426,7 +426,7 @@ class list_of {
   operator std::span<const T>() const & noexcept DLBRIDGE_LIFETIMEBOUND { return {data(), size_}; }
 #endif
 
-  // Addresses in a temporary list do not compile.
+  // Taking an address in a temporary list does not compile.
   const T *data() const && noexcept { return refuse(); }
   const_iterator begin() const && noexcept { return iterator_at(refuse()); }
   const_iterator end() const && noexcept { return iterator_at(refuse()); }
@@ -478,10 +478,10 @@ class list_of {
 
   std::size_t size_ = 0;
   std::array<T, few> few_{};
-  std::vector<T> many_;  // all elements, if there are more
+  std::vector<T> many_;  // all elements, if they do not fit into few_
 };
 
-// Writes the elements in the same form as those of a tensor: "[2 3]".
+// Writes the elements of a list like the elements of a tensor: "[2 3]".
 template <class T>
 std::ostream &operator<<(std::ostream &out, const list_of<T> &list) {
   out << '[';
@@ -510,7 +510,7 @@ std::int32_t rank_of(const List &list) noexcept {
 }  // namespace detail
 
 using sizes = list_of<std::int64_t>;     // a shape, strides, or an index of each dimension
-using axes = list_of<std::int32_t>;      // the numbers of dimensions; negative ones count from the last
+using axes = list_of<std::int32_t>;      // numbers of dimensions; negative numbers count from the end
 using texts = list_of<std::string_view>;  // texts that the caller keeps
 
 #ifdef __cpp_lib_span
@@ -523,8 +523,8 @@ using span = array_view<T>;
 
 // ---- data types and devices ----
 
-// A data type and a device of DLPack for C++, with ==, !=, << and to_string. They convert to and
-// from the structs of C.
+// A DLPack data type and a DLPack device for C++, with ==, !=, << and to_string. They convert to
+// and from the C structs.
 struct data_type : DLDataType {
   constexpr data_type(DLDataType type) noexcept : DLDataType(type) {}
   friend constexpr bool operator==(const data_type &a, const data_type &b) noexcept {
@@ -647,25 +647,25 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
  public:
   tensor() noexcept = default;
 
-  // Takes over a legacy tensor; `flags` adds flags that this form lacks. Throws error; the caller
-  // then still owns `raw`.
+  // Takes over a legacy tensor. `flags` adds flags that the legacy form lacks. Throws error; the
+  // caller then still owns `raw`.
   static tensor from_legacy(DLManagedTensor *raw, std::uint64_t flags = 0) {
     return adopt(detail::call(dlb_tensor_from_legacy, raw, flags));
   }
 
-  // Gives the tensor to the caller in the legacy form; this owner is then empty. Throws error (DLB_ERROR_READONLY, or
-  // DLB_ERROR_DTYPE for elements that are padded to whole bytes).
+  // Gives the tensor to the caller in the legacy form. This owner is then empty. Throws error
+  // (DLB_ERROR_READONLY, or DLB_ERROR_DTYPE for elements that are padded to whole bytes).
   DLManagedTensor *release_legacy() {
     DLManagedTensor *legacy = detail::call(dlb_tensor_to_legacy, raw_);
     raw_ = nullptr;
     return legacy;
   }
 
-  // Releases the tensor, and takes over another one unless `raw` is NULL.
+  // Releases the tensor, and then takes over `raw` unless it is NULL.
   void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
 
-  // Turns a tensor of another library into a tensor of this library on the same memory, so that
-  // views can be made. Throws error.
+  // Turns a tensor of another library into a tensor of this library on the same memory. Then the
+  // program can make views of it. Throws error.
   tensor imported() && {
     tensor out(detail::call(dlb_tensor_import, raw_));
     raw_ = nullptr;
@@ -696,8 +696,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   // Returns a tensor on the elements of a container such as std::vector. The container is moved
-  // into the tensor. It is destroyed when nothing refers to its memory any more, on any thread.
-  // Throws error.
+  // into the tensor. When nothing refers to its memory any more, the container is destroyed, on any
+  // thread. Throws error.
   template <class Container>
   static tensor lend(Container &&container) {
     static_assert(detail::lendable<Container>());
@@ -705,8 +705,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return lend(std::move(container), sizes{size});
   }
 
-  // As above, with a shape for the row-major elements. Throws error (DLB_ERROR_LAYOUT if the
-  // container has more or fewer elements).
+  // As above, with a shape. The elements are row-major. Throws error (DLB_ERROR_LAYOUT if the
+  // container does not have as many elements as the shape).
   template <class Container>
   static tensor lend(Container &&container, const sizes &shape) {
     static_assert(detail::lendable<Container>());
@@ -720,12 +720,12 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Returns a tensor on the memory at `data`. `owner`, such as a smart pointer or a matrix, keeps
   // the memory alive. Pass nullptr for memory that is never freed. The owner is moved or copied
-  // into the tensor, and destroyed when nothing refers to the memory any more, on any thread.
-  // `lend(p.get(), {4}, std::move(p))` is correct: the owner is moved after all arguments are
-  // evaluated. An owner that keeps nothing alive, such as a number, a pointer, a view or a copy of
-  // a container, does not compile. Empty strides mean row-major. A pointer to const makes a
-  // READ_ONLY tensor. Throws error (DLB_ERROR_ARGUMENT if the elements lie in the owner itself);
-  // the owner is then unchanged.
+  // into the tensor. When nothing refers to the memory any more, this owner is destroyed, on any
+  // thread. `lend(p.get(), {4}, std::move(p))` is correct: the owner is moved after all arguments
+  // are evaluated. The call does not compile if the owner keeps nothing alive: a number, a pointer,
+  // a view or a copy of a container. Empty strides mean row-major. With a pointer to const, the
+  // tensor is READ_ONLY. Throws error (DLB_ERROR_ARGUMENT if the elements are inside the owner
+  // object); the owner is then unchanged.
   template <class T, class Owner>
   static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
     using Kept = std::optional<std::decay_t<Owner>>;
@@ -741,8 +741,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   // Describe the tensor. Strides count elements. Some libraries omit the strides of a row-major
-  // tensor; they are then empty. A negative axis counts from the last. Throw error (DLB_ERROR_NULL
-  // if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
+  // tensor; strides() is then empty. A negative axis counts from the last axis. Throw error
+  // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const & DLBRIDGE_LIFETIMEBOUND {
     if (raw_ == nullptr)
       detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
@@ -761,7 +761,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   std::uint64_t flags() const { return dl_tensor(), raw_->flags; }
   bool read_only() const { return (flags() & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
 
-  // Return the number of elements, and their size in bytes without gaps. Throw error.
+  // Return the number of elements, and the size of all elements in bytes, without gaps. Throw
+  // error.
   std::int64_t size() const { return detail::call(dlb_tensor_count, get()); }
   std::int64_t nbytes() const { return detail::call(dlb_tensor_nbytes, get()); }
 
@@ -774,10 +775,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // Reports whether the elements are row-major without gaps. Throws error.
   bool is_contiguous() const { return detail::call(dlb_tensor_is_contiguous, get()) != 0; }
 
-  // Returns the address of element (0, ..., 0). The other elements follow it only if
-  // is_contiguous(); at() finds them in any layout. The address is valid until the last owner of
-  // the memory ends. Throws error unless the elements have the type T, are aligned, and lie in
-  // memory that the host can read. If T is not const, the elements must also be writable.
+  // Returns the address of element (0, ..., 0). The other elements follow this element only if
+  // is_contiguous(). In any layout, at() finds an element. The address is valid until the last
+  // owner of the memory ends. Throws error unless the elements have the type T, are aligned, and
+  // are in memory that the host can read. If T is not const, the elements must also be writable.
   template <class T>
   T *data() const & {
     const DLTensor &t = dl_tensor();
@@ -802,7 +803,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. The
   // view is valid until the last owner of the memory ends. Throws error as data() does, and
-  // DLB_ERROR_LAYOUT if there are gaps.
+  // DLB_ERROR_LAYOUT if the elements have gaps.
   template <class T>
   dlbridge::span<T> values() const & DLBRIDGE_LIFETIMEBOUND {
     T *first = data<T>();
@@ -816,7 +817,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Returns one element: `x.at<float>({1, 2}) = 3`. The reference is valid until the last owner of
   // the memory ends. For a temporary tensor, the result is a copy of the element. Throws error as
-  // data() does, and DLB_ERROR_ARGUMENT if the index is negative, is out of range or has another
+  // data() does, and DLB_ERROR_ARGUMENT if the index is negative, is out of range or has the wrong
   // number of dimensions.
   template <class T>
   T &at(const sizes &index) const & {
@@ -880,7 +881,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
                                        "transpose().contiguous().transpose() makes it so");
       return std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>(first, all_extents);
     } else {
-      const bool row_major = is_contiguous();  // also without elements
+      const bool row_major = is_contiguous();  // also true if the tensor has no elements
       std::int64_t next = 1;
       for (std::size_t d = Rank; d-- > 0; next *= std::max<std::int64_t>(extents[d], 1))
         strides_of[d] = row_major ? next : extents[d] == 1 ? 1 : steps[d];
@@ -894,7 +895,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 #endif
 
-  // Views are further owners of the same memory. The memory lives as long as its last owner. This
+  // A view is another owner of the same memory. The memory is valid until its last owner ends. This
   // tensor must belong to this library; see imported(). Each function throws error
   // (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
   tensor share() const { return adopt(detail::call(dlb_tensor_share, get())); }  // all elements
@@ -922,8 +923,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return convert(dlbridge::dtype<T>);
   }
 
-  // Copies the elements into the memory of `dst`, repeats them to its shape and converts them, as
-  // dlb_tensor_copy_into does. To write to a part of a tensor, pass a view:
+  // Copies the elements into the memory of `dst`, as dlb_tensor_copy_into does. Repeats them to the
+  // shape of `dst`, and converts them. To write to a part of a tensor, pass a view:
   // x.copy_into(y.slice({0})). Throws error.
   void copy_into(const tensor &dst) const {
     dlb_error e;
@@ -931,8 +932,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   // Copies the elements into the memory of `dst`, converts them, and replaces each number x by x *
-  // scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one for each
-  // index of an axis of `dst`, or none ({}). The same holds for the shifts. Throws error.
+  // scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one scale
+  // for each index of an axis of `dst`, or no scale ({}). Pass shifts in the same way. Throws
+  // error.
   void convert_scaled(const tensor &dst, const list_of<double> &scale, const list_of<double> &shift = {}, std::int32_t axis = -1) const {
     dlb_error e;
     detail::check(dlb_tensor_convert_scaled(dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
@@ -989,7 +991,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     view.device.device_type = kDLCPU;
     view.ndim = detail::rank_of(shape);
     view.dtype = dlbridge::dtype<T>;
-    view.shape = const_cast<std::int64_t *>(shape.data());  // dlb_tensor_lend copies both
+    view.shape = const_cast<std::int64_t *>(shape.data());  // dlb_tensor_lend copies the lists
     view.strides = strides.empty() ? nullptr : const_cast<std::int64_t *>(strides.data());
     if (std::is_const_v<T>) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     return adopt(detail::call(dlb_tensor_lend, static_cast<const DLTensor *>(&view), flags, release, owner));
@@ -1002,8 +1004,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
 #ifdef __cpp_lib_mdspan
-  // Checks the precondition of std::layout_stride. If the dimensions are ordered by stride, each
-  // stride must be at least the product of the stride and size of the previous dimension.
+  // Checks the precondition of std::layout_stride. If the dimensions are sorted by stride, each
+  // stride must be at least the previous dimension's stride times its size.
   template <std::size_t Rank>
   static void require_unique(const sizes &extents, const std::array<std::int64_t, Rank> &steps) {
     std::array<std::size_t, Rank> order{};
@@ -1040,7 +1042,7 @@ inline bool equal(const tensor &a, const tensor &b, std::uint64_t flags = 0) {
 // ---- functions of Go plugins ----
 
 namespace detail {
-// An argument for a function of a plugin: a tensor, which the function takes over, or a number.
+// An argument for a function of a plugin: a number, or a tensor that the function takes over.
 template <class Argument>
 auto given(Argument &&argument) noexcept {
   if constexpr (std::is_same_v<plain<Argument>, tensor>) {
@@ -1056,8 +1058,8 @@ auto given(Argument &&argument) noexcept {
 // Calls a function of a Go plugin, such as
 // `DLManagedTensorVersioned *sums(DLManagedTensorVersioned *x, dlb_error *e)`:
 // `tensor y = call(sums, std::move(x))`. Pass all arguments except the last. See examples/plugin.
-// The function takes the tensors over, even on error. The result is imported, so that views can be
-// made of it. It is empty if the function has no result:
+// The function takes over the tensors, even on error. The result is imported, so that the program
+// can make views of it. The result is empty if the function has none:
 // `(void)call(f, std::move(x))`. Throws the error of the function.
 template <class... Parameters, class... Arguments>
 tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&...arguments) {
@@ -1073,13 +1075,15 @@ tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&..
 // ---- shared memory ----
 
 namespace detail {
-// Returns the description of a row-major tensor of the host that begins at this offset in bytes.
+// Returns the description of a row-major tensor on the host. The tensor begins at this offset in
+// bytes.
 inline DLTensor row_major(DLDataType type, const sizes &shape, std::uint64_t offset = 0) {
   return {nullptr, {kDLCPU, 0}, rank_of(shape), type, const_cast<std::int64_t *>(shape.data()), nullptr, offset};
 }
 }  // namespace detail
 
-// Tensors in segments, which other processes map too; Linux 5.1 or later. See "shared memory" in dlbridge.h.
+// Tensors in segments, which other processes can map too. They need Linux 5.1 or later. See "shared
+// memory" in dlbridge.h.
 namespace shm {
 
 // Returns a row-major tensor of zeros in a new segment. Throws error.
@@ -1091,7 +1095,7 @@ tensor zeros(const sizes &shape) {
   return zeros(dlbridge::dtype<T>, shape);
 }
 
-// Copies a tensor in any layout into a new segment, row-major. Throws error.
+// Copies a tensor in any layout into a new segment. The copy is row-major. Throws error.
 inline tensor copy(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_copy, t.get()));
 }
@@ -1102,13 +1106,13 @@ inline bool is_shared(const tensor &t) {
 }
 
 // Maps the memory once more, without write permission, and returns a read-only tensor in the new
-// mapping. Code that writes to this mapping ends the process. Throws error (DLB_ERROR_ARGUMENT for
-// private memory; copy() copies it into a segment).
+// mapping. Writing to this mapping ends the process. Throws error (DLB_ERROR_ARGUMENT for private
+// memory, which copy() copies into a segment).
 inline tensor read_only(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_readonly, t.get()));
 }
 
-// A timeout for send() and recv() that means no limit.
+// A timeout without limit, for send() and recv().
 constexpr std::chrono::milliseconds forever{INT64_MAX};
 
 // Sends tensors in segments through a connected Unix socket of the type SOCK_STREAM. The caller
@@ -1126,8 +1130,8 @@ inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::
 }
 
 // Receives the tensors of one send(), at most `room`. A file that another process can make smaller
-// is copied; all other files are mapped. A message whose copies need more than `copy_unsealed`
-// bytes in all is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
+// is copied; all other files are mapped. If the copies need more than `copy_unsealed` bytes in all,
+// the message is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
 // DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM after a timeout).
 // After an error other than DLB_ERROR_ROOM, close the socket.
 inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copy_unsealed = 0, std::chrono::milliseconds timeout = forever) {
@@ -1140,21 +1144,21 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
   return out;
 }
 
-// A handle of a segment. Another process on the same machine fetches the segment with it. Send the
-// handle by any means, as a struct or field by field.
+// A handle of a segment. Another process on the same machine fetches the segment with this handle.
+// The program may send the handle by any means, as a struct or field by field.
 using handle = dlb_shm_handle;
 
-// Offers the segment of a tensor until the timeout. One process of the same user can call fetch()
-// once. The caller still owns the tensor. `flags` is 0 or DLB_SHM_WRITABLE. While something is
-// offered, a thread of the library answers. Throws error.
+// Offers the segment of a tensor until the timeout. One process of the same user can fetch the
+// segment, once. The caller still owns the tensor. `flags` is 0 or DLB_SHM_WRITABLE. While a
+// segment is offered, a thread of the library answers requests. Throws error.
 inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
   return detail::call(dlb_shm_offer, t.get(), std::int64_t{timeout.count()}, flags);
 }
 
-// Returns a row-major tensor in the segment of a handle. This process or another has made the
-// handle. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY; `copy_unsealed` is as for recv(). Throws
-// error: DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended
-// or is in another network namespace; DLB_ERROR_SYSTEM as for dlb_shm_fetch.
+// Returns a row-major tensor in the segment of a handle. The handle may be from this process or
+// another process. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. `copy_unsealed` is as for recv().
+// Throws error: DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process
+// has ended or is in another network namespace; DLB_ERROR_SYSTEM as for dlb_shm_fetch.
 inline tensor fetch(const handle &h, DLDataType type, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                     std::uint64_t flags = 0, std::uint64_t copy_unsealed = 0) {
   const DLTensor view = detail::row_major(type, shape);
@@ -1167,9 +1171,9 @@ tensor fetch(const handle &h, const sizes &shape, std::chrono::milliseconds time
 }
 
 // Returns a row-major tensor from a POSIX shared memory object that another program has made under
-// this name. The elements begin at the byte `offset` of the object. The tensor is a copy. With
-// DLB_SHM_TRUST_PEER in `options`, the tensor lies in the object itself: see dlb_shm_attach.
-// `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
+// this name. The elements begin at the byte `offset` of the object. The tensor is a copy, or with
+// DLB_SHM_TRUST_PEER in `options`, a view of the object itself: see dlb_shm_attach. `flags` is 0 or
+// DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
 inline tensor attach(const std::string &name, DLDataType type, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
                      std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
   const char *const in = detail::c_string(directory, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
@@ -1187,7 +1191,7 @@ tensor attach(const std::string &name, const sizes &shape, std::uint64_t offset 
 
 // ---- frames and messages ----
 
-// The owner of a dlb_frame: bytes, and a function that gives them back.
+// The owner of a dlb_frame: bytes, and a function that releases them.
 class [[nodiscard]] frame {
  public:
   frame() noexcept = default;
@@ -1204,8 +1208,8 @@ class [[nodiscard]] frame {
   static frame adopt(const dlb_frame &raw) noexcept { return frame(raw); }
 
   // Returns a frame on the bytes of a container such as std::vector<std::byte> or std::string. The
-  // container is moved into the frame. It is destroyed when nothing refers to its bytes any more,
-  // on any thread. Tensors on the frame are writable. Throws std::bad_alloc.
+  // container is moved into the frame. When nothing refers to its bytes any more, the container is
+  // destroyed, on any thread. Tensors on the frame are writable. Throws std::bad_alloc.
   template <class Container>
   static frame lend(Container &&container) {
     static_assert(detail::lendable<Container>());
@@ -1228,7 +1232,7 @@ class [[nodiscard]] frame {
   // Gives the frame to the caller, who must call its release. This owner is then empty.
   dlb_frame release() noexcept { return std::exchange(raw_, dlb_frame{}); }
 
-  // Return the bytes of the frame. They are valid until it is released.
+  // Return the bytes of the frame, which are valid until the frame is released.
   const std::byte *data() const noexcept DLBRIDGE_LIFETIMEBOUND { return static_cast<const std::byte *>(raw_.data); }
   std::size_t size() const noexcept { return raw_.size; }
   const std::byte *begin() const noexcept DLBRIDGE_LIFETIMEBOUND { return data(); }
@@ -1240,7 +1244,8 @@ class [[nodiscard]] frame {
   dlb_frame raw_{};
 };
 
-// A member of a JSON object for json(): a name and a text in UTF-8, a number or a bool.
+// A member of a JSON object for json(): a name and a value. The value is a text in UTF-8, a number
+// or a bool.
 class json_member {
  public:
   json_member(std::string_view name, std::string_view text) : text_(quoted(name) + ":" + quoted(text)) {}
@@ -1281,21 +1286,21 @@ class json_member {
 };
 
 // Returns a JSON object: json({{"name", "x"}, {"run", 7}}) is {"name":"x","run":7}. Texts must be
-// UTF-8; the function that encodes the object checks it.
+// UTF-8. The function that encodes the object checks this.
 inline std::string json(std::initializer_list<json_member> members) {
   std::string out;
   for (const json_member &m : members) out += (out.empty() ? "{" : ",") + m.text();
   return out.empty() ? "{}" : out + '}';
 }
 
-// The fields of a message to encode. The texts are JSON objects, as json() makes them. An empty
-// label adds no attributes, and empty metadata are {}. tensor_metadata[i] belongs to tensor i, and
-// holds texts, numbers and bools; an empty text stands for no metadata. names[i] is the name of
-// tensor i for message::operator[]; an empty text stands for no name. Both lists may be shorter
-// than the list of tensors. A tensor of more than `spread` bytes is cut into several parts, unless
-// `spread` is 0. `relay` sends a decoded message on, with the same tensors or others: see
-// dlb_message_encode. An empty tensor stands for a tensor that the message cannot return. encode()
-// borrows that message.
+// The fields of a message to encode. The label and metadata are JSON objects, such as json()
+// returns. An empty label adds no attributes, and empty metadata mean {}. tensor_metadata[i]
+// belongs to tensor i, and holds texts, numbers and bools; an empty text means no metadata.
+// names[i] is the name of tensor i for message::operator[]; an empty text means no name. Both lists
+// may be shorter than the list of tensors. A tensor of more than `spread` bytes is cut into several
+// parts, unless `spread` is 0. `relay` is a decoded message to send on, with the same or other
+// tensors: see dlb_message_encode. encode() borrows this message. An empty tensor stands for a
+// tensor that the message cannot return.
 struct message_fields {
   dlb_header header{};
   std::string label{};
@@ -1327,7 +1332,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // A tensor in a list in braces. It is moved only after nothing can fail any more.
+  // A tensor in a list in braces. The tensor is moved only after all steps that can fail.
   class moved_tensor {
    public:
     moved_tensor(tensor &&t) noexcept : tensor_(&t) {}
@@ -1369,8 +1374,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return encode_each(each, 1 + sizeof...(others), {});
   }
 
-  // Encodes a label, which may be any bytes, and payload parts, which the message takes over.
-  // Throws error; the parts are then unchanged.
+  // Encodes a label and payload parts. The label may be any bytes. The message takes over the
+  // parts. Throws error; the parts are then unchanged.
   static message encode_parts(const dlb_header &header, std::string_view label, std::vector<frame> &&parts) {
     const std::vector<dlb_frame> raw = lent(parts);
     message out(detail::call(dlb_message_encode_parts, &header, detail::bytes(label), raw.data(), raw.size()));
@@ -1379,8 +1384,9 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // Return the fields of the message. The texts are valid as long as the message. Metadata are JSON texts, or std::nullopt if
-  // there are none. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
+  // Return the fields of the message. The texts are valid as long as the message. Metadata are JSON
+  // texts, or std::nullopt if the message has none. Throw error (DLB_ERROR_NULL if this owner is
+  // empty, DLB_ERROR_ARGUMENT for an index out of range).
   dlb_header header() const { return detail::call(dlb_message_header, raw_); }
   std::string_view label() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_message_label, raw_)); }
   std::optional<std::string_view> metadata() const DLBRIDGE_LIFETIMEBOUND { return optional(detail::call(dlb_message_metadata, raw_)); }
@@ -1395,8 +1401,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   }
 
   // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_NULL if this owner
-  // is empty, DLB_ERROR_ARGUMENT if no tensor has the name, DLB_ERROR_FORMAT if several have it,
-  // such as the pieces of a tensor without DLB_DECODE_JOIN).
+  // is empty, DLB_ERROR_ARGUMENT if no tensor has the name, DLB_ERROR_FORMAT if several tensors
+  // have it, such as the pieces of one tensor without DLB_DECODE_JOIN).
   std::size_t find(std::string_view name) const {
     const std::string text(name);
     return detail::call(dlb_message_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::message::find"));
@@ -1413,8 +1419,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // tensor that is only metadata).
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
 
-  // Returns the tensor with the given name: `m["x"]`. Throws error as find() and the function above
-  // do.
+  // Returns the tensor with the given name: `m["x"]`. Throws error as find() and the function
+  // above.
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
@@ -1422,11 +1428,11 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, raw_, index)); }
 
   // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN
-  // copied this tensor; 0 and false for an index out of range.
+  // copied this tensor. For an index out of range, they return 0 and false.
   std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
-  // Return one frame or all of them, ready to be sent; payloads are not copied. Throw error.
+  // Return one frame or all frames, ready to be sent. Payloads are not copied. Throw error.
   frame frame_at(std::size_t index) const { return frame::adopt(detail::call(dlb_message_frame, raw_, index)); }
   std::vector<frame> frames() const {
     std::vector<dlb_frame> raw(frame_count());
@@ -1437,13 +1443,14 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     return out;
   }
 
-  // Returns all frames in one block of new memory, without gaps. Tensors decoded from it may be
-  // unaligned: data() and at() refuse them, and copy() makes an aligned copy. Separate frames stay
-  // aligned. Throws error.
+  // Returns all frames in one block of new memory, without gaps. Tensors decoded from this block
+  // may be unaligned. data() and at() refuse unaligned tensors, and copy() makes an aligned copy.
+  // Tensors in separate frames stay aligned. Throws error.
   frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, raw_)); }
 
-  // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.
-  // begin() throws error (DLB_ERROR_NULL) if the owner of the message is empty.
+  // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Dereferencing an iterator
+  // returns a new owner, and can throw error. begin() throws error (DLB_ERROR_NULL) if the owner of
+  // the message is empty.
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -1516,7 +1523,7 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
 namespace bases {
 
-// A frame that several calls read one after another. The results of the calls keep the frame alive.
+// A frame that several calls read in sequence. The results of the calls keep the frame alive.
 class shared_frame {
  public:
   // Returns the offset in bytes at which the next message or tensor begins in the frame.
@@ -1527,7 +1534,7 @@ class shared_frame {
 
   bool at_end() const noexcept { return offset_ == frame_->size(); }
 
-  // Calls a function of C that reads from the offset on. `read` passes the outputs to that
+  // Calls a C function that reads the frame from the offset. `read` passes the outputs to this
   // function. Throws the error of the function.
   template <class Read>
   void advance(Read read) {
@@ -1576,8 +1583,8 @@ class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_e
 
   // Return the type, the shape and the number of the elements, and the bytes and the format of
   // element `index` in row-major order. The format of images, audio and video is a text such as
-  // "png"; all others have an empty format. The views are valid as long as this owner. Throw error
-  // (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for an index out of range).
+  // "png". Other elements have an empty format. The views are valid as long as this owner. Throw
+  // error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
   std::string_view type() const DLBRIDGE_LIFETIMEBOUND { return detail::view(checked(nullptr).type); }
   sizes shape() const { return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)}; }
   std::size_t size() const { return checked(nullptr).count; }
@@ -1601,7 +1608,7 @@ class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_e
   }
 };
 
-// Elements that the program encodes. All texts are borrowed: they must outlive the call.
+// Elements to encode. All texts are borrowed: they must outlive the call.
 struct elements_view {
   std::string_view type;  // "string", "image", "qint8"
   sizes shape;
@@ -1609,11 +1616,11 @@ struct elements_view {
   texts formats{};  // of images, audio and video
 };
 
-// A decoded tensor or elements, or std::monostate if there was nothing to decode.
+// A decoded tensor, decoded elements, or std::monostate if there was nothing to decode.
 struct [[nodiscard]] value {
   std::variant<std::monostate, tensor, elements> object{};
   std::size_t size = 0;  // the number of bytes of the value in the frame
-  bool copied = false;   // the tensor is a copy: in the frame its elements are not aligned, or have another form
+  bool copied = false;   // the tensor is a copy: the frame has its elements unaligned or in another form
 };
 
 namespace detail {
@@ -1664,7 +1671,7 @@ class borrowed_value {
   std::vector<dlb_bytes> values_, formats_;
 };
 
-// Decodes a frame, which the value takes over. Throws error; the frame is then unchanged.
+// Decodes a frame. The value takes over the frame. Throws error; the frame is then unchanged.
 template <class Decode>
 value decode(Decode function, frame &&f, std::uint64_t options) {
   value out = adopt(call(function, &f.get(), options));
@@ -1685,7 +1692,7 @@ namespace decthings {
 
 enum class dialect : std::uint64_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHINGS_PY004, rs015 = DLB_DECTHINGS_RS015 };
 
-// Decodes a frame that holds one tensor; the value takes the frame over. A `limit` other than 0 is
+// Decodes a frame that holds one tensor. The value takes over the frame. A `limit` other than 0 is
 // the argument of DLB_LIMIT, in bytes. Throws error; the frame is then unchanged.
 inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
   return detail::decode(dlb_decthings_decode, std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit));
@@ -1698,11 +1705,11 @@ class reader : public bases::shared_frame {
   explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)
       : shared_frame(std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
 
-  // Returns the next values, or none at the end of the frame. The values keep the frame alive. The
-  // limit applies to each call separately. Throws error; the next call then throws the same error
-  // again.
+  // Returns the next values, or no values at the end of the frame. The values keep the frame alive.
+  // The limit applies to each call separately. Throws error; the next call then throws the same
+  // error again.
   std::vector<value> next() {
-    constexpr std::size_t count = 64;  // the most values of one call
+    constexpr std::size_t count = 64;  // the largest number of values in one call
     if (at_end()) return {};
     std::vector<value> out;
     out.reserve(count);  // so that nothing throws between the call and the owners
@@ -1713,7 +1720,8 @@ class reader : public bases::shared_frame {
   }
 };
 
-// Decodes all consecutive tensors of a frame; the values take the frame over. Throws error; the frame is then released.
+// Decodes all consecutive tensors of a frame. The values take over the frame. Throws error; the
+// frame is then released.
 inline std::vector<value> decode_all(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
   reader in(std::move(f), d, limit);
   std::vector<value> out;
@@ -1722,19 +1730,20 @@ inline std::vector<value> decode_all(frame &&f, dialect d = dialect::doc, std::u
   return out;
 }
 
-// Encodes a tensor in any layout, elements, elements_view or value, which are borrowed. Throws error.
+// Encodes elements, an elements_view, a value, or a tensor in any layout. The argument is borrowed.
+// Throws error.
 inline std::vector<std::byte> encode(const detail::borrowed_value &v, dialect d = dialect::doc) {
   return detail::encode(dlb_decthings_encode, v, static_cast<std::uint64_t>(d));
 }
 
 // Encodes into the `room` bytes at `data`, and returns the number of bytes. With `data` NULL and
-// `room` 0, it only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; it
-// is then unchanged).
+// `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; the
+// buffer is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, dialect d = dialect::doc) {
   return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::uint64_t>(d));
 }
 
-// Checks that `rules` allow the type and shape of a value. They are a JSON object,
+// Checks that `rules` allow the type and shape of a value. `rules` is a JSON object of the type
 // DecthingsTensorRules. Throws error.
 inline void check(std::string_view rules, const detail::borrowed_value &v) {
   dlb_error e;
@@ -1745,28 +1754,28 @@ inline void check(std::string_view rules, const detail::borrowed_value &v) {
 
 namespace tensorflow {
 
-// Decodes a frame that holds a TensorProto, with the options of dlb_tensorflow_decode; the value takes the frame over. Throws
-// error; the frame is then unchanged.
+// Decodes a frame that holds a TensorProto. The options are those of dlb_tensorflow_decode. The
+// value takes over the frame. Throws error; the frame is then unchanged.
 inline value decode(frame &&f, std::uint64_t options = 0) {
   return detail::decode(dlb_tensorflow_decode, std::move(f), options);
 }
 
-// Encodes a tensor in any layout, elements, elements_view or value, which are borrowed, with the options of
-// dlb_tensorflow_encode. Throws error.
+// Encodes elements, an elements_view, a value, or a tensor in any layout. The argument is borrowed.
+// The options are those of dlb_tensorflow_encode. Throws error.
 inline std::vector<std::byte> encode(const detail::borrowed_value &v, std::uint64_t options = 0) {
   return detail::encode(dlb_tensorflow_encode, v, options);
 }
 
 // Encodes into the `room` bytes at `data`, and returns the number of bytes. With `data` NULL and
-// `room` 0, it only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; it
-// is then unchanged).
+// `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; the
+// buffer is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, std::uint64_t options = 0) {
   return detail::call(dlb_tensorflow_encode, data, room, v.get(), options);
 }
 
 }  // namespace tensorflow
 
-// How a file is opened: see dlb_file_options.
+// The options for opening a file: see dlb_file_options.
 struct file_options {
   std::uint64_t flags = 0;  // DLB_FILE_SET, DLB_FILE_WRITABLE
   DLDataType as{};
@@ -1813,26 +1822,27 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
     raw_ = detail::call(dlb_file_open, detail::c_string(path, DLB_ERROR_ARGUMENT, "dlbridge::file"), &plain);
   }
 
-  // Return the format, and the metadata as a JSON object. They are valid as long as this owner. Throw error (DLB_ERROR_NULL if it is
-  // empty).
+  // Return the format, and the metadata as a JSON object. The texts are valid as long as this
+  // owner. Throw error (DLB_ERROR_NULL if it is empty).
   std::string_view format() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_file_format, raw_)); }
   std::string_view metadata() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_file_metadata, raw_)); }
 
-  // Returns the number of tensors; 0 if this owner is empty.
+  // Returns the number of tensors, or 0 if this owner is empty.
   std::size_t size() const noexcept { return dlb_file_count(raw_); }
 
   // Returns the description of tensor `index`. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out
   // of range).
   file_entry entry(std::size_t index) const DLBRIDGE_LIFETIMEBOUND { return file_entry(detail::call(dlb_file_at, raw_, index)); }
 
-  // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_ARGUMENT for a name that no tensor has).
+  // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_ARGUMENT if no
+  // tensor has this name).
   std::size_t find(std::string_view name) const {
     const std::string text(name);
     return detail::call(dlb_file_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::file::find"));
   }
 
   // Return a tensor in the memory of the file: see dlb_file_tensor_at. Throw error as find() and
-  // entry() do, and with the status of the description.
+  // entry() do. Also throw the status of the description as an error.
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_file_tensor_at, raw_, index)); }
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
@@ -1884,9 +1894,9 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
   explicit file(dlb_file *raw) noexcept : owner(raw) {}
 };
 
-// How a file is written: see dlb_file_fields. If the format is empty, the ending of the path
-// decides it. Metadata are a JSON object of texts, as json() makes it. Writing stops if progress
-// returns false.
+// The options for writing a file: see dlb_file_fields. If the format is empty, the ending of the
+// path decides the format. Metadata are a JSON object of texts, such as json() returns. Writing
+// stops if progress returns false.
 struct file_fields {
   std::string format{};
   std::uint64_t align = 0;
@@ -1939,8 +1949,8 @@ inline dlb_counters counters() noexcept {
 // Switches the ledger of live objects on or off, and returns whether it was on.
 inline bool set_ledger(bool on) noexcept { return dlb_ledger_set(on) != 0; }
 
-// Writes the live objects, and where each was made, to a file descriptor. Returns their number.
-// Throws error.
+// Writes the live objects, and the place where each was made, to a file descriptor. Returns their
+// number. Throws error.
 inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, std::int32_t{fd}); }
 
 #ifdef DLBRIDGE_NO_EXCEPTIONS
