@@ -65,6 +65,6 @@
 // [Forgotten] lists those that cleanup guards have caught, and pprof shows the profile [ProfileName]. Objects that C programs make with
 // dlbridge.h are in a separate ledger, which DLBRIDGE_LEDGER also switches on: see dlb_ledger_set in that header.
 //
-// With the build tag debug, a program that uses memory of [New] after it was freed crashes. The package detects and counts a
-// second call of a deleter until at least 64 further exports have been made. With this tag, it does so until at least 4096.
+// With the build tag debug, a program crashes if it uses memory of [New] after the memory was freed. The package detects and
+// counts a second call of a deleter until at least 64 further exports (4096 with this tag) have been made.
 package dlpack

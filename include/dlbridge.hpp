@@ -510,7 +510,7 @@ std::int32_t rank_of(const List &list) noexcept {
 }  // namespace detail
 
 using sizes = list_of<std::int64_t>;     // a shape, strides, or an index of each dimension
-using axes = list_of<std::int32_t>;      // numbers of dimensions; negative numbers count from the end
+using axes = list_of<std::int32_t>;      // numbers of dimensions; negatives count from the end
 using texts = list_of<std::string_view>;  // texts that the caller keeps
 
 #ifdef __cpp_lib_span
@@ -1620,7 +1620,7 @@ struct elements_view {
 struct [[nodiscard]] value {
   std::variant<std::monostate, tensor, elements> object{};
   std::size_t size = 0;  // the number of bytes of the value in the frame
-  bool copied = false;   // the tensor is a copy: the frame has its elements unaligned or in another form
+  bool copied = false;   // a copy: the elements in the frame are unaligned or in another form
 };
 
 namespace detail {

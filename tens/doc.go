@@ -49,10 +49,10 @@
 //   - The attribute pointer is rejected and never followed. An empty packing is rejected.
 //   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So a message with such a
 //     tensor and other tensors can still be read.
-//   - The Wire-Cell Toolkit sends three forms that are accepted, too. A TENS without the attribute tensors has no tensors. The
-//     specification requires this attribute, and encoders always write it. A label that is null has no tensors either. A tensor that is
-//     only metadata is kept like a tensor of another packing ([Tensor.OnlyMetadata]). Its dtype is "?", its word is 0, and its shape is
-//     [].
+//   - Decoders also accept three forms that the Wire-Cell Toolkit sends. First, a TENS without the attribute tensors has no tensors.
+//     The specification requires this attribute, and encoders always write it. Second, a label that is null has no tensors. Third, a
+//     tensor that is only metadata is kept like a tensor of another packing ([Tensor.OnlyMetadata]). Its dtype is "?", its word is 0,
+//     and its shape is [].
 //   - Encoders write the metadata of a tensor as an object of scalars, and decoders accept any object. With Relay, a [Label] writes
 //     decoded JSON text unchanged. Attributes that the specification does not define are kept.
 //   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), and b (1). A type without a letter has the dtype V and an

@@ -1,6 +1,6 @@
 // Package decthings decodes and encodes tensors in the binary form of Decthings. It also decodes and encodes rules, by
-// which a Decthings method declares the tensors that it accepts. It is for programs that call or serve Decthings
-// models.
+// which a Decthings method declares the tensors that it accepts. The package is for programs that call or serve
+// Decthings models.
 //
 //	t, err := decthings.DecodeTensor(data)                // an error for strings, media and the like, which Decode returns
 //	defer t.Close()
@@ -46,12 +46,12 @@
 //
 // # Alignment
 //
-// The format has no padding: the payload lies directly after its header. When [AppendTensor] and [Reader] allocate
-// memory, they therefore place the whole tensor so that its payload is aligned to 64 bytes.
+// The format has no padding: the payload directly follows its header. When [AppendTensor] and [Reader] allocate memory,
+// they therefore place the whole tensor so that its payload is aligned to 64 bytes.
 //
 // If the size is known, [ReadTensor] places the tensor so that it ends at a multiple of 64 bytes. This aligns the
 // elements to their size.
 //
-// [Reader] returns the bytes of tensors instead of tensors, so that the package needs only one decoder with one set of
-// options. Decoding the header a second time costs little compared with reading it from a stream.
+// [Reader] returns tensors as undecoded bytes, so that the package needs only one decoder with one set of options.
+// Decoding the header a second time costs little compared with reading it from a stream.
 package decthings

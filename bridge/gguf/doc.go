@@ -41,9 +41,9 @@
 //
 // Every count, length, size and offset is checked against the size of the file before it is used. Errors name the byte
 // at fault. Gaps between tensors and bytes after them are accepted. This package refuses some files that other readers
-// accept: files with tensors that overlap or are not aligned in the file, duplicate or empty keys and names, keys and
-// names that are not UTF-8, keys longer than 65535 bytes, names longer than 64 bytes, more than 4 dimensions, and bools
-// other than 0 and 1. Arrays may be nested up to 8 deep. String values may be any bytes.
+// accept. It refuses tensors that overlap, are not aligned in the file, or have more than 4 dimensions. It refuses keys
+// and names that are duplicate, empty or not UTF-8, keys longer than 65535 bytes, and names longer than 64 bytes. Bools
+// must be 0 or 1. Arrays may be nested up to 8 deep. String values may be any bytes.
 //
 // # Memory
 //

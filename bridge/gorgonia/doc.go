@@ -13,10 +13,10 @@
 //	}
 //	u, err := gorgonia.FromDense(sum) // a *dlpack.Tensor on the memory of the result
 //
-// [Dense] refuses every tensor on which gorgonia would compute wrong results, write outside of its memory or panic. The
-// error names the call that makes an acceptable tensor. Dense accepts row-major tensors without gaps, in writable and
-// aligned host memory, if gorgonia has their type. With [AllowTransposed] it also accepts fully transposed memory.
-// FromDense accepts every layout that gorgonia makes: contiguous, transposed, sliced, column-major and scalar.
+// [Dense] refuses every tensor on which gorgonia would compute wrong results, write outside of the tensor's memory or
+// panic. The error names the call that makes an acceptable tensor. Dense accepts row-major tensors without gaps, in
+// writable and aligned host memory, if gorgonia has their type. With [AllowTransposed] it also accepts fully transposed
+// memory. FromDense accepts every layout that gorgonia makes: contiguous, transposed, sliced, column-major and scalar.
 //
 // This package does not check the views that gorgonia makes of its tensors, such as the views that Slice returns. If a
 // view has gaps, MatMul, MatVecMul, Repeat and SoftMax of gorgonia v0.9.24 return wrong results, and Zero also clears
@@ -27,7 +27,7 @@
 // gorgonia's Dense keeps memory alive only if gorgonia allocated it. A view of a gorgonia tensor does not even keep
 // that tensor alive. But views, clones and results have the same engine as the tensor from which they were made. The
 // function Dense therefore sets an engine of this package: gorgonia's own engine with an added reference to the owner
-// of the memory. As long as anything made from this tensor is reachable, the owner is reachable too, and FromDense
+// of the memory. As long as anything made from the new tensor is reachable, the owner is reachable too, and FromDense
 // finds the owner in the engine. The function release gives up the memory immediately. The tensor and its views must
 // not be used afterwards. If release is never called, foreign memory is never released, because the slices that Data
 // has returned may still be in use. [dlpack.Stats] counts the missing call.

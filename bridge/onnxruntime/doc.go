@@ -26,7 +26,7 @@
 // # Outputs that are copied
 //
 // If a model does not state the whole shape of an output, ONNX Runtime allocates the output, and the binding copies it into a Go
-// slice. The tensor of this output has the flag [dlpack.IsCopied]. A program that knows the shape avoids the copy if it passes a
-// tensor for the output to Run. The binding copies one byte for each element of a CustomDataTensor, which is wrong for float16,
+// slice. The tensor of this output has the flag [dlpack.IsCopied]. To avoid the copy, a program that knows the shape passes Run
+// a tensor for the output. The binding copies one byte for each element of a CustomDataTensor, which is wrong for float16,
 // bfloat16 and packed integers. If no tensor is passed for an output of these types, Run therefore returns an error.
 package onnxruntime

@@ -26,10 +26,10 @@
 //
 // # Alignment
 //
-// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. So each tensor of most
-// files is aligned to its type if the file is aligned in memory. Older writers neither aligned nor ordered tensors, so
-// tensors may be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the option [Align]
-// copies a tensor that is not aligned.
+// The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. In most files, each
+// tensor is therefore aligned to its type if the file is aligned in memory. Older writers neither aligned nor ordered
+// tensors, so tensors may be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the
+// option [Align] copies a tensor that is not aligned.
 //
 // With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of these tensors
 // is aligned to n bytes, and so is the first tensor after them. Other tensors may be unaligned, because the format
@@ -41,8 +41,8 @@
 // Like the reference, this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers
 // of more than [MaxHeader] bytes. It also refuses some files that the reference accepts, because two readers could
 // understand them differently. These files have two members with the same name in an object, white space before the
-// header, or white space other than spaces after it. Or they have null as metadata, a list as a tensor's description, a
-// size of 2^63 or more, or more than [dlpack.MaxRank] dimensions.
+// header, or white space other than spaces after the header. Or they have null as metadata, a list as a tensor's
+// description, a size of 2^63 or more, or more than [dlpack.MaxRank] dimensions.
 //
 // # Memory
 //

@@ -56,7 +56,7 @@
 // this process has no descriptor left, the kernel closes the received descriptor, and the call waits. An offer can be
 // fetched once, by a process of the same user that knows a secret of 128 bits.
 //
-// The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds, and a few
+// The package needs Linux 5.1 or later. For each segment that it holds, a process needs one descriptor and a few
 // mappings, which all tensors of the segment share. On one connection, a Send and a Recv may run at the same time, but
 // not two Sends or two Recvs.
 package shm

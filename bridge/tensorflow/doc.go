@@ -22,9 +22,9 @@
 //
 // # Ownership
 //
-// If the elements are aligned in the message and have the same form there as in memory, the tensor aliases the message
-// and keeps it alive. Otherwise the tensor is a copy, and the field Copied of [Value] is true. Elements alias the
-// message too. Nobody may write to the message during decoding. Otherwise the result may be a wrong value or an error.
+// If the elements are aligned in the message and have the same form as in memory, the tensor aliases the message and
+// keeps it alive. Otherwise the tensor is a copy, and the field Copied of [Value] is true. Elements alias the message
+// too. Nobody may write to the message during decoding. Otherwise the result may be a wrong value or an error.
 //
 // # Strictness
 //
@@ -37,7 +37,8 @@
 //
 // A value takes at most 4 bytes of memory for each byte of its message. It takes at most 8 bytes if integers of 64 bits
 // are written as varints, and at most 32 if each element has its own slice. A message may leave out values that repeat
-// the last value; [Limit] bounds their memory. The README of package bridge has the rule for all decoders.
+// the last value. [Limit] bounds the memory for these values. The README of package bridge has the rule for all
+// decoders.
 //
 // # Alignment
 //

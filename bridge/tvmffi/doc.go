@@ -22,8 +22,8 @@
 // __tvm_ffi_. These functions accept tensors of NumPy, PyTorch and JAX; see [Serve].
 //
 // A handler may call functions of TVM-FFI, and these may call other handlers. The nested calls use one C stack, which
-// has 8 MiB in most programs. Some thousands of nested calls are possible, and fewer if they have many arguments. If
-// the stack overflows, the process ends.
+// has 8 MiB in most programs. A few thousand nested calls are possible, or fewer if they have many arguments. If the
+// stack overflows, the process ends.
 //
 //	verb                result                             owner and lifetime
 //	LoadModule, Global  a Module, a Function               the caller, until Close

@@ -18,13 +18,14 @@
 //
 // # Sending
 //
-// [Socket.Send] passes each payload part of at least 32 KiB to libzmq in the memory of its tensor, without copying it.
-// When libzmq has written the part, one of its threads releases libzmq's share of the memory. Smaller parts are copied,
+// [Socket.Send] does not copy a payload part of at least 32 KiB: libzmq reads the part in the memory of its tensor.
+// When libzmq has written the part, a thread of libzmq releases its share of the memory. Smaller parts are copied,
 // because copying them is cheaper. Parts in borrowed memory are copied too.
 //
-// When a peer of a bound socket disconnects, the messages for it are released soon, without a call of the program.
-// There is one exception: a socket with unread messages keeps the messages for the peer until the program has received
-// the unread messages. So a program that sends on a ROUTER, DEALER, REP or PAIR must also receive on this socket.
+// When a peer of a bound socket disconnects, libzmq soon releases the messages for this peer, without a call of the
+// program. There is one exception: a socket with unread messages keeps the messages for the peer until the program has
+// received the unread messages. So a program that sends on a ROUTER, DEALER, REP or PAIR must also receive on this
+// socket.
 //
 // A deadline limits how long a call waits. Send and Recv transfer all frames of a message in one step. With very many
 // frames, this step can take longer than the deadline.
@@ -59,9 +60,9 @@
 //     peer closes the connection at the same moment. With Linger(0), the time ends immediately. Without Linger, libzmq
 //     waits until everything is sent, so it does not end the process.
 //   - libzmq ends the process if a peer of a ROUTER or REP has chosen the routing id that libzmq would give to the next
-//     peer without an id. libzmq counts these ids up from a number of C's rand(), which [NewContext] seeds from the
-//     randomness of the system. A peer can still guess the id of the next peer, with a chance of 1 in 2^32. The peer
-//     need not guess if the program calls srand itself, or reveals an id that libzmq gave.
+//     peer without an id. libzmq counts these ids up from a number that C's rand() returns. [NewContext] seeds rand
+//     from the randomness of the system. A peer can still guess the id of the next peer, with a chance of 1 in 2^32.
+//     The peer need not guess if the program calls srand itself, or reveals an id that libzmq gave.
 //   - A REP loses the answer to the next request if a peer sends a message without the envelope of a REQ and
 //     disconnects before Recv. The client of that request waits. Give the client's Recv a deadline, and let the client
 //     ask again on a new socket.

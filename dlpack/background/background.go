@@ -1,10 +1,10 @@
 // Package background runs functions on goroutines that inherit nothing from the caller. The packages of this module use
 // it for long-running work of the library, for releases of forgotten memory, and for the functions of OnRelease.
 //
-// A goroutine inherits the profiler labels of the goroutine that starts it. It also joins the bubble of
-// testing/synctest that this goroutine is in. If a caller's goroutine started a goroutine of the library, the new
-// goroutine would have the caller's labels until the process ends, and the caller's bubble could not end. The
-// initialization of this package therefore starts a goroutine that starts all others.
+// A goroutine inherits the profiler labels of the goroutine that starts it. It also joins the testing/synctest bubble
+// of that goroutine. If a caller's goroutine started a goroutine of the library, the new goroutine would have the
+// caller's labels until the process ends, and the caller's bubble could not end. The initialization of this package
+// therefore starts a goroutine that starts all others.
 //
 // Cleanups and finalizers must not call foreign code themselves, because foreign code may block: a deleter may wait for
 // Python's GIL, or for an interpreter that has ended. With fewer than 8 processors, the runtime has one goroutine for all
