@@ -931,10 +931,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     detail::check(dlb_tensor_copy_into(dst.get(), get(), &e), e);
   }
 
-  // Copies the elements into the memory of `dst`, converts them, and replaces each number x by x *
-  // scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one scale
-  // for each index of an axis of `dst`, or no scale ({}). Pass shifts in the same way. Throws
-  // error.
+  // Copies the elements into the memory of `dst`, converts them, and replaces each number x by
+  // x * scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one
+  // scale for each index of an axis of `dst`, or no scale ({}). Pass shifts in the same way.
+  // Throws error.
   void convert_scaled(const tensor &dst, const list_of<double> &scale, const list_of<double> &shift = {}, std::int32_t axis = -1) const {
     dlb_error e;
     detail::check(dlb_tensor_convert_scaled(dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
