@@ -18,29 +18,29 @@
  *
  * A producer owns memory and describes it; a consumer uses it. In this header, a tensor is a
  * DLManagedTensorVersioned of DLPack: a description of memory, and a deleter. The owner of a tensor
- * calls the deleter exactly once, with dlb_tensor_release. Several tensors, such as views, can lie
- * in the same memory. The memory lives until the last of these tensors is released.
+ * calls the deleter exactly once, with dlb_tensor_release. Several tensors, such as views, can
+ * describe the same memory. The memory stays valid until the last of these tensors is released.
  *
  * The functions by topic:
  *
  *   Making and releasing tensors
  *     dlb_tensor_alloc             new memory, all zeros
- *     dlb_tensor_empty             new memory, whose elements are undefined
+ *     dlb_tensor_empty             new memory with undefined elements
  *     dlb_tensor_alloc_with        new memory from the program's allocator
  *     dlb_tensor_lend              a tensor on memory of the program
  *     dlb_tensor_import            takes over a tensor of another library
- *     dlb_tensor_from_legacy       takes over a tensor in the form from before DLPack 1.0
- *     dlb_tensor_to_legacy         converts a tensor to the form from before DLPack 1.0
+ *     dlb_tensor_from_legacy       takes over a tensor in the legacy form (before DLPack 1.0)
+ *     dlb_tensor_to_legacy         converts a tensor to the legacy form
  *     dlb_tensor_share             another tensor on the same memory, for another owner
  *     dlb_tensor_release           releases a tensor: calls its deleter
  *   Copying and comparing elements
  *     dlb_tensor_copy              a copy in new row-major memory
  *     dlb_tensor_contiguous        a view if the tensor is row-major, otherwise a row-major copy
- *     dlb_tensor_convert           a copy of another data type
+ *     dlb_tensor_convert           a copy with another data type
  *     dlb_tensor_copy_into         copies elements into another tensor, and converts them
  *     dlb_tensor_convert_scaled    copies, converts, scales and shifts elements
  *     dlb_tensor_fill              sets all elements to one value
- *     dlb_tensor_equal             are types, shapes and elements the same?
+ *     dlb_tensor_equal             do two tensors have equal types, shapes and elements?
  *   Describing tensors
  *     dlb_tensor_validate          is the description valid?
  *     dlb_tensor_count             the number of elements
@@ -50,28 +50,28 @@
  *     dlb_tensor_format            the type, the shape and the elements as text
  *   Views, which share the memory
  *     dlb_tensor_slice             a part of each dimension: x[1:3, -1]
- *     dlb_tensor_index             the part at the first indexes: x[i, j]
+ *     dlb_tensor_index             the part at the given indexes: x[i, j]
  *     dlb_tensor_transpose         the dimensions in another order
  *     dlb_tensor_reshape           another shape for the same elements
  *     dlb_tensor_broadcast_to      elements repeated to fill a shape
- *     dlb_tensor_flip              dimensions reversed
+ *     dlb_tensor_flip              elements in reverse order along dimensions
  *     dlb_tensor_expand            dimensions of size 1 inserted
  *     dlb_tensor_squeeze           dimensions of size 1 removed
  *   Data types and devices
- *     dlb_dtype_bits               the bits of an element
+ *     dlb_dtype_bits               the number of bits of an element
  *     dlb_dtype_parse              reads a data type: "float32"
  *     dlb_dtype_format             writes a data type
  *     dlb_device_parse             reads a device: "cuda:0"
  *     dlb_device_format            writes a device
- *   Shared memory of several processes
+ *   Memory shared between processes
  *     dlb_shm_alloc                a tensor in a new segment, which other processes can map
  *     dlb_shm_copy                 copies a tensor into a new segment
- *     dlb_shm_is_shared            does a tensor lie in a segment?
+ *     dlb_shm_is_shared            is a tensor in a segment?
  *     dlb_shm_readonly             a read-only view, through which no code can write
  *     dlb_shm_send                 sends tensors through a Unix socket
  *     dlb_shm_recv                 receives tensors through a Unix socket
- *     dlb_shm_offer                a handle, with which another process fetches a tensor
- *     dlb_shm_fetch                the tensor of a handle
+ *     dlb_shm_offer                makes a handle, so that another process can fetch a tensor
+ *     dlb_shm_fetch                fetches the tensor of a handle
  *     dlb_shm_attach               a tensor in a POSIX shared memory object with a given name
  *   Reading ZIO messages with tensors (libdlbridge)
  *     dlb_message_decode           reads a message of several frames
@@ -91,8 +91,8 @@
  *     dlb_message_part             one of the parts, as a tensor of bytes
  *     dlb_message_free             frees a message
  *   Writing ZIO messages with tensors (libdlbridge)
- *     dlb_message_encode           makes a message of tensors
- *     dlb_message_encode_parts     makes a message of a label and payload parts
+ *     dlb_message_encode           makes a message from tensors
+ *     dlb_message_encode_parts     makes a message from a label and payload parts
  *     dlb_message_frame_count      the number of frames to send
  *     dlb_message_frame            one of the frames
  *     dlb_message_frames           all frames
@@ -102,7 +102,7 @@
  *     dlb_decthings_decode         reads a tensor of Decthings
  *     dlb_decthings_decode_batch   reads several tensors of Decthings in one frame
  *     dlb_decthings_encode         writes a tensor for Decthings
- *     dlb_decthings_check          do rules of Decthings allow the type and shape of a value?
+ *     dlb_decthings_check          checks a value's type and shape against rules of Decthings
  *     dlb_tensorflow_decode        reads a TensorProto
  *     dlb_tensorflow_encode        writes a TensorProto
  *     dlb_elements_free            frees decoded elements
@@ -110,12 +110,12 @@
  *     dlb_file_open                opens a file, or all files of an index of safetensors
  *     dlb_file_format              the format of a file
  *     dlb_file_count               the number of tensors
- *     dlb_file_at                  the name, type, shape and place of a tensor
+ *     dlb_file_at                  the name, type, shape and position of a tensor
  *     dlb_file_find                the index of the tensor with a given name
  *     dlb_file_tensor_at           a tensor in the memory of the file
  *     dlb_file_copy                a copy of a tensor in new memory
  *     dlb_file_metadata            the metadata of the file
- *     dlb_file_verify              is the file unchanged since it was opened?
+ *     dlb_file_verify              checks that the file has not changed since it was opened
  *     dlb_file_sync                writes changes of a writable file to the disk
  *     dlb_file_close               closes a file
  *     dlb_file_write               writes a file
@@ -124,44 +124,46 @@
  *     dlb_error_name               the name of an error code
  *     dlb_counters_read            how many objects are live
  *     dlb_ledger_set               switches the ledger of live objects on or off
- *     dlb_ledger_write             writes the live objects, and where they were made
+ *     dlb_ledger_write             lists the live objects, and the calls that made them
  *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
  * with an output has `out` as its first argument, and writes the output to *out. After an error,
- * the caller still owns all arguments. *out is then NULL or zero, except after DLB_ERROR_ROOM. The
- * function describes the error in `error`, which may be NULL. The caller owns `error`.
+ * the caller still owns all arguments, and *out is NULL or zero. Only after DLB_ERROR_ROOM, *out is
+ * a size (see Buffers). The function describes the error in `error`, which belongs to the caller
+ * and may be NULL.
  *
- * Comments. The comment of each function ends with four labels, or names a function whose comment
- * has them:
+ * Comments. The comment of each function ends with these four labels, or names a function whose
+ * comment has them:
  *
  * - Ownership: who owns arguments and results. A function uses a borrowed argument only during the
- *   call. An argument that is taken over belongs to the library or to the result; the caller must
- *   not use or release it any more. The caller must release everything that it owns.
+ *   call. An argument that was taken over belongs to the library or to the result. The caller must
+ *   no longer use or release the argument. The caller must release everything that the caller owns.
  * - Lifetime: how long the result may be used.
  * - Threads: on which threads, and when, the function may be called.
  * - On error: the state after an error, and the meaning of the codes in this function. Every
- *   function may also return DLB_ERROR_MEMORY and the codes that describe its arguments, such as
+ *   function may also return DLB_ERROR_MEMORY, and codes for invalid arguments, such as
  *   DLB_ERROR_NULL.
  *
- * Buffers. A function that fills a buffer of the caller takes the address `data` and the size
- * `room` of the buffer, and writes the number of bytes to *out. If the buffer is too small, it
- * returns DLB_ERROR_ROOM, sets *out to the required size, and leaves the buffer unchanged. A call
- * with `data` NULL and `room` 0 returns DLB_OK and the required size.
+ * Buffers. Some functions fill a buffer of the caller. `data` is the address of the buffer, and
+ * `room` is its size in bytes. The function sets *out to the number of bytes written. If the buffer
+ * is too small, the function returns DLB_ERROR_ROOM, sets *out to the required size, and leaves the
+ * buffer unchanged. If `data` is NULL and `room` is 0, the function returns DLB_OK and sets *out to
+ * the required size.
  *
- * Structures. A program initialises the structures that end with reserved words with
- * `= {0}` (`= {}` in C++).
+ * Structures. Some structures end with reserved words. A program must initialise these structures,
+ * for example with `= {0}` (`= {}` in C++).
  *
- * Linking. The head of each section names the library that has its functions. libdlbridge_tensor is
- * plain C (-ldlbridge_tensor). libdlbridge adds messages, values and files; loading it starts the
- * Go runtime and its threads (-ldlbridge -ldlbridge_tensor).
+ * Linking. Each section of this header names the library that has the functions of the section.
+ * libdlbridge_tensor is plain C; link with -ldlbridge_tensor. libdlbridge adds messages, values and
+ * files; link with -ldlbridge -ldlbridge_tensor. Loading libdlbridge starts the Go runtime and its
+ * threads.
  *
- * Output. The library prints only the ledger and repeated releases. It prints the ledger if
- * DLBRIDGE_LEDGER is in the environment, or if the program calls dlb_ledger_write. It prints
- * repeated releases if a tool checks the program (see the section on the ledger).
+ * Output. The library prints only the ledger and reports of repeated releases. It prints the ledger
+ * if DLBRIDGE_LEDGER is in the environment, or if the program calls dlb_ledger_write. It reports
+ * repeated releases if a tool such as valgrind checks the program (see the section on the ledger).
  *
- * The end of this header has further rules, on libraries, invalid input, released objects,
- * structures and versions, release functions, memory, stacks, Go plugins and the requirements of
- * Go.
+ * Further rules are at the end of this header: libraries, invalid input, released objects,
+ * structures and versions, release functions, memory, stacks, Go plugins, and requirements of Go.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
@@ -206,7 +208,7 @@ extern "C" {
 #endif
 #endif
 
-/* Returns the code of `call` from the enclosing function, unless the code is DLB_OK.
+/* If the code of `call` is not DLB_OK, returns the code from the enclosing function.
  *
  *   int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
  *     DLDataType dtype;
@@ -215,7 +217,7 @@ extern "C" {
  *     return dlb_tensor_alloc(out, dtype, 1, (const int64_t[]){2}, error);
  *   }
  *
- * The macro releases nothing that the enclosing function owns. */
+ * The macro does not release objects that the enclosing function owns. */
 #define DLB_TRY(call)                                  \
   do {                                                 \
     const int32_t dlb_try_code_ = (call);              \
@@ -240,27 +242,27 @@ enum {
   DLB_ERROR_VERSION = 2,   /* a DLPack major version other than 1 */
   DLB_ERROR_DTYPE = 3,     /* a data type that the format or DLPack lacks */
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
-  DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides, or an overlap */
+  DLB_ERROR_LAYOUT = 5,    /* invalid or unsupported rank, shape or strides; overlapping memory */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* read-only memory; a segment that was handed over in the other way;
-                              or read-only memory that the legacy form cannot represent */
+  DLB_ERROR_READONLY = 7,  /* a write to read-only memory; a read-only tensor in the legacy form;
+                              or a segment first handed over with the opposite permission */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
   DLB_ERROR_ARGUMENT = 11, /* an index out of range, or an invalid value or object */
-  DLB_ERROR_FORKED = 12,   /* a call that needs Go in a forked child: use spawn or exec */
+  DLB_ERROR_FORKED = 12,   /* the call needs Go, in a forked child: use spawn or exec instead */
   DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic in Go code of the program */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
   DLB_ERROR_FUNCTION = 15, /* a function of the program failed: a Go function that calls Serve of
                               package capi, or progress of dlb_file_fields */
-  DLB_ERROR_SYSTEM = 16,   /* the operating system has refused a request; see the text */
+  DLB_ERROR_SYSTEM = 16,   /* the operating system has refused a request; see the message */
   DLB_ERROR_CLOSED = 17,   /* the peer has closed the connection, or no longer offers the segment */
   DLB_ERROR_METADATA = 18  /* a tensor of a message is only metadata, and has no elements */
 };
 
 /* The code and text of an error. The text ends with a NUL, and is truncated if it is too long.
- * After a panic in Go, the text continues with the calls, innermost first, as far as there is room.
- * Each call has a line "  in FUNCTION (FILE:LINE)". The caller frees nothing. */
+ * After a panic in Go, the text continues with the call stack, innermost call first, as far as
+ * there is room. Each call is a line "  in FUNCTION (FILE:LINE)". The caller frees nothing. */
 typedef struct dlb_error {
   int32_t code;
   char message[508];
@@ -271,23 +273,23 @@ typedef struct dlb_error {
 DLB_API const char *dlb_version(void);
 
 /* Returns the short name of a code: "ok", "dtype", ...
- * Ownership: static. Lifetime: the process. Threads: any. On error: "unknown" for any other
- * number. */
+ * Ownership: static. Lifetime: the process. Threads: any. On error: "unknown" for a number that is
+ * not a code. */
 DLB_API const char *dlb_error_name(int32_t code);
 
 /* ---- tensors ----------------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
  *
- * If the host can read the memory, these functions return tensors with byte_offset 0, and `data` is
- * the address of the element with all indices 0. `data` is NULL if there are no elements. New
- * memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, keeps its
- * alignment; dlb_tensor_copy makes an aligned copy.
+ * These functions return tensors with byte_offset 0 if the host can read the memory. `data` is then
+ * the address of the element with all indices 0, or NULL if there are no elements. New memory is
+ * aligned to 256 bytes. Memory that was lent, or is part of a message, keeps its alignment;
+ * dlb_tensor_copy makes an aligned copy.
  *
- * In these comments, READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED are bits of `flags`:
- * DLPACK_FLAG_BITMASK_* of dlpack.h. IS_COPIED means that the function has copied the elements into
- * new memory, which only the caller holds. Every function of this file that returns a copy sets
- * IS_COPIED. Views of a copy do not have it.
+ * In these comments, READ_ONLY, IS_COPIED and IS_SUBBYTE_TYPE_PADDED are bits of `flags`. Their
+ * full names in dlpack.h begin with DLPACK_FLAG_BITMASK_. IS_COPIED means that the function has
+ * copied the elements into new memory, which only the caller holds. Every function of this header
+ * that returns a copy sets IS_COPIED. Views of a copy do not have this flag.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
@@ -305,9 +307,9 @@ DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtyp
                                  const int64_t *shape, dlb_error *error);
 
 /* An allocator of the program, for dlb_tensor_alloc_with. `allocate` returns a block of `size`
- * bytes, or NULL if it has no memory. `size` is more than 0, and the block may have any contents.
- * `free` takes the block back. Both functions get `ctx`. They may be called on any thread, and on
- * several threads at the same time. */
+ * bytes, or NULL if there is no memory. `size` is more than 0, and the block may have any contents.
+ * `free` frees the block. The library passes `ctx` to both functions. It may call them on any
+ * thread, and on several threads at the same time. */
 typedef struct dlb_allocator {
   void *(*allocate)(void *ctx, size_t size);
   void (*free)(void *ctx, void *memory, size_t size);
@@ -316,21 +318,21 @@ typedef struct dlb_allocator {
 
 /* Allocates a tensor of zeros as dlb_tensor_alloc does, but in memory of `allocator`. The allocator
  * decides the alignment. JAX and TVM share only memory that is aligned to 256 bytes; they copy or
- * refuse other memory. A tensor without elements takes no memory.
- * Ownership: the caller owns *out; the struct `allocator` is copied. When the last tensor on the
- * memory is released, allocator->free is called once, on the thread that released it. Lifetime:
- * until the deleter is called. Threads: any, also for the deleter. On error: *out is NULL, and all
- * allocated memory is freed; DLB_ERROR_MEMORY if `allocate` returned NULL. */
+ * refuse other memory. A tensor without elements needs no memory.
+ * Ownership: the caller owns *out. The library copies the struct `allocator`. The thread that
+ * releases the last tensor on the memory calls allocator->free once. Lifetime: until the deleter is
+ * called. Threads: any, also for the deleter. On error: *out is NULL, and all allocated memory is
+ * freed. The code is DLB_ERROR_MEMORY if `allocate` returned NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType dtype,
                                       int32_t ndim, const int64_t *shape,
                                       const dlb_allocator *allocator, dlb_error *error);
 
-/* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the
- * memory; its shape and strides are copied. Strides count elements, and NULL means row-major. The
- * device must be set; it is {kDLCPU, 0} for memory of the host. `flags` are DLPACK_FLAG_BITMASK_*
- * bits. When the last tensor on the memory is released, release(ctx) is called once, on the thread
- * that released it. `release` may be NULL.
+/* Lends memory of the caller to the library, and returns a tensor on this memory. `view` describes
+ * the memory; the function copies its shape and strides. Strides count elements, and NULL means
+ * row-major. The device must be set: {kDLCPU, 0} for memory of the host. `flags` are
+ * DLPACK_FLAG_BITMASK_* bits. The thread that releases the last tensor on the memory calls
+ * release(ctx) once. `release` may be NULL.
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
  * Lifetime: until the deleter of *out is called. Threads: any. On error: *out is NULL and release
  * is not called. */
@@ -340,8 +342,8 @@ DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *
                                 dlb_error *error);
 
 /* Takes over a tensor of another library, and returns a tensor of this library on the same memory.
- * Views can be made of the result.
- * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
+ * The program can make views of the result.
+ * Ownership: on success *out takes over `tensor`. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor,
@@ -356,9 +358,9 @@ DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a
- * copy with the flag IS_COPIED. A view has the address that `tensor` has, aligned or not;
- * dlb_tensor_copy always makes an aligned copy. A row-major `tensor` must belong to this library,
- * as for all views (see below).
+ * copy with the flag IS_COPIED. A view has the address of `tensor`, even if it is not aligned;
+ * dlb_tensor_copy always makes an aligned copy. If `tensor` is row-major, it must belong to this
+ * library, as for all views (see below).
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
  * called. Threads: any, as long as no thread writes to the tensor or releases it. On error: *out is
  * NULL. */
@@ -366,65 +368,70 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out,
                                       const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Copies a tensor into new row-major memory, and converts it to another data type with the same
- * number of lanes. From float to float, the result is the nearest number of the new type. From
- * float to integer, the fraction is dropped, and NaN becomes 0. A number outside the range of the
- * new type becomes the nearest number in the range. From float to an integer of fewer than 8 bits,
- * the result is the low bits of the number as an int32, or 0 if an int32 cannot hold the number.
- * From integer to integer, the high bits are dropped. To bool, every number except 0 becomes true,
- * even NaN. A complex number becomes a real one by dropping the imaginary part. The copy has the
- * flag IS_COPIED.
+/* Copies a tensor into new row-major memory, and converts the elements to another data type with
+ * the same number of lanes. From float to float, the result is the nearest number of the new type.
+ * From float to integer, the fraction is dropped, and NaN becomes 0. A number outside the range of
+ * the new type becomes the nearest number in the range. From float to an integer of fewer than 8
+ * bits, the number becomes an int32, or 0 if an int32 cannot hold it; then the high bits are
+ * dropped. From integer to integer, the high bits are dropped. To bool, 0 becomes false, and every
+ * other number, including NaN, becomes true. From complex to real, the imaginary part is dropped.
+ * The copy has the flag IS_COPIED.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are
- * not numbers or that differ in lanes. */
+ * not numbers, or that have different numbers of lanes. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
 
 /* Copies the elements of `src` into the memory of `dst`, as `dst[...] = src` does in NumPy. Both
- * may have any layout. The function repeats `src` to the shape of `dst`, as dlb_tensor_broadcast_to
- * does, and converts it to the data type of `dst`, as dlb_tensor_convert does. To write to a part
- * of a tensor, pass a view of the part as `dst`. To write to a buffer of the program, pass a tensor
- * that dlb_tensor_lend makes of the buffer, with `release` NULL.
- * Ownership: both are borrowed; the description of `dst` does not change. Lifetime: the call.
- * Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`. On error:
- * nothing is written; DLB_ERROR_READONLY for a read-only `dst`; DLB_ERROR_LAYOUT if the shapes do
- * not fit, or if elements of `dst` overlap each other. It is also DLB_ERROR_LAYOUT if `src` and
- * `dst` share memory, or may share memory, unless both are the same elements or `src` has one
- * element; dlb_tensor_copy makes a separate `src`. If the elements of both tensors alternate in
- * memory and share no byte, the tensors must have the same type and strides, or lie in different
- * columns of one matrix. DLB_ERROR_DTYPE as for dlb_tensor_convert; DLB_ERROR_DEVICE for memory
- * that the host cannot use. */
+ * tensors may have any layout. The function repeats `src` to fill the shape of `dst`, as
+ * dlb_tensor_broadcast_to does. It converts the elements to the data type of `dst`, as
+ * dlb_tensor_convert does. To write to a part of a tensor, pass a view of the part as `dst`. To
+ * write to a buffer of the program, first make a tensor on the buffer: call dlb_tensor_lend with
+ * `release` NULL.
+ * Ownership: both tensors are borrowed; the description of `dst` does not change. Lifetime: the
+ * call. Threads: any, as long as no other thread writes to `src` or uses the elements of `dst`. On
+ * error: nothing is written. The codes are:
+ *
+ * - DLB_ERROR_READONLY: `dst` is read-only.
+ * - DLB_ERROR_LAYOUT: the shapes do not fit, or elements of `dst` overlap each other.
+ * - DLB_ERROR_LAYOUT: `src` and `dst` share memory, or may share memory. Two cases are allowed:
+ *   both tensors have the same elements, or `src` has one element. dlb_tensor_copy makes a separate
+ *   `src`. If the elements of both tensors alternate in memory and share no byte, the tensors must
+ *   have the same type and strides, or be in different columns of one matrix.
+ * - DLB_ERROR_DTYPE: as for dlb_tensor_convert.
+ * - DLB_ERROR_DEVICE: the host cannot use the memory. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
 
-/* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into does, and replaces
- * each number x by x * scale + shift. `scales` is the number of scales. One scale applies to all
- * elements. Otherwise there is one scale for each index of the dimension `axis` of `dst`, and
- * `scales` is the size of this dimension. 0 means no scale. The same holds for the shifts. A
- * negative axis counts from the end. This code normalises images of shape (n, height, width, 3) by
- * a mean and a standard deviation of each channel:
+/* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into does, but writes x
+ * * scale + shift in place of each number x. `scales` is the number of scales: 0, 1, or the size of
+ * dimension `axis` of `dst`. With 0, the numbers are not scaled. A single scale applies to all
+ * elements. Otherwise, each index of the dimension has its own scale. The same rules apply to
+ * `shifts`. A negative axis counts from the end. This code normalises images of shape (n, height,
+ * width, 3) by the mean and the standard deviation of each channel:
  *
  *     double scale[3], shift[3];
  *     for (int i = 0; i < 3; i++) scale[i] = 1 / (255 * std[i]), shift[i] = -mean[i] / std[i];
  *     code = dlb_tensor_convert_scaled(floats, images, -1, 3, scale, 3, shift, &error);
  *
- * The result has the same bits on every machine. The function computes it as float32 if `src` has
- * bools, integers of at most 16 bits or floats of at most 32 bits, otherwise as float64. It rounds
- * x, scale and shift to this type, then the product, then the sum. It converts the sum as
- * dlb_tensor_convert does. If the sum is NaN, its sign and payload are lost.
- * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into; `src` and `dst` must not be the
- * same elements, unless there is only one element; DLB_ERROR_ARGUMENT for an axis that `dst` lacks,
- * DLB_ERROR_LAYOUT for another number of scales or shifts, DLB_ERROR_DTYPE for complex numbers. */
+ * The result has the same bits on every machine. The function computes in float32 if `src` has
+ * bools, integers of at most 16 bits or floats of at most 32 bits. Otherwise it computes in
+ * float64. It rounds x, scale and shift to this type, then the product, then the sum. It converts
+ * the sum as dlb_tensor_convert does. If the sum is NaN, its sign and payload are lost.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into, with these differences. `src`
+ * and `dst` must not have the same elements, unless there is only one element. The code is also
+ * DLB_ERROR_ARGUMENT for an axis that `dst` lacks, DLB_ERROR_LAYOUT for a wrong number of scales or
+ * shifts, or DLB_ERROR_DTYPE for complex numbers. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
                                           const DLManagedTensorVersioned *src, int32_t axis,
                                           int64_t scales, const double *scale, int64_t shifts,
                                           const double *shift, dlb_error *error);
 
-/* Sets every element of `dst` to the element at `value`. This element has the data type `dtype`,
- * and is converted as dlb_tensor_convert does. With `double half = 0.5`, pass
+/* Sets every element of `dst` to the element at `value`. This element has the data type `dtype`;
+ * the function converts it as dlb_tensor_convert does. For `double half = 0.5`, pass
  * `(DLDataType){kDLFloat, 64, 1}` and `&half`. A value of fewer than 8 bits is in the low bits of a
  * byte. `value` need not be aligned, and may lie in the memory of `dst`.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
@@ -436,32 +443,33 @@ DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType 
 #define DLB_EQUAL_NAN UINT64_C(1)
 
 /* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements,
- * otherwise to 0. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing; with
- * DLB_EQUAL_NAN in `flags`, NaN equals NaN. The two parts of a complex number are compared
+ * otherwise to 0. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, or only
+ * NaN with DLB_EQUAL_NAN in `flags`. The function compares the two parts of a complex number
  * separately.
- * Ownership: both are borrowed. Lifetime: the call. Threads: any, as long as no thread writes to
- * them. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers; DLB_ERROR_DEVICE for
- * memory that the host cannot read. */
+ * Ownership: both tensors are borrowed. Lifetime: the call. Threads: any, as long as no thread
+ * writes to the tensors. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers;
+ * DLB_ERROR_DEVICE for memory that the host cannot read. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_equal(int32_t *out, const DLManagedTensorVersioned *a,
                                  const DLManagedTensorVersioned *b, uint64_t flags,
                                  dlb_error *error);
 
-/* Checks the description of a tensor without accessing its memory: version, rank, shape, strides,
- * data type, overflow and NULL pointers.
- * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the
- * cause. */
+/* Checks the description of a tensor: version, rank, shape, strides, data type, overflow and NULL
+ * pointers. Does not access the memory of the tensor.
+ * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code says what
+ * is invalid. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count
- * as packed. If the tensor has the flag IS_SUBBYTE_TYPE_PADDED, each of them counts as one byte.
+ * as packed. But if the tensor has the flag IS_SUBBYTE_TYPE_PADDED, each element counts as one
+ * byte.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
-/* Sets *out to the number of elements, the product of the shape.
+/* Sets *out to the number of elements, which is the product of all sizes in the shape.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_nbytes. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_count(int64_t *out, const DLManagedTensorVersioned *tensor,
@@ -474,10 +482,11 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVersioned *tensor,
                                          dlb_error *error);
 
-/* Sets *out to the address of an element. `index` has the index of the element in each of the first
- * `count` dimensions; in the other dimensions, the index is 0. Negative indexes count from the end.
- * The function checks neither whether the tensor is READ_ONLY nor whether the address is aligned.
- * Ownership: `tensor` is borrowed, and keeps the memory. Lifetime: until `tensor` is released.
+/* Sets *out to the address of an element. `index` has the indexes of the element in the first
+ * `count` dimensions; the indexes in all further dimensions are 0. Negative indexes count from the
+ * end. The tensor may be READ_ONLY, and the address may be unaligned: the function does not check
+ * this.
+ * Ownership: `tensor` is borrowed, and still owns the memory. Lifetime: until `tensor` is released.
  * Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and for a
  * tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
  * DLB_ERROR_DEVICE for memory that the host cannot read. */
@@ -485,18 +494,18 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *tensor,
                                    int32_t count, const int64_t *index, dlb_error *error);
 
-/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and ONNX Runtime accept
- * no other form. The legacy form cannot represent read-only tensors (DLB_ERROR_READONLY) or tensors
- * whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
- * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
+/* Converts a tensor to the legacy form, which is older than DLPack 1.0. TensorFlow and ONNX Runtime
+ * accept only this form. The legacy form cannot represent read-only tensors (DLB_ERROR_READONLY) or
+ * tensors whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
+ * Ownership: on success *out takes over `tensor`. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                                      dlb_error *error);
 
-/* Converts a tensor from the legacy form. `flags` adds the flags that the legacy form lacks, such
- * as READ_ONLY.
- * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is
+/* Converts a tensor from the legacy form. `flags` are flags to add, such as READ_ONLY, because the
+ * legacy form has no flags.
+ * Ownership: on success *out takes over `tensor`. Lifetime: until the deleter of *out is
  * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
@@ -505,21 +514,22 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 /* Calls the deleter of the tensor, if it has one. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads:
  * any. On error: if a tensor of this library was released or taken over before, the call has no
- * effect, but is counted in double_deletes. If a tool checks the program, the call is also reported
- * on stderr (see the ledger). A copy of the struct of such a tensor is ignored. */
+ * effect, but is counted in double_deletes. If a tool such as valgrind checks the program, the
+ * library also reports the call on stderr (see the ledger). The function ignores a copy of the
+ * struct of such a tensor. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- views of tensors --------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
  *
- * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive after
- * the original tensor is released, and must be released too. A view of a READ_ONLY tensor is
+ * A view is another tensor on the same memory; nothing is copied. A view keeps the memory alive
+ * after the original tensor is released, and must be released too. A view of a READ_ONLY tensor is
  * READ_ONLY. Negative indexes and axes count from the end, as in NumPy. A view of packed elements
  * of fewer than 8 bits must be row-major without gaps, and must start at the beginning of a byte.
- * An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT; a shape that its elements cannot
- * have is DLB_ERROR_LAYOUT. The tensor must belong to this library; dlb_tensor_import takes over a
- * tensor of another library.
+ * The code is DLB_ERROR_ARGUMENT for an index or axis that the tensor lacks, and DLB_ERROR_LAYOUT
+ * for a shape that the elements cannot have. The tensor must belong to this library;
+ * dlb_tensor_import takes over a tensor of another library.
  */
 
 /* A subscript of dlb_tensor_slice: an index, a range, an ellipsis or a new axis. Programs use the
@@ -528,8 +538,8 @@ typedef struct dlb_index {
   int64_t start; /* the first index of a range, or the index of DLB_AT */
   int64_t stop;  /* the index after the last one */
   int64_t step;  /* not 0 */
-  uint64_t kind; /* DLB_INDEX_START if start is given, and DLB_INDEX_STOP if stop is given; or else
-                    one of the other values */
+  uint64_t kind; /* DLB_INDEX_START if start is given, plus DLB_INDEX_STOP if stop is given; or one
+                    of the other values below */
 } dlb_index;
 
 #define DLB_INDEX_START UINT64_C(1)
@@ -569,7 +579,7 @@ DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out,
                                  const dlb_index *index, dlb_error *error);
 
 /* Makes a view of the part with the given indexes in the first `count` dimensions. The view lacks
- * these dimensions, like x[i, j] in Python.
+ * these dimensions, as in x[i, j] of Python.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
@@ -578,32 +588,33 @@ DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out,
 
 /* Puts the dimensions into another order: dimension k of the view is dimension order[k] of the
  * tensor. `count` is the number of dimensions. With `count` 0 and `order` NULL, the function
- * reverses the dimensions.
+ * reverses the order of the dimensions.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out,
                                      const DLManagedTensorVersioned *tensor, int32_t count,
                                      const int32_t *order, dlb_error *error);
 
-/* Gives the tensor another shape. The row-major order of the elements stays the same. One size may
- * be -1; the function computes it from the others. If only a copy can have the shape, the error is
- * DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that can be reshaped.
+/* Makes a view with another shape. The row-major order of the elements stays the same. One size may
+ * be -1; the function computes this size from the others. If only a copy can have the shape, the
+ * code is DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that can be reshaped.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out,
                                    const DLManagedTensorVersioned *tensor, int32_t ndim,
                                    const int64_t *shape, dlb_error *error);
 
-/* Repeats elements to fill the given shape. Dimensions are matched from the last to the first.
- * Dimensions of size 1 are repeated, and missing dimensions are added. The view is READ_ONLY if
- * several indexes refer to one element.
+/* Makes a view of the given shape, in which elements are repeated. Dimensions are matched from the
+ * last to the first. Dimensions of size 1 are repeated, and missing dimensions are added in front.
+ * The view is READ_ONLY if several indexes refer to the same element.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_broadcast_to(DLManagedTensorVersioned **out,
                                         const DLManagedTensorVersioned *tensor, int32_t ndim,
                                         const int64_t *shape, dlb_error *error);
 
-/* Reverses the dimensions in `axes`, or all dimensions if `count` is 0.
+/* Reverses the order of the elements along the dimensions in `axes`, or along all dimensions if
+ * `count` is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_flip(DLManagedTensorVersioned **out,
@@ -617,8 +628,8 @@ DLB_API int32_t dlb_tensor_expand(DLManagedTensorVersioned **out,
                                   const DLManagedTensorVersioned *tensor, int32_t count,
                                   const int32_t *axes, dlb_error *error);
 
-/* Removes the dimensions in `axes`, which must have size 1. If `count` is 0, removes all dimensions
- * of size 1.
+/* Removes the dimensions in `axes`, which must have size 1. If `count` is 0, the function removes
+ * all dimensions of size 1.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
