@@ -358,7 +358,7 @@ DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a
- * copy with the flag IS_COPIED. A view has the address of `tensor`, even if it is not aligned;
+ * copy with the flag IS_COPIED. A view has the address of `tensor`, which may be unaligned;
  * dlb_tensor_copy always makes an aligned copy. If `tensor` is row-major, it must belong to this
  * library, as for all views (see below).
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is
@@ -405,8 +405,8 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
                                      const DLManagedTensorVersioned *src, dlb_error *error);
 
-/* Copies the elements of `src` into the memory of `dst`, as dlb_tensor_copy_into does, but writes x
- * * scale + shift in place of each number x. `scales` is the number of scales: 0, 1, or the size of
+/* Like dlb_tensor_copy_into, copies the elements of `src` into the memory of `dst`, but writes x *
+ * scale + shift in place of each number x. `scales` is the number of scales: 0, 1, or the size of
  * dimension `axis` of `dst`. With 0, the numbers are not scaled. A single scale applies to all
  * elements. Otherwise, each index of the dimension has its own scale. The same rules apply to
  * `shifts`. A negative axis counts from the end. This code normalises images of shape (n, height,
@@ -443,9 +443,9 @@ DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType 
 #define DLB_EQUAL_NAN UINT64_C(1)
 
 /* Sets *out to 1 if two tensors have the same data type, the same shape and equal elements,
- * otherwise to 0. Their layouts and flags do not matter. 0 equals -0. NaN equals nothing, or only
- * NaN with DLB_EQUAL_NAN in `flags`. The function compares the two parts of a complex number
- * separately.
+ * otherwise to 0. Their layouts and flags do not matter. 0 equals -0. With DLB_EQUAL_NAN in
+ * `flags`, NaN equals NaN; otherwise NaN equals nothing. The function compares the two parts of a
+ * complex number separately.
  * Ownership: both tensors are borrowed. Lifetime: the call. Threads: any, as long as no thread
  * writes to the tensors. On error: *out is 0; DLB_ERROR_DTYPE for types that are not numbers;
  * DLB_ERROR_DEVICE for memory that the host cannot read. */
@@ -640,8 +640,8 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
  *
  * Library: libdlbridge_tensor.
  *
- * Data types and devices have the same names as in Go and Python. Texts end with a NUL, which *out
- * counts.
+ * Data types and devices have the same names as in Go and Python. Each text ends with a NUL, which
+ * counts in *out.
  */
 
 /* Returns the number of bits of an element with all its lanes: 4 for int4, 96 for float32x3.
@@ -649,8 +649,8 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
 DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
 
 /* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes,
- * or a name of NumPy. NumPy's names are type strings, letters, and names of C types. C types have
- * their sizes on 64-bit Linux. As in NumPy, "float" is float64 and "int" is int64.
+ * or a name of NumPy. NumPy's names are type strings, letters, and names of C types. The C types
+ * have the sizes of 64-bit Linux. As in NumPy, "float" is float64 and "int" is int64.
  *
  *   int8: "i1" "b" "byte"               uint8: "u1" "B" "ubyte"
  *   int16: "i2" "h" "short"             uint16: "u2" "H" "ushort"
@@ -661,23 +661,23 @@ DLB_API int32_t dlb_dtype_bits(DLDataType dtype);
  *   float64: "f8" "d" "double" "float"  bool: "b1" "?"
  *   complex64: "c8" "F" "csingle"       complex128: "c16" "D" "cdouble" "complex"
  *
- * A byte order may precede a type string or letter, as in "<f4". A byte order other than the
- * machine's is refused.
+ * A type string or letter may begin with a byte order, as in "<f4". The function refuses a byte
+ * order other than the machine's.
  * Ownership: `text` is borrowed. Lifetime: the call. Threads: any. On error: *out is zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);
 
-/* Writes the name of a data type into the `room` bytes at `data`. If the type has no name, writes
- * its three numbers.
- * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after
- * DLB_ERROR_ROOM *out is the required number of bytes, otherwise 0. */
+/* Writes the name of a data type into the `room` bytes at `data`. If the type has no name, the text
+ * is its three numbers.
+ * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: *out is the
+ * required number of bytes after DLB_ERROR_ROOM, and 0 after any other error. */
 DLB_NODISCARD
 DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype,
                                  dlb_error *error);
 
-/* Reads a device: "cpu", "cuda:1", or "99:0" with the number of a type that has no name. The names
- * are those of dlpack.h in lower case ("cuda_host"). The types 19 to 21, which are newer than
- * dlpack.h, are "tpu", "tpu_host" and "ascend". Without a colon, device_id is 0.
+/* Reads a device: "cpu", "cuda:1", or "99:0" with the number of a type without a name. The names
+ * come from dlpack.h, in lower case ("cuda_host"). The types 19 to 21, which this dlpack.h lacks,
+ * are "tpu", "tpu_host" and "ascend". Without a colon, device_id is 0.
  * Ownership, Lifetime, Threads, On error: as dlb_dtype_parse. */
 DLB_NODISCARD
 DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error);
@@ -690,16 +690,16 @@ DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice
 
 /* Writes the type, the shape and the elements of a tensor in one line:
  * "float32[2 3] on cpu [[1 2 3] [4 5 6]]". Go prints the same words and numbers with %v, but each
- * row in its own line. The strides follow the shape if the tensor is not row-major, and
- * ", read-only" follows the device if the tensor is read-only. A float64 is written as the shortest
- * decimal that reads back as the same float64. A narrower float is written as the shortest decimal
- * that reads back as the same float32. Numbers below 1e-4 and from 1e6 on have an exponent. If a
- * tensor has more than 1000 elements, the text has the first three and last three elements of each
- * dimension, and at most 1000 elements in all. A tensor without elements ends with "[]", whatever
- * its shape. The elements are left out if the host cannot read the memory, or if they are not
- * single numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not depend on
- * the locale.
- * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as
+ * row on its own line. If the tensor is not row-major, the strides follow the shape. If the tensor
+ * is read-only, ", read-only" follows the device. A float64 is written as the shortest decimal that
+ * reads back as the same float64. A narrower float is written as the shortest decimal that reads
+ * back as the same float32. A number below 1e-4, or of at least 1e6, has an exponent. If a tensor
+ * has more than 1000 elements, the text has the first three and last three elements of each
+ * dimension, and at most 1000 elements in all. If a tensor has no elements, the text ends with "[]"
+ * for every shape. The text has no elements if the host cannot read the memory, or if the elements
+ * are not single numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not
+ * depend on the locale.
+ * Ownership: `tensor` is borrowed; the caller keeps `data`. Lifetime: the call. Threads: any, as
  * long as no thread writes to the tensor. On error: as dlb_dtype_format. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
@@ -711,32 +711,33 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room,
  * 0, and the other functions return DLB_ERROR_SYSTEM.
  *
  * A segment is memory that several processes map. These functions make tensors in segments, and
- * hand tensors of any size to another process without a copy. The tensors travel through a
- * connected Unix socket, or by a handle. A handle may be sent by any means; it is valid only on the
- * same machine, in the same network namespace. A segment is a file without a name (memfd_create).
- * The system frees it when no process has it any more, even if processes were killed. Each segment
- * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any
- * other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
- * send and receive the same messages, and their handles have the same fields. In these functions, a
- * thread can be cancelled (pthread_cancel) only while it waits for a socket. A cancelled thread
- * leaves no descriptor and no mapping behind.
+ * hand tensors of any size to another process without a copy. A program sends the tensors through a
+ * connected Unix socket, or sends a handle by any means. A handle is valid only on the same
+ * machine, in the same network namespace. A segment is a file without a name (memfd_create). The
+ * system frees a segment when no process uses it any more, even if processes were killed. Each
+ * segment uses one descriptor in every process that has the segment. A tensor in a segment works
+ * like any other tensor, and its views are in the same segment. The packages bridge/shm of Go and
+ * dlbridge.shm of Python send and receive the same messages, and their handles have the same
+ * fields. In these functions, a thread can be cancelled (pthread_cancel) only while it waits for a
+ * socket. A cancelled thread leaves no descriptor and no mapping behind.
  *
- * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other
- * processes may write to it. Later, in every process, handing over a tensor of the segment in the
- * other way fails with DLB_ERROR_READONLY, and nothing is sent. So a message or offer that is on
- * its way always arrives as it was made. dlb_shm_copy makes a tensor in a new segment, for which
- * nothing is decided. A call of dlb_shm_send that times out or fails at the socket also decides. A
- * call of dlb_shm_offer that fails does not decide.
+ * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides the permission of
+ * other processes: to write with DLB_SHM_WRITABLE, otherwise only to read. If any process later
+ * hands over a tensor of the segment with the opposite permission, the call fails with
+ * DLB_ERROR_READONLY and sends nothing. So no call can change the permission of a message or offer
+ * that has not yet arrived. dlb_shm_copy makes a tensor in a new segment, whose permission is still
+ * undecided. A call of dlb_shm_send decides the permission even if the call times out or fails at
+ * the socket. A call of dlb_shm_offer that fails does not decide.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
 #define DLB_SHM_WRITABLE UINT64_C(1)
 
 /* Allocates a row-major tensor of zeros in a new segment.
- * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also
- * for a segment that is larger than the memory of the machine (vm.overcommit_memory sets the
- * limit); DLB_ERROR_SYSTEM if the process has too many descriptors, or if the file is larger than
- * RLIMIT_FSIZE. */
+ * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL. DLB_ERROR_MEMORY also
+ * means that the segment is larger than the memory of the machine (vm.overcommit_memory sets the
+ * limit). DLB_ERROR_SYSTEM means that the process has too many descriptors, or that the file would
+ * be larger than RLIMIT_FSIZE. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                               const int64_t *shape, dlb_error *error);
@@ -747,49 +748,51 @@ DLB_NODISCARD
 DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                              dlb_error *error);
 
-/* Sets *out to 1 if all elements of a tensor lie in a segment of any library of the process, and to
- * 0 otherwise. *out is 0 for a tensor without elements, and for a broadcast with more bytes than
- * its segment. It is also 0 for memory that dlb_shm_attach has mapped, because the object can
- * become smaller. Segments of this library are recognised immediately. For other memory the
- * function asks the kernel. This takes a system call, and a descriptor that the process keeps.
- * Before Linux 6.11, it takes some microseconds and no descriptor. For a segment of another library
- * the function also searches the descriptors of the process, which takes about 2 microseconds for
- * each open descriptor. Without /proc or a free descriptor, only segments of this library are
- * recognised.
+/* Sets *out to 1 if all elements of a tensor are in a segment, and to 0 otherwise. Any library of
+ * the process may have made the segment. *out is 0 for a tensor without elements, and for a
+ * broadcast with more bytes than its segment. *out is also 0 for memory that dlb_shm_attach has
+ * mapped, because the object can become smaller. The function recognises segments of this library
+ * immediately. For other memory the function asks the kernel, by a system call on a descriptor that
+ * the process keeps open. Before Linux 6.11, asking the kernel takes some microseconds and no
+ * descriptor. For a segment of another library, the function also searches the descriptors of the
+ * process, at about 2 microseconds for each open descriptor. Without /proc or a free descriptor,
+ * the function recognises only segments of this library.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
 /* Maps the memory of a tensor once more, without write permission, and returns a read-only tensor
- * in the new mapping. Code that writes to this mapping ends the process (SIGSEGV). The memory must
- * lie in a segment, or in a file that was mapped with MAP_SHARED. The tensor must belong to this
- * library (dlb_tensor_import).
+ * in the new mapping. A write to this mapping ends the process (SIGSEGV). The memory must be in a
+ * segment, or in a file that was mapped with MAP_SHARED. The tensor must belong to this library
+ * (see dlb_tensor_import).
  * Ownership: *out keeps the memory; the caller still owns `tensor`. Lifetime: until the deleter of
- * *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for private memory:
- * dlb_shm_copy copies it into a segment. */
+ * *out is called. Threads: any. On error: *out is NULL. The code is DLB_ERROR_ARGUMENT for private
+ * memory, which dlb_shm_copy can copy into a segment. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Sends tensors in segments through `fd` to a process that calls dlb_shm_recv. `fd` is a connected
- * Unix socket of the type SOCK_STREAM, blocking or non-blocking. If the other side does not read,
- * the call waits at most `timeout_ms` milliseconds in all; INT64_MAX means no limit. The timeouts
- * of the socket itself have no effect. Without DLB_SHM_WRITABLE in `flags`, no process can map
- * these segments writable any more, and the receiver cannot write. Older writable mappings, such as
- * the sender's, stay writable. The first hand-over of a segment decides whether others may write to
- * it (see above).
- * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime:
- * the call. Threads: any, one at a time for each direction of a socket. On error:
- * DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another family or type,
- * and for a timeout_ms of 0 or less; DLB_ERROR_LAYOUT for a broadcast with more bytes than its
- * segment; DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before,
- * and for a read-only tensor with DLB_SHM_WRITABLE; DLB_ERROR_OVERFLOW for tensors in more than 253
- * segments, or for more tensors than a message of 1 MiB can describe; DLB_ERROR_CLOSED;
- * DLB_ERROR_SYSTEM, also after a timeout. After DLB_ERROR_READONLY, nothing was sent. Nothing was
- * decided either, unless another thread or process decided for one of several segments during the
- * call. After DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or DLB_ERROR_MEMORY, close the socket, because a
- * part of the message may have been sent. */
+/* Sends tensors, which must be in segments, to a process that calls dlb_shm_recv. `fd` is a
+ * connected Unix socket of the type SOCK_STREAM, blocking or non-blocking. If the other side does
+ * not read, the call waits at most `timeout_ms` milliseconds in all; INT64_MAX means no limit. The
+ * timeouts of the socket itself have no effect. Without DLB_SHM_WRITABLE in `flags`, the receiver
+ * cannot write, and no process can make new writable mappings of these segments. Older writable
+ * mappings, such as the sender's, stay writable. The first hand-over of a segment decides whether
+ * others may write to it (see above).
+ * Ownership: the caller keeps `fd` and the tensors, and may release the tensors after the call.
+ * Lifetime: the call. Threads: any, but only one at a time in each direction of a socket. On error:
+ *
+ * - DLB_ERROR_ARGUMENT: a tensor is not in a segment, the socket has another family or type, or
+ *   `timeout_ms` is 0 or less.
+ * - DLB_ERROR_LAYOUT: a broadcast has more bytes than its segment.
+ * - DLB_ERROR_READONLY: a read-only tensor was passed with DLB_SHM_WRITABLE, or a segment was first
+ *   handed over with the opposite permission. Nothing was sent. No permission was decided either,
+ *   unless another thread or process decided for one of several segments during the call.
+ * - DLB_ERROR_OVERFLOW: the tensors are in more than 253 segments, or a message of 1 MiB cannot
+ *   describe all tensors.
+ * - DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM (also after a timeout) or DLB_ERROR_MEMORY: close the
+ *   socket, because a part of the message may have been sent. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count,
                              int64_t timeout_ms, uint64_t flags, dlb_error *error);
@@ -798,27 +801,30 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
  * their number. `fd` and `timeout_ms` are as for dlb_shm_send: the whole message must arrive before
  * the timeout. A peer that sends one byte can make this process hold 253 descriptors until the
  * timeout or the end of the message. The function compares the sizes and permissions in the message
- * with those that the kernel reports. It copies each file that another process can make smaller,
- * and maps all other files. A message whose copies need more than `copy_unsealed` bytes in all is
- * refused. Entries without a tensor become NULL.
+ * with the kernel's. It copies each file that another process can make smaller, and maps all other
+ * files. It refuses a message whose copies need more than `copy_unsealed` bytes in all. Entries
+ * without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is
  * released. Lifetime: until their deleters are called. Threads: as dlb_shm_send. On error: all
- * entries are NULL, no mapping and no descriptor remains, and *out is 0. After DLB_ERROR_ROOM the
- * tensors are lost, and *out is their number. DLB_ERROR_CLOSED at the end of the connection, also
- * in the middle of a message; DLB_ERROR_SYSTEM, also after a timeout; DLB_ERROR_FORMAT as soon as
- * the first bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY
- * for a message that dlb_shm_send does not write; DLB_ERROR_ARGUMENT also as for dlb_shm_send;
- * DLB_ERROR_MEMORY also if the segments of other processes would take more than a quarter of the
- * address space (RLIMIT_AS, or 47 bits). After an error other than DLB_ERROR_ROOM, close the
- * socket. */
+ * entries are NULL, no mapping or descriptor remains, and *out is 0. After an error other than
+ * DLB_ERROR_ROOM, close the socket. The codes are:
+ *
+ * - DLB_ERROR_ROOM: there are more than `room` tensors. They are lost, and *out is their number.
+ * - DLB_ERROR_CLOSED: the connection has ended, perhaps in the middle of a message.
+ * - DLB_ERROR_SYSTEM: also after a timeout.
+ * - DLB_ERROR_FORMAT: the first bytes do not begin a message. The function does not wait for more.
+ * - DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY: dlb_shm_send does not write such a
+ *   message. DLB_ERROR_ARGUMENT is also returned as for dlb_shm_send.
+ * - DLB_ERROR_MEMORY: also if the segments of other processes would take more than a quarter of the
+ *   address space (RLIMIT_AS, or 47 bits). */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room,
                              int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
                              dlb_error *error);
 
-/* A handle of a segment. Another process fetches the segment with it. A program sends the handle as
- * a struct, or field by field. In Go and Python a handle is the JSON object {"socket": ...,
- * "token": ..., "offset": ..., "size": ..., "readonly": true}. */
+/* A handle, with which another process fetches a segment. A program sends the handle as a struct,
+ * or field by field. In Go and Python, a handle is the JSON object {"socket": ..., "token": ...,
+ * "offset": ..., "size": ..., "readonly": true}. */
 typedef struct dlb_shm_handle {
   char socket[48];   /* a string: the name of an abstract Unix socket, without the leading NUL */
   char token[40];    /* a string of 32 hexadecimal digits; can be used once */
@@ -827,62 +833,68 @@ typedef struct dlb_shm_handle {
   uint64_t readonly; /* 1: the segment can be mapped only for reading; 0: also for writing */
 } dlb_shm_handle;
 
-/* Sets *out to a handle of the segment of a tensor. A process of the same user, which may be this
- * process, can fetch the segment with dlb_shm_fetch, Go or Python. It can be fetched once, within
- * `timeout_ms` milliseconds. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no process
- * can map the segment writable any more, as after dlb_shm_send. The program must send the handle,
- * and also the data type, shape and strides of the tensor. While something is offered, a thread of
- * the library answers fetches. This thread blocks all signals. A forked child does not inherit the
- * offers of its parent.
+/* Sets *out to a handle of the segment of a tensor. A process of the same user, or this process
+ * itself, can fetch the segment once with dlb_shm_fetch, Go or Python. The segment must be fetched
+ * within `timeout_ms` milliseconds. `flags` is 0 or DLB_SHM_WRITABLE. Without DLB_SHM_WRITABLE, no
+ * process can make new writable mappings of the segment, as after dlb_shm_send. The program must
+ * send the handle, and also the data type, shape and strides of the tensor. During an offer, a
+ * thread of the library answers fetches. This thread blocks all signals. A forked child does not
+ * inherit the offers of its parent.
  * Ownership: the caller still owns `tensor`, and may release it, because the offer holds the
  * segment. Lifetime: until the segment is fetched, the time is over, or the process ends. Threads:
- * any. On error: *out is zero; the codes of dlb_shm_send other than DLB_ERROR_CLOSED;
- * DLB_ERROR_LAYOUT also for a tensor without elements; DLB_ERROR_ARGUMENT for a timeout_ms of 0 or
- * less. */
+ * any. On error: *out is zero. The codes are those of dlb_shm_send except DLB_ERROR_CLOSED.
+ * DLB_ERROR_LAYOUT is also returned for a tensor without elements. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor,
                               int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
-/* Returns a tensor in the segment of a handle. The handle was made by dlb_shm_offer, Go or Python,
- * in this process or another. `view` describes the tensor as in dlb_tensor_lend, but its data and
+/* Returns a tensor in the segment of a handle. dlb_shm_offer, Go or Python has made the handle, in
+ * this process or another. `view` describes the tensor as in dlb_tensor_lend, but its data and
  * byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY or
- * DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. A handle with `readonly` implies READ_ONLY. The
- * function first checks the description against the size in the handle. If this check fails, the
- * handle can be used again. Then it fetches the segment, and checks the description against the
- * size that the kernel reports. `copy_unsealed` is the number of bytes that may be copied, as for
- * dlb_shm_recv.
+ * DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. If `readonly` of the handle is 1, the tensor is
+ * always READ_ONLY. The function first checks the description against the size in the handle. If
+ * this check fails, the handle can be used again. Then it fetches the segment, and checks the
+ * description against the size that the kernel reports. `copy_unsealed` is the number of bytes that
+ * may be copied, as for dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of
- * *out is called. Threads: any. On error: *out is NULL, and no mapping and no descriptor remains;
- * DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process has ended or is
- * in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer cannot have
- * made; DLB_ERROR_SYSTEM if the socket belongs to another user, or if its process has changed its
- * user since it made the socket; DLB_ERROR_SYSTEM also if no answer comes within `timeout_ms`
- * milliseconds, or if too many descriptors of the user are being sent (RLIMIT_NOFILE), after which
- * the handle can be used again; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
- * description that is invalid or does not fit the segment; DLB_ERROR_MEMORY as for dlb_shm_recv. */
+ * *out is called. Threads: any. On error: *out is NULL, and no mapping or descriptor remains. The
+ * codes are:
+ *
+ * - DLB_ERROR_CLOSED: the handle was used before, its time is over, or its process has ended or is
+ *   in another network namespace.
+ * - DLB_ERROR_ARGUMENT: dlb_shm_offer cannot have made the handle.
+ * - DLB_ERROR_SYSTEM: the socket belongs to another user, or its process has changed its user since
+ *   the offer began.
+ * - DLB_ERROR_SYSTEM: no answer came within `timeout_ms` milliseconds.
+ * - DLB_ERROR_SYSTEM: too many descriptors of the user are being sent (RLIMIT_NOFILE). The handle
+ *   can be used again.
+ * - DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY: the description is invalid or does
+ *   not fit the segment.
+ * - DLB_ERROR_MEMORY: as for dlb_shm_recv. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle,
                               const DLTensor *view, uint64_t flags, uint64_t copy_unsealed,
                               int64_t timeout_ms, dlb_error *error);
 
-/* For dlb_shm_attach: the tensor lies in the object itself. If another process makes the object
- * smaller, an access to the part that is gone ends this process (SIGBUS). */
+/* For dlb_shm_attach: the tensor uses the memory of the object itself. If another process makes the
+ * object smaller, an access to the missing part ends this process (SIGBUS). */
 #define DLB_SHM_TRUST_PEER UINT64_C(1)
 
-/* Returns a tensor from a POSIX shared memory object. Another program has made the object under
- * this name with shm_open, as multiprocessing.shared_memory of Python does. The function copies the
- * elements, because the object can become smaller at any time. With DLB_SHM_TRUST_PEER in `options`
- * it copies nothing, and the tensor is writable unless `flags` say otherwise. The function looks
- * the name up only in `directory`, and follows no links. For objects of shm_open, `directory` is
- * "/dev/shm". `view` describes the tensor as in dlb_tensor_lend, but its data is ignored. Its
- * byte_offset is the position of the element with all indices 0 in the object. `flags` are the same
- * as for dlb_shm_fetch. The library never removes the object. The program that made it may remove
- * the name as soon as this call has returned.
+/* Returns a tensor from a POSIX shared memory object. Another program has made the object with
+ * shm_open and the name `name`, as multiprocessing.shared_memory of Python does. The function
+ * copies the elements, because the object can become smaller at any time. With DLB_SHM_TRUST_PEER
+ * in `options`, the function copies nothing, and the tensor is writable unless `flags` has
+ * READ_ONLY. The function looks the name up only in `directory`, and follows no links. For objects
+ * of shm_open, `directory` is "/dev/shm". `view` describes the tensor as in dlb_tensor_lend, but
+ * its data is ignored. Its byte_offset is the position of the element with all indices 0 in the
+ * object. `flags` are the same as for dlb_shm_fetch. The library never removes the object. The
+ * program that made it may remove the name as soon as this call has returned.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter
- * of *out is called. Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is
- * empty or contains a slash, and for something other than a regular file; DLB_ERROR_SYSTEM if the
- * object cannot be opened or is a link; the codes of dlb_shm_fetch for a description that is
- * invalid or does not fit. */
+ * of *out is called. Threads: any. On error: *out is NULL. The codes are:
+ *
+ * - DLB_ERROR_ARGUMENT: the name is empty or contains a slash, or the object is not a regular file.
+ * - DLB_ERROR_SYSTEM: the object cannot be opened or is a link.
+ * - The codes of dlb_shm_fetch for a description: it is invalid or does not fit the object. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory,
                                const char *name, const DLTensor *view, uint64_t flags,
@@ -892,15 +904,15 @@ DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *direc
  *
  * Library: libdlbridge.
  *
- * The functions that decode and encode need Go: in a forked child they return DLB_ERROR_FORKED. All
- * others are plain C and work in a forked child too.
+ * The functions that decode and encode need Go; in a forked child they return DLB_ERROR_FORKED. All
+ * other functions are plain C, and also work in a forked child.
  */
 
 /* Bytes, and the function release(ctx) that gives them back. The owner of the frame calls release
- * once. If the library has taken the frame over, it calls release when it no longer needs the
- * bytes, on any thread. If the library has returned the frame, the caller calls release or passes
- * the frame on. If `release` is NULL, the bytes must stay valid until everything made of the frame
- * is released. */
+ * once. A frame that the library has taken over is released on any thread, when the library no
+ * longer needs the bytes. A frame that the library has returned belongs to the caller, who calls
+ * release or passes the frame on. If `release` is NULL, the bytes must stay valid until all objects
+ * made from the frame are released. */
 typedef struct dlb_frame {
   const void *data;
   size_t size;
@@ -934,37 +946,37 @@ typedef struct dlb_bytes {
 
 /* Options of dlb_message_decode, dlb_message_decode_packed and dlb_message_decode_next. */
 #define DLB_DECODE_MESSAGE_ONLY UINT64_C(1) /* skip the label; the message has no tensors */
-#define DLB_DECODE_JOIN UINT64_C(2)         /* copy tensors that lie in several parts */
+#define DLB_DECODE_JOIN UINT64_C(2)         /* join each tensor in several parts, by a copy */
 
-/* An option of every function that decodes: the most memory, in bytes, that a call may take in
+/* An option of every function that decodes: the most memory, in bytes, that a call may use in
  * addition to the frames. A call that needs more fails with DLB_ERROR_FORMAT before it allocates
- * the memory. 0 stands for the default of the format. A limit above 2^47 - 1 counts as 2^47 - 1,
- * which is more than any process has. The macro evaluates its argument more than once. A message
- * counts 128 bytes for each frame, 48 times the size of the prefix if its label is decoded, and the
- * memory of its tensors in several parts (dlb_message_decode). For values, see the functions that
+ * the memory. 0 means the default of the format. A limit above 2^47 - 1 counts as 2^47 - 1, which
+ * is more than any process has. The macro evaluates its argument more than once. For a message,
+ * each frame counts 128 bytes. A label that is decoded counts 48 times the size of the prefix.
+ * Tensors in several parts also count (see dlb_message_decode). For values, see the functions that
  * decode them. */
 #define DLB_LIMIT(bytes) \
   ((DLB_CAST(uint64_t, bytes) >> 47 != 0 ? (UINT64_C(1) << 47) - 1 : DLB_CAST(uint64_t, bytes)) \
    << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the
- * parts and tensors alias the frames. A tensor in several parts (dlb_message_fields.spread) becomes
- * one tensor for each piece, in the order of the parts; the message then has more tensors than the
- * label. With DLB_DECODE_JOIN it becomes one row-major tensor in new writable memory, aligned to
- * 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a message may take 64 MiB plus four
- * times the size of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN, the same limit
- * holds for the pieces: each counts 1600 bytes, and 64 more for each dimension. If `options` has a
- * DLB_LIMIT, only that limit holds.
- * Ownership: on success, the message and the tensors made from it own the frames. They release each
- * frame once, when they no longer need it. The caller owns *out and frees it with dlb_message_free.
- * Lifetime: until it is freed; tensors made from it stay valid. Threads: any. On error: *out is
- * NULL and no frame is released. */
+ * parts and tensors alias the frames. If a tensor is in several parts (dlb_message_fields.spread),
+ * each piece becomes a tensor, in the order of the parts. The message then has more tensors than
+ * the label. With DLB_DECODE_JOIN, all pieces become one row-major tensor, with IS_COPIED, in new
+ * writable memory aligned to 256 bytes. The copies of a message may use 64 MiB plus four times the
+ * size of the payload; otherwise the code is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN, the same
+ * limit applies to the pieces. Each piece counts 1600 bytes, and 64 more for each dimension. If
+ * `options` has a DLB_LIMIT, only the DLB_LIMIT applies.
+ * Ownership: on success, the message and its tensors own the frames. They release each frame once,
+ * when they no longer need the frame. The caller owns *out, and frees it with dlb_message_free.
+ * Lifetime: until the message is freed; tensors of the message stay valid. Threads: any. On error:
+ * *out is NULL and no frame is released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
-/* Decodes a message in the packed form, which is one frame. A second message in the frame is
- * DLB_ERROR_FORMAT; dlb_message_decode_next reads several messages.
+/* Decodes a message in the packed form, which is one frame. If the frame has a second message, the
+ * code is DLB_ERROR_FORMAT; dlb_message_decode_next reads several messages.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed,
@@ -972,20 +984,20 @@ DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *pa
 
 /* Decodes the message at `offset` of a frame that holds consecutive messages in the packed form,
  * and sets *next to the offset for the next call. At the end of the frame, *out is NULL and *next
- * is the size of the frame. The packed form does not say where a message ends. From the third part
- * of a message on, a part that begins with ZIO and a digit from 0 to 8 is the prefix header of the
- * next message. The limit applies to each call separately.
- * Ownership: on success, the message and the tensors made from it own the frame. They release it
- * once, when they no longer need it. A call at the end of the frame releases the frame immediately.
- * The caller owns *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is
- * 0, and the frame is not released. */
+ * is the size of the frame. The packed form does not say where a message ends. If the third or a
+ * later part of a message begins with ZIO and a digit from 0 to 8, this part is the prefix header
+ * of the next message. The limit applies to each call separately.
+ * Ownership: on success, the message and its tensors own the frame. They release the frame once,
+ * when they no longer need it. A call at the end of the frame releases the frame immediately. The
+ * caller owns *out. Lifetime, Threads: as dlb_message_decode. On error: *out is NULL, *next is 0,
+ * and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed,
                                         size_t offset, uint64_t options, dlb_error *error);
 
 /* A tensor to encode, with its metadata and its name. The name becomes the text "name" in the
- * metadata; if the metadata already have a name, both names must be the same. A name that is given
- * here must be unique in the message. */
+ * metadata. If the metadata already have a name, it must be the same. Names in this struct must be
+ * unique in the message. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
   dlb_bytes metadata;   /* a JSON object of scalars; size 0 for none */
@@ -998,29 +1010,29 @@ typedef struct dlb_message_fields {
   dlb_header header;    /* a form of four zeros stands for "TENS" */
   dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
   dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
-  uint64_t spread;      /* the most bytes of a payload part; larger tensors are cut into several
-                           parts; 0 for no limit */
+  uint64_t spread;      /* the maximum size of a payload part in bytes; a larger tensor is cut into
+                           several parts; 0 for no limit */
   const dlb_message *relay; /* a decoded message to send on; NULL for none */
   uint64_t reserved[2];     /* 0 */
 } dlb_message_fields;
 
-/* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is
- * not copied: its memory becomes the payload part, or several parts with fields->spread. Any other
- * tensor is copied into a compact part; dlb_message_copied reports whether a tensor was copied.
- * fields->spread cuts a tensor along its slowest dimension. A part has at least one index of this
- * dimension, even if the part then has more bytes than `spread`. Only dlbridge knows the attribute
- * `parts` of a tensor in several parts. Other readers that compare sizes find its first part too
- * small. `fields` may be NULL.
+/* Encodes tensors as a message. A row-major, permuted or reversed tensor without gaps is not
+ * copied. The memory of the tensor becomes the payload part, or several parts with fields->spread.
+ * Any other tensor is copied into a compact part; dlb_message_copied reports whether a tensor was
+ * copied. fields->spread cuts a tensor along its slowest dimension. A part has at least one index
+ * of this dimension, even if the part then has more bytes than `spread`. Only dlbridge knows the
+ * attribute `parts` of a tensor in several parts. Other readers find the first part too small if
+ * they compare sizes. `fields` may be NULL.
  *
- * fields->relay sends a decoded message on, with the same tensors or others. The metadata, names
- * and further attributes of the decoded message stay. Where nothing was changed, they have the same
- * bytes. A relayed label may contain two things that this function otherwise refuses: objects and
- * arrays in the metadata of tensors, and tensors that are only metadata. Pass as many tensors as
- * the label has; a tensor in several parts is one tensor (DLB_DECODE_JOIN). Pass NULL for a tensor
- * that dlb_message_tensor_at cannot return; that tensor and its part stay unchanged. Payload parts
- * without a tensor stay. A header whose form is four zeros stands for the header of the message.
- * Other fields, and the metadata of a tensor, replace those of the message. The relayed message is
- * borrowed, and may be freed after the call.
+ * fields->relay is a decoded message to send on, with the same or other tensors. The metadata,
+ * names and further attributes of the decoded message stay. Where nothing was changed, even the
+ * bytes stay the same. A relayed label may contain two things that this function otherwise refuses:
+ * objects and arrays in the metadata of tensors, and tensors that are only metadata. Pass as many
+ * tensors as the label has; a tensor in several parts is one tensor (DLB_DECODE_JOIN). If
+ * dlb_message_tensor_at cannot return a tensor, pass NULL in its place; this tensor and its part
+ * stay unchanged. Payload parts without a tensor stay. If the form in fields->header is four zeros,
+ * the header of the relayed message stays. Other fields, and the metadata of a tensor, replace
+ * those of the relayed message. This message is borrowed, and may be freed after the call.
  *
  *   // Encodes a tensor as a message in one frame. The tensor is taken over, also on error.
  *   int32_t encode(dlb_frame *out, DLManagedTensorVersioned *x, dlb_error *error) {
@@ -1033,10 +1045,10 @@ typedef struct dlb_message_fields {
  *     return packed;
  *   }
  *
- * Ownership: on success the message takes every tensor over; a tensor that is passed twice is
- * refused. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed;
- * frames taken from it stay valid. Threads: any. On error: *out is NULL and the caller still owns
- * all tensors. */
+ * Ownership: on success, the message takes over every tensor; the function refuses a tensor that is
+ * passed twice. The caller owns *out, and frees it with dlb_message_free. Lifetime: until the
+ * message is freed; frames of the message stay valid. Threads: any. On error: *out is NULL and the
+ * caller still owns all tensors. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                                    const dlb_message_tensor *tensors, size_t count,
@@ -1044,9 +1056,9 @@ DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *
 
 /* Encodes a message from its header, label and payload parts. The label may be any bytes. The parts
  * are not copied.
- * Ownership: on success the message takes the parts over. The caller owns *out and frees it with
- * dlb_message_free. Lifetime: until it is freed. Threads: any. On error: *out is NULL and no part
- * is released. */
+ * Ownership: on success, the message takes over the parts. The caller owns *out, and frees it with
+ * dlb_message_free. Lifetime: until the message is freed. Threads: any. On error: *out is NULL and
+ * no part is released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header,
                                          dlb_bytes label, const dlb_frame *parts, size_t count,
@@ -1064,9 +1076,10 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
 /* Sets *out to TENS.metadata as JSON text. For a decoded message, `data` is NULL if the message has
- * none, or if its label was not decoded. For a message of dlb_message_encode, the text is
+ * no metadata, or if its label was not decoded. For a message of dlb_message_encode, the text is
  * fields->metadata, the metadata of fields->relay, or {}. For a message of
- * dlb_message_encode_parts, `data` is NULL, because that function does not read the label.
+ * dlb_message_encode_parts, `data` is NULL, because dlb_message_encode_parts does not read the
+ * label.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error:
  * *out is empty. */
 DLB_NODISCARD
@@ -1087,23 +1100,24 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message,
                                  size_t index, dlb_error *error);
 
-/* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. The
- * function fails with DLB_ERROR_FORMAT for a tensor whose packing is not "dense", such as a
- * compressed tensor; the label (dlb_message_label) names the packing. It fails with
+/* Returns tensor `index`. The tensor aliases its payload part, unless DLB_DECODE_JOIN has copied
+ * the tensor. The function fails with DLB_ERROR_FORMAT for a tensor whose packing is not "dense",
+ * such as a compressed tensor; the label (dlb_message_label) names the packing. It fails with
  * DLB_ERROR_METADATA for a tensor that is only metadata; dlb_message_tensor_metadata returns the
- * metadata. The Wire-Cell Toolkit sends such tensors with dtype "?" and word 0. In the packed form,
- * the parts and so their elements may lie at unaligned addresses. C must not read float or int64_t
- * at an unaligned address; dlb_tensor_copy makes an aligned copy.
+ * metadata. The Wire-Cell Toolkit sends tensors that are only metadata with dtype "?" and word 0.
+ * In the packed form, parts and their elements may have unaligned addresses. C must not read float
+ * or int64_t at an unaligned address; dlb_tensor_copy makes an aligned copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
  * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                                       size_t index, dlb_error *error);
 
-/* Sets *out to the index of the tensor with the name `name`, for dlb_message_tensor_at. The pieces
- * of a tensor in several parts all have its name; with DLB_DECODE_JOIN they are one tensor.
+/* Sets *out to the index of the tensor with the name `name`, for dlb_message_tensor_at. All pieces
+ * of a tensor in several parts have the same name; with DLB_DECODE_JOIN, the pieces are one tensor.
  * Ownership: *out is a copy, and `name` is borrowed. Lifetime: none. Threads: any. On error: *out
- * is 0. DLB_ERROR_ARGUMENT if no tensor has the name, DLB_ERROR_FORMAT if several have it. */
+ * is 0. The code is DLB_ERROR_ARGUMENT if no tensor has the name, and DLB_ERROR_FORMAT if several
+ * tensors have it. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_find(size_t *out, const dlb_message *message, const char *name,
                                  dlb_error *error);
@@ -1124,8 +1138,8 @@ DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message,
                                             size_t index, dlb_error *error);
 
-/* Returns the index of the payload part of tensor `index`, or of its first part if it has several.
- * Returns 0 for a tensor that cannot be read or is only metadata.
+/* Returns the index of the payload part of tensor `index`, or of the first part if the tensor has
+ * several parts. Returns 0 for a tensor that cannot be read or is only metadata.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 
@@ -1138,58 +1152,59 @@ DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
 DLB_API size_t dlb_message_frame_count(const dlb_message *message);
 
 /* Returns frame `index`, ready to be sent. Payloads are not copied.
- * Ownership: the caller owns *out and calls out->release(out->ctx) once, unless it passes the frame
- * to a function that takes it over. Lifetime: until it is released, also after dlb_message_free.
- * Threads: any, also for release. On error: *out is zeroed. */
+ * Ownership: the caller owns *out. The caller calls out->release(out->ctx) once, or passes the
+ * frame to a function that takes it over. Lifetime: until the frame is released, also after
+ * dlb_message_free. Threads: any, also for release. On error: *out is zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
 /* Fills out[0] to out[count-1] with all frames, ready to be sent. `count` must be the result of
  * dlb_message_frame_count.
- * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its
- * own release function. Lifetime, Threads: as dlb_message_frame. On error: all entries
- * are zeroed. */
+ * Ownership: the caller owns the frames. The caller releases all frames with dlb_frames_release, or
+ * each frame with its own release function. Lifetime, Threads: as dlb_message_frame. On error: all
+ * entries are zeroed. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message,
                                    dlb_error *error);
 
-/* Releases `count` frames, made by the library or the program, and zeroes them. A frame without a
+/* Releases `count` frames of the library or of the program, and zeroes them. A frame without a
  * release function is only zeroed. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any.
  * On error: a frame of this library that was released or taken over before is counted in
  * double_deletes. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
-/* Encodes a message in the packed form: all frames in one block of new memory. A part that begins
- * like a prefix header (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader would
- * mistake it for the next message; separate frames can carry it. The packed form has no padding, so
- * tensors that are decoded from it are aligned only by chance. Separate frames keep the alignment
- * of the memory, and dlb_tensor_copy makes aligned copies.
+/* Encodes a message in the packed form: all frames in one block of new memory. The code is
+ * DLB_ERROR_ARGUMENT for a part that begins like a prefix header (see dlb_message_decode_next),
+ * because a reader would mistake the part for the next message. Separate frames can carry such a
+ * part. The packed form has no padding, so tensors decoded from it are aligned only by chance.
+ * Separate frames keep the alignment of the memory, and dlb_tensor_copy makes aligned copies.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message,
                                           dlb_error *error);
 
-/* Frees a message. Tensors and frames made from it stay valid. NULL is allowed.
+/* Frees a message. Tensors and frames of the message stay valid. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads:
- * any. On error: an address that is not that of a live message is ignored. */
+ * any. On error: the function ignores an address at which there is no live message. */
 DLB_API void dlb_message_free(dlb_message *message);
 
 /* ---- values: formats with one tensor, or one list of elements, in a message -------------------
  *
  * Library: libdlbridge.
  *
- * A value whose type DLPack has is a tensor. Any other value, such as strings or images, is a list
- * of elements (dlb_elements). A decoded tensor aliases the frame if its elements are aligned in the
- * frame and have the same form there as in memory. The tensor is then READ_ONLY, unless the frame
- * has DLB_FRAME_WRITABLE. Any other decoded tensor is a writable copy. dlb_tensor_copy makes a
- * writable copy of any tensor.
+ * If DLPack has the type of a value, the value is a tensor. Any other value, such as strings or
+ * images, is a list of elements (dlb_elements). A decoded tensor aliases the frame if its elements
+ * are aligned in the frame and have the same form as in memory. The tensor is then READ_ONLY,
+ * unless the frame has DLB_FRAME_WRITABLE. Any other decoded tensor is a writable copy.
+ * dlb_tensor_copy makes a writable copy of any tensor.
  *
- * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
+ * All functions except dlb_elements_free need Go; in a forked child they return DLB_ERROR_FORKED.
  */
 
-/* A tensor of a type that DLPack lacks. To encode elements, the program fills in the structure. */
+/* A tensor of a type that DLPack lacks. To encode such a tensor, the program fills in the
+ * structure. */
 typedef struct dlb_elements {
   dlb_bytes type;           /* the name in the format: "string", "image", "qint8" */
   int32_t ndim;
@@ -1202,7 +1217,8 @@ typedef struct dlb_elements {
 
 /* Frees decoded elements, and their share of the frame. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the elements and their values must not be used
- * again. Threads: any. On error: an address that is not that of live elements is ignored. */
+ * again. Threads: any. On error: the function ignores an address at which there are no live
+ * elements. */
 DLB_API void dlb_elements_free(dlb_elements *elements);
 
 /* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode.
@@ -1222,13 +1238,13 @@ typedef struct dlb_value {
 #define DLB_DECTHINGS_PY004 UINT64_C(1) /* Python client up to 0.0.4, Rust crate up to 0.1.3 */
 #define DLB_DECTHINGS_RS015 UINT64_C(2) /* Rust crate from 0.1.4 */
 
-/* Decodes a frame that holds one tensor of Decthings and nothing else. The options are a dialect
- * and DLB_LIMIT. The limit counts copies of elements that are not aligned, 16 bytes for each
- * element of dlb_elements (32 with formats), and 8 bytes for each dimension. Without DLB_LIMIT, a
- * call takes at most 32 times the size of the frame.
- * Ownership: on success, the value owns the frame, and releases it once, when it no longer needs
- * it. The caller owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is
- * called. Threads: any. On error: *out is zeroed and the frame is not released. */
+/* Decodes a frame that has one tensor of Decthings and nothing else. The options are a dialect and
+ * DLB_LIMIT. The limit counts copies of unaligned elements, 16 bytes for each element of
+ * dlb_elements (32 with formats), and 8 bytes for each dimension. Without DLB_LIMIT, a call uses at
+ * most 32 times the size of the frame.
+ * Ownership: on success, the value owns the frame, and releases it once, when the frame is no
+ * longer needed. The caller owns *out. Lifetime: until the caller calls the deleter of the tensor,
+ * or dlb_elements_free. Threads: any. On error: *out is zeroed and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
@@ -1236,12 +1252,12 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uin
 /* Decodes at most `count` consecutive tensors in a frame, from `offset` on, and sets *next to the
  * offset for the next call. After the last tensor, *next is the size of the frame. A call may
  * decode fewer than `count` tensors, but decodes at least one unless the frame ends at `offset`.
- * The remaining values are zeroed. A tensor that is malformed, or that exceeds the rest of the
- * call's limit, ends the batch, and the next call begins with this tensor. If it is the first
- * tensor of a call, the call fails.
- * Ownership: on success, the values own the frame, and release it once, when they no longer need
- * it. The caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values
- * and *next are zeroed and the frame is not released. */
+ * The remaining values are zeroed. The batch ends before a tensor that is malformed or exceeds the
+ * rest of the call's limit. The next call begins with this tensor, and fails if the tensor still
+ * has the fault.
+ * Ownership: on success, the values own the frame, and release it once, when the frame is no longer
+ * needed. The caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all
+ * values and *next are zeroed and the frame is not released. */
 DLB_NODISCARD
 DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next,
                                            const dlb_frame *frame, size_t offset, uint64_t options,
@@ -1249,9 +1265,9 @@ DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t 
 
 /* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to
  * the number of bytes. With `data` NULL and `room` 0, the function only sets *out. The elements of
- * a tensor are at the end of the encoding. They can be decoded without a copy if the program places
- * the encoding so that the elements are aligned. The memory of a tensor may overlap the buffer; the
- * memory of elements must not.
+ * a tensor are at the end of the encoded bytes. A reader can decode them without a copy if the
+ * program places the encoded bytes so that the elements are aligned. The memory of a tensor may
+ * overlap the buffer; the memory of elements must not overlap it.
  * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no
  * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,
  * and the buffer is unchanged; after any other error *out is 0, and the contents of the buffer are
@@ -1260,7 +1276,7 @@ DLB_NODISCARD
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                      uint64_t dialect, dlb_error *error);
 
-/* Checks that `rules` allow the type and shape of a value. They are a JSON object,
+/* Checks that `rules` allow the type and shape of a value. `rules` is a JSON object,
  * DecthingsTensorRules. Returns DLB_OK, DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT
  * for malformed rules.
  * Ownership: the arguments are borrowed. Lifetime: the call. Threads: any. On error: the message
@@ -1275,11 +1291,11 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 #define DLB_TENSORFLOW_LENIENT UINT64_C(1)
 #define DLB_TENSORFLOW_INTEGERS UINT64_C(2) /* decode quantised numbers as tensors of integers */
 
-/* Decodes a frame that holds a TensorProto. A TensorProto may omit values that repeat the last one.
- * Only then DLB_LIMIT applies; its default is 64 MiB. The limit counts the size of a tensor's
- * elements, 24 bytes for each element of dlb_elements, and 24 bytes plus its size for each
- * quantised number. The bytes of strings, resources and variants are in the frame and do not count.
- * A TensorProto with all values takes at most 32 times the size of the frame.
+/* Decodes a frame that has a TensorProto. A TensorProto may omit values that repeat the last value.
+ * Only then does DLB_LIMIT apply; its default is 64 MiB. The limit counts the size of a tensor's
+ * elements and 24 bytes for each element of dlb_elements. Each quantised number counts its size and
+ * 24 bytes. The bytes of strings, resources and variants are in the frame and do not count. A
+ * TensorProto with all values uses at most 32 times the size of the frame.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
@@ -1315,19 +1331,19 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  *   }
  *   dlb_file_close(file);
  *
- * The file is mapped into memory, not read. Its tensors lie in the mapping. The mapping stays until
- * the file is closed and the last tensor is released, even if the file is renamed, replaced or
- * deleted. The contents of a file, not its name, decide its format. The documentation of the Go
- * package bridge/files says which files are accepted.
+ * The file is mapped into memory, not read. Its tensors use the memory of the mapping. The mapping
+ * stays until the file is closed and the last tensor is released, even if the file is renamed,
+ * replaced or deleted. The format depends on the contents of the file, not on its name. The
+ * documentation of the Go package bridge/files says which files are accepted.
  *
- * Other programs can change a mapped file. Their changes appear in the tensors. If another program
- * makes the file shorter, reading a page after the new end ends this process (SIGBUS). So replace a
- * file, as dlb_file_write does, instead of writing to it. If a function of this library reads such
- * a page, for example dlb_file_copy, the function returns an error instead.
+ * If another program changes a mapped file, the tensors change too. If another program makes the
+ * file shorter, reading a page after the new end ends this process (SIGBUS). Functions of this
+ * library, such as dlb_file_copy, return an error instead. So programs must replace a file, as
+ * dlb_file_write does, instead of writing to the file.
  *
- * The functions that open, read and write files need Go: in a forked child they return
- * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and work in a forked child
- * too. dlb_file_close works in a forked child, but leaves the descriptor of the file open.
+ * The functions that open, read and write files need Go; in a forked child they return
+ * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and also work in a forked
+ * child. dlb_file_close works in a forked child, but leaves the descriptor of the file open.
  * dlb_file_metadata works in a forked child if it was called before the fork.
  */
 
@@ -1339,8 +1355,8 @@ typedef struct dlb_file dlb_file;
 #define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
 
 /* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}.
- * The tensor of an npy file gets this data type. In an npz file, the tensors whose elements have
- * the same size, and no other type, get it. */
+ * The tensor of an npy file gets this data type. In an npz file, this type goes to each tensor that
+ * has elements of the same size and no other type. */
 typedef struct dlb_file_options {
   uint64_t flags;       /* DLB_FILE_* */
   DLDataType as;        /* all zeros for none */
@@ -1353,12 +1369,12 @@ typedef struct dlb_file_entry {
   dlb_bytes name;
   dlb_bytes type;   /* the name of the type in the format: "F32", "<f4", "Q4_K" */
   dlb_bytes copied; /* why dlb_file_tensor_at copies: "big-endian", "deflated" or empty */
-  dlb_bytes path;   /* of the file that has this tensor */
-  DLDataType dtype; /* of the tensor; uint8 for quantised blocks of GGUF */
+  dlb_bytes path;   /* the path of the file that has this tensor */
+  DLDataType dtype; /* the type of the tensor; uint8 for quantised blocks of GGUF */
   int32_t ndim;
-  const int64_t *shape; /* of the tensor; for quantised blocks, of the numbers in them */
-  uint64_t offset;      /* the position in the file of the elements or their deflated bytes */
-  uint64_t size;        /* of the tensor, in bytes */
+  const int64_t *shape; /* the shape of the tensor; for quantised blocks, of their numbers */
+  uint64_t offset;      /* where the elements, or their deflated bytes, begin in the file */
+  uint64_t size;        /* the size of the tensor, in bytes */
   int32_t aligned;      /* 1 if the elements are aligned to their type in the mapping */
   int32_t status;       /* DLB_OK, or an error: then only name, path and problem are set */
   dlb_bytes problem;    /* the text of the error in status */
@@ -1366,20 +1382,24 @@ typedef struct dlb_file_entry {
 } dlb_file_entry;
 
 /* Opens and maps a file, and checks the descriptions of its tensors without reading the tensors.
- * With DLB_FILE_SET it opens all files of an index of safetensors, with the tensors that the index
- * lists. Only regular files are opened. `options` may be NULL.
- * Ownership: `path` and `options` are borrowed; the caller owns *out and closes it with
- * dlb_file_close. Lifetime: until it is closed; tensors made from it stay valid. Threads: any. On
- * error: *out is NULL and nothing stays open; DLB_ERROR_FORMAT for a malformed file, with the
- * position of the wrong byte; DLB_ERROR_DTYPE for an npy file of a type that has no tensors, and
- * for a tensor of an unknown type; DLB_ERROR_ARGUMENT for a file that is not regular, is empty or
- * has none of the formats, and for options that its format lacks; DLB_ERROR_SYSTEM if the system
- * refuses to open the file, or if the file becomes shorter during the call. */
+ * With DLB_FILE_SET, `path` is an index of safetensors: the function opens all its files, with the
+ * tensors that the index lists. Only regular files are opened. `options` may be NULL.
+ * Ownership: `path` and `options` are borrowed; the caller owns *out, and closes it with
+ * dlb_file_close. Lifetime: until the file is closed; tensors of the file stay valid. Threads: any.
+ * On error: *out is NULL and nothing stays open. The codes are:
+ *
+ * - DLB_ERROR_FORMAT: the file is malformed. The text has the position of the wrong byte.
+ * - DLB_ERROR_DTYPE: an npy file has a type that tensors cannot have, or a tensor has an unknown
+ *   type.
+ * - DLB_ERROR_ARGUMENT: the file is not regular, is empty, has none of the formats, or has a format
+ *   without the given options.
+ * - DLB_ERROR_SYSTEM: the system refuses to open the file, or the file becomes shorter during the
+ *   call. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_open(dlb_file **out, const char *path, const dlb_file_options *options,
                               dlb_error *error);
 
-/* Closes a file. NULL, and a file that was closed before, are ignored.
+/* Closes a file. The function ignores NULL, and a file that was closed before.
  * Ownership: the caller's ownership ends. Lifetime: descriptions and metadata of the file must not
  * be used again; its tensors stay valid. Threads: any. On error: cannot fail. */
 DLB_API void dlb_file_close(dlb_file *file);
@@ -1401,7 +1421,8 @@ DLB_NODISCARD
 DLB_API int32_t dlb_file_at(dlb_file_entry *out, const dlb_file *file, size_t index,
                             dlb_error *error);
 
-/* Sets *out to the index of the tensor with the name `name`. It compares the names one by one.
+/* Sets *out to the index of the tensor with the name `name`. The function compares the names one by
+ * one.
  * Ownership: *out is a copy, and `name` is borrowed. Lifetime: none. Threads: any. On error: *out
  * is 0; DLB_ERROR_ARGUMENT if no tensor has the name. */
 DLB_NODISCARD
@@ -1409,20 +1430,22 @@ DLB_API int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *nam
                               dlb_error *error);
 
 /* Returns tensor `index` in the mapping of the file, without reading the elements. Without
- * DLB_FILE_WRITABLE the tensor is READ_ONLY, and writing to it ends the process. Its address is
- * aligned only if `aligned` of its description is 1. If `copied` of its description is not empty,
- * the result is a copy, as dlb_file_copy makes it. Quantised blocks of GGUF are uint8: the last
- * dimension counts the bytes of a block, and the dimension before it the blocks of a row.
+ * DLB_FILE_WRITABLE, the tensor is READ_ONLY, and writing to it ends the process. The address of
+ * the tensor is aligned only if its dlb_file_entry has `aligned` 1. If `copied` of the
+ * dlb_file_entry is not empty, the result is a copy as from dlb_file_copy. Quantised blocks of GGUF
+ * are uint8. The last dimension counts the bytes of a block; the dimension before the last counts
+ * the blocks of a row.
  * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called,
- * also after dlb_file_close and after the file is deleted. Threads: any. On error: *out is NULL;
- * the `status` of the description if it is not DLB_OK; DLB_ERROR_FORMAT for elements that cannot be
- * inflated; DLB_ERROR_SYSTEM if a copy is made and the file has become shorter. */
+ * also after dlb_file_close and after the file is deleted. Threads: any. On error: *out is NULL.
+ * The code is the `status` of the dlb_file_entry if it is not DLB_OK, DLB_ERROR_FORMAT if the
+ * elements cannot be inflated, or DLB_ERROR_SYSTEM if a copy is made and the file has become
+ * shorter. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_tensor_at(DLManagedTensorVersioned **out, const dlb_file *file,
                                    size_t index, dlb_error *error);
 
 /* Returns a copy of tensor `index` in new writable memory, aligned to 256 bytes. The copy has the
- * flag IS_COPIED. The function reads the file, not the mapping, and so returns an error if the file
+ * flag IS_COPIED. The function reads the file, not the mapping. So it returns an error if the file
  * has become shorter.
  * Ownership: the caller owns *out. Lifetime: until its deleter is called. Threads: any. On error:
  * as dlb_file_tensor_at; DLB_ERROR_SYSTEM also if the file cannot be read. */
@@ -1430,11 +1453,11 @@ DLB_NODISCARD
 DLB_API int32_t dlb_file_copy(DLManagedTensorVersioned **out, const dlb_file *file, size_t index,
                               dlb_error *error);
 
-/* Sets *out to the metadata of a file as one JSON object, in UTF-8. With DLB_FILE_SET it is the
- * metadata of the index. Without metadata it is {}. Numbers of GGUF keep their values. A float32 is
- * written as the shortest number that reads back as the same float (0.1f is 0.1). Infinite numbers
- * and NaN are written as Infinity, -Infinity and NaN, which not every reader of JSON knows. A byte
- * of a text that is not UTF-8 is written as \udc80 to \udcff.
+/* Sets *out to the metadata of a file as one JSON object, in UTF-8. With DLB_FILE_SET, the object
+ * is the metadata of the index. Without metadata, the object is {}. Numbers of GGUF keep their
+ * values. A float32 is written as the shortest number that reads back as the same float32 (0.1f is
+ * 0.1). Infinite numbers and NaN are written as Infinity, -Infinity and NaN, which some readers of
+ * JSON do not know. In a text, a byte that is not UTF-8 is written as \udc80 to \udcff.
  * Ownership: the file owns the bytes. Lifetime: until dlb_file_close. Threads: any. On error: *out
  * is empty. */
 DLB_NODISCARD
@@ -1444,7 +1467,7 @@ DLB_API int32_t dlb_file_metadata(dlb_bytes *out, const dlb_file *file, dlb_erro
  * the function also checks the time of the last change. It does not check whether the path now
  * names another file.
  * Ownership: `file` is borrowed. Lifetime: none. Threads: any. On error: DLB_ERROR_SYSTEM if the
- * file has changed, or if the system cannot tell. */
+ * file has changed, or if the system cannot report its size or time. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_verify(const dlb_file *file, dlb_error *error);
 
@@ -1465,25 +1488,28 @@ typedef struct dlb_file_fields {
   const char *format; /* "safetensors", "npy" or "npz"; NULL: by the ending of the path */
   uint64_t align;     /* safetensors: align tensors to this many bytes if possible; 0: no */
   dlb_bytes metadata; /* safetensors: a JSON object of texts; size 0 for none */
-  /* Called repeatedly with the number of bytes written so far and the number of bytes of all
-   * tensors. In the last call both are equal. If the result is not 0, writing stops. NULL for
-   * none. */
+  /* The library calls progress repeatedly, with the number of bytes written so far and the number
+   * of bytes of all tensors. In the last call, both numbers are equal. If the result is not 0,
+   * writing stops. NULL for none. */
   int32_t (*progress)(void *ctx, uint64_t written, uint64_t total);
   void *ctx;            /* for progress */
   uint64_t reserved[4]; /* 0 */
 } dlb_file_fields;
 
-/* Writes a file with tensors in any layout. It writes to a temporary file in the same folder, waits
- * until the temporary file is on the disk, and then renames it. So the file at `path` is never
- * incomplete, and the tensors of an earlier file at `path` do not change. A safetensors file has
- * the tensors with the largest data types first; tensors of the same type are sorted by name. An
- * npz file keeps the order of `tensors`. `fields` may be NULL.
+/* Writes a file with tensors in any layout. The function writes a temporary file in the same
+ * folder, waits until this file is on the disk, and then renames it to `path`. So the file at
+ * `path` is never incomplete, and the tensors of an earlier file at `path` do not change. In a
+ * safetensors file, tensors with the largest data types come first; tensors of the same type are
+ * sorted by name. An npz file keeps the order of `tensors`. `fields` may be NULL.
  * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
  * writes to the tensors; progress is called on the thread of the call. On error: an earlier file at
- * `path` does not change; DLB_ERROR_ARGUMENT for an unknown format, for fields that the format
- * lacks, for a name that the format cannot have or that two tensors have, and for a path that leads
- * to something other than a regular file; DLB_ERROR_DTYPE, _DEVICE or _LAYOUT for a tensor that the
- * format cannot have; DLB_ERROR_FUNCTION if progress stops the call; DLB_ERROR_SYSTEM. */
+ * `path` does not change. The codes are:
+ *
+ * - DLB_ERROR_ARGUMENT: the format is unknown or lacks a given field, the format cannot have a
+ *   name, two tensors have the same name, or `path` leads to something other than a regular file.
+ * - DLB_ERROR_DTYPE, _DEVICE or _LAYOUT: the format cannot have a tensor.
+ * - DLB_ERROR_FUNCTION: progress has stopped the call.
+ * - DLB_ERROR_SYSTEM: the system refuses to write the file. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors, size_t count,
                                const dlb_file_fields *fields, dlb_error *error);
