@@ -964,9 +964,9 @@ typedef struct dlb_bytes {
  * each piece becomes a tensor, in the order of the parts. The message then has more tensors than
  * the label. With DLB_DECODE_JOIN, all pieces become one row-major tensor, with IS_COPIED, in new
  * writable memory aligned to 256 bytes. The copies of a message may use 64 MiB plus four times the
- * size of the payload; otherwise the code is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN, the same
- * limit applies to the pieces. Each piece counts 1600 bytes, and 64 more for each dimension. If
- * `options` has a DLB_LIMIT, only the DLB_LIMIT applies.
+ * size of the payload; if they need more, the code is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN,
+ * the same limit applies to the pieces. Each piece counts 1600 bytes, and 64 more for each
+ * dimension. If `options` has a DLB_LIMIT, only the DLB_LIMIT applies.
  * Ownership: on success, the message and its tensors own the frames. They release each frame once,
  * when they no longer need the frame. The caller owns *out, and frees it with dlb_message_free.
  * Lifetime: until the message is freed; tensors of the message stay valid. Threads: any. On error:
@@ -996,7 +996,7 @@ DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const d
                                         size_t offset, uint64_t options, dlb_error *error);
 
 /* A tensor to encode, with its metadata and its name. The name becomes the text "name" in the
- * metadata. If the metadata already have a name, it must be the same. Names in this struct must be
+ * metadata. If the metadata already have a name, it must be the same. A name in this struct must be
  * unique in the message. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
@@ -1253,8 +1253,8 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uin
  * offset for the next call. After the last tensor, *next is the size of the frame. A call may
  * decode fewer than `count` tensors, but decodes at least one unless the frame ends at `offset`.
  * The remaining values are zeroed. The batch ends before a tensor that is malformed or exceeds the
- * rest of the call's limit. The next call begins with this tensor, and fails if the tensor still
- * has the fault.
+ * rest of the call's limit. The next call begins with this tensor. If the first tensor of a call
+ * has such a fault, the call fails.
  * Ownership: on success, the values own the frame, and release it once, when the frame is no longer
  * needed. The caller owns the values. Lifetime, Threads: as dlb_decthings_decode. On error: all
  * values and *next are zeroed and the frame is not released. */
@@ -1293,8 +1293,8 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 
 /* Decodes a frame that has a TensorProto. A TensorProto may omit values that repeat the last value.
  * Only then does DLB_LIMIT apply; its default is 64 MiB. The limit counts the size of a tensor's
- * elements and 24 bytes for each element of dlb_elements. Each quantised number counts its size and
- * 24 bytes. The bytes of strings, resources and variants are in the frame and do not count. A
+ * elements and 24 bytes for each element of dlb_elements. Each quantised number also counts its own
+ * size. The bytes of strings, resources and variants are in the frame and do not count. A
  * TensorProto with all values uses at most 32 times the size of the frame.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_NODISCARD
@@ -1391,8 +1391,8 @@ typedef struct dlb_file_entry {
  * - DLB_ERROR_FORMAT: the file is malformed. The text has the position of the wrong byte.
  * - DLB_ERROR_DTYPE: an npy file has a type that tensors cannot have, or a tensor has an unknown
  *   type.
- * - DLB_ERROR_ARGUMENT: the file is not regular, is empty, has none of the formats, or has a format
- *   without the given options.
+ * - DLB_ERROR_ARGUMENT: the file is not regular, is empty, or has none of the formats; or the
+ *   format lacks a given option.
  * - DLB_ERROR_SYSTEM: the system refuses to open the file, or the file becomes shorter during the
  *   call. */
 DLB_NODISCARD
@@ -1520,18 +1520,18 @@ DLB_API int32_t dlb_file_write(const char *path, const dlb_file_tensor *tensors,
  */
 
 /* The numbers of live objects in this process. A forked child counts only objects that C code has
- * made. Later versions add counters. */
+ * made. Later versions may add counters. */
 typedef struct dlb_counters {
   int64_t exports;         /* tensors and frames that the library has returned, until they are
                               released; if a message or another tensor has taken them over,
                               they count until their memory is no longer in use */
   int64_t imports;         /* tensors and frames that were taken over, and memory that was lent,
                               until they are given back */
-  int64_t messages;        /* not yet freed */
+  int64_t messages;        /* messages not yet freed */
   uint64_t double_deletes; /* repeated releases of tensors and frames, which were ignored */
-  int64_t elements;        /* decoded, not yet freed */
+  int64_t elements;        /* decoded elements not yet freed */
   int64_t pinned_bytes;    /* Go memory that exports keep pinned; 0 in a forked child */
-  int64_t files;           /* open */
+  int64_t files;           /* open files */
 } dlb_counters;
 
 /* Reads the counters. `size` must be sizeof(dlb_counters); the function writes at most `size`
@@ -1543,57 +1543,57 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Library: libdlbridge_tensor.
  *
- * The ledger records where the program made each tensor, frame, message, elements object and file
- * that a function of this header returned. It is off unless the environment variable
+ * The ledger records the calls by which the program got each tensor, frame, message, elements
+ * object and file from a function of this header. The ledger is off unless the environment variable
  * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. If the variable is
  * set, the library prints the live objects to stderr when the process ends by exit or by a return
- * from main. It prints them after all functions of atexit have run. If there are no live objects,
- * it prints nothing. For each object it prints the kind, the address, the size in bytes, and the
- * calls that made it:
+ * from main. The library prints them after all functions of atexit have run. If there are no live
+ * objects, it prints nothing. For each object, it prints the kind, the address, the size in bytes,
+ * and the calls that made the object:
  *
  *   dlbridge: process 4711 has 1 live object
  *   dlbridge: tensor at 0x55d0c8e3a2c0, 24 bytes, made by
  *       dlb_tensor_alloc (/usr/local/lib/libdlbridge_tensor.so.0+0x91f3)
  *       ./program+0x11c4
  *
- * Functions of the program have names if it was linked with -rdynamic; otherwise
+ * Functions of the program have names if the program was linked with -rdynamic. Otherwise,
  * `addr2line -f -e ./program 0x11c4` prints the name and line. With libdlbridge_tensor.a, some
  * calls inside the library come first, without names. An object of the ledger may belong to another
  * object: a message keeps the tensors that it has taken over. A forked child inherits the objects
- * and their records. Objects that a Go program makes with package dlpack are in the ledger of that
- * package (dlpack.SetLedger, dlpack.Live). The same environment variable switches that ledger on.
+ * and their records. Objects that a Go program makes with package dlpack are in the ledger of
+ * package dlpack (dlpack.SetLedger, dlpack.Live). DLBRIDGE_LEDGER switches on both ledgers.
  *
- * While the ledger is on, making an object takes some microseconds more. These functions are plain
- * C, and work in a forked child.
+ * While the ledger is on, making an object takes some microseconds more. The functions of the
+ * ledger are plain C, and work in a forked child.
  *
  * Valgrind (on x86-64 Linux) and AddressSanitizer also find lost tensors, lost frames and wild
- * writes, and name the call that caused them. Under these tools, each tensor and frame gets new
- * memory for its description. The memory of dlb_tensor_alloc ends at the last element, and the
- * bytes before the memory are forbidden. No special build of the library is needed; build the
- * program with -g and -fno-omit-frame-pointer. With DLBRIDGE_CHECK=1 in the environment, the
- * library does the same for other tools; DLBRIDGE_CHECK=0 prevents it. Releasing a tensor or frame
- * that was released or taken over before has no effect under these tools either. But the library
- * reports the release on stderr, with the calls that led to it: "dlbridge: the tensor or frame at
- * 0x55d0c8e3a2c0 is released, but was released before". The program goes on. The tools do not find:
+ * writes, and name the responsible call. Under these tools, each tensor and frame gets new memory
+ * for its description. Memory of dlb_tensor_alloc ends at the last element, and programs must not
+ * access the bytes before the memory. No special build of the library is needed; build the program
+ * with -g and -fno-omit-frame-pointer. With DLBRIDGE_CHECK=1 in the environment, the library works
+ * in the same way for other tools; DLBRIDGE_CHECK=0 switches this off. If a tensor or frame was
+ * released or taken over before, releasing it again has no effect under these tools either. But the
+ * library reports the release on stderr, with the calls that led to it: "dlbridge: the tensor or
+ * frame at 0x55d0c8e3a2c0 is released, but was released before". The program continues. The tools
+ * do not find:
  *
- * - A repeated release of a tensor whose description was reused for another tensor. This happens at
- *   least 65536 tensors later. Without such a tool, it happens at least 64 tensors later, and
- *   repeated releases are only counted, in double_deletes.
- * - Writes beyond the forbidden bytes. These are the 200 bytes before the memory, and the red zone
- *   of the tool after the memory (16 bytes in valgrind).
+ * - A repeated release of a tensor whose description was reused for another tensor. The description
+ *   is reused at least 65536 tensors later. Without a tool, it is reused at least 64 tensors later,
+ *   and repeated releases are only counted, in double_deletes.
+ * - Writes more than 200 bytes before the memory, or beyond the red zone of the tool after the
+ *   memory (16 bytes in valgrind).
  * - Writes outside a part of a frame, or outside other memory that the library has not allocated.
- * - Reads of the struct of a tensor after its release: the library also reads the struct, to refuse
- *   the tensor.
- * - Lost messages, elements and files: the ledger has them.
- * - The call that lost a tensor, if its description reuses the memory of a tensor that was released
- *   at least 65536 tensors before.
+ * - Reads of the struct of a tensor after its release. The library itself reads the struct, to
+ *   refuse the tensor.
+ * - Lost messages, elements and files. The ledger lists these objects.
+ * - The call responsible for a lost tensor, if the description of the tensor was reused, at least
+ *   65536 tensors after its release.
  *
- * `make install` installs suppressions, so that valgrind does not report the Go runtime:
+ * With the suppressions that `make install` installs, valgrind does not report the Go runtime:
  * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
- * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0.
- * Valgrind reports memory that the library keeps for reuse as "still reachable"; this memory is not
- * a leak. Valgrind's warnings about debug information and client stacks come from Go and mean
- * nothing.
+ * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Memory
+ * that valgrind reports as "still reachable" is not a leak: the library keeps it for reuse. Ignore
+ * valgrind's warnings about debug information and client stacks, which come from Go.
  */
 
 /* Switches the ledger on or off, and returns 1 if it was on before, otherwise 0. Switching it off
@@ -1619,47 +1619,49 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * descriptors that another process has sent instead of segments, because closing them may take
  * long.
  *
- * libdlbridge.so is linked to libdlbridge_tensor.so. So a process that loads both has one set of
- * counters, and each library recognises the tensors of the other.
+ * libdlbridge.so is linked to libdlbridge_tensor.so. So a process that loads both libraries has one
+ * set of counters, and each library recognises the other library's tensors.
  *
  * A program or plugin that contains libdlbridge_tensor.a has its own library, with its own
  * counters. Its tensors are foreign to other libraries. The functions of libdlbridge_tensor.a are
- * hidden, so that each plugin calls its own copy of them. A program and plugins that share one
- * library must use libdlbridge_tensor.so. A plugin that contains libdlbridge_tensor.a stays loaded
+ * hidden, so that each plugin calls its own copy of them. To share one library, a program and its
+ * plugins must use libdlbridge_tensor.so. A plugin that contains libdlbridge_tensor.a stays loaded
  * after dlclose, as the shared libraries do, because the deleters of its tensors may be called
  * later. If the plugin is opened again after its file has changed, the old code still runs.
  *
  * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and
- * descriptions. Memory that a pointer refers to must be readable and as long as its size or count
- * says. An address that is not mapped may end the process. The description of a tensor must not
- * change while the tensor is in use. If memory that grows with the input cannot be allocated, the
- * function returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in
- * steps of 64 MiB, and smaller blocks for its records. If it cannot get them, it ends the process.
+ * descriptions. The memory at a pointer must be readable, and as long as the given size or count.
+ * An address that is not mapped may end the process. The description of a tensor must not change
+ * while the tensor is in use. If a function cannot allocate memory whose size depends on the input,
+ * it returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in steps
+ * of 64 MiB, and smaller blocks for its records. If the Go runtime cannot get this memory, it ends
+ * the process.
  *
  * Released objects. The library recognises the messages, elements, files, tensors and frames that
- * it has made. If a function gets such an object after the object was released or taken over, the
- * function returns DLB_ERROR_ARGUMENT. Releasing the object again has no effect. An object that was
- * taken over stays valid until its new owner releases it. The library recognises a frame, or a copy
- * of its struct, by the fields release and ctx. A copy of the struct of a tensor may be read, but
- * must not be taken over. The place of a released object is reused after at least 64 other objects
- * of the same kind; an old address then refers to the new object. A tensor's place may also be
- * reused for a tensor of the other form (legacy or versioned); then the old address must not be
- * used.
+ * it has made. For an object that was released or taken over, the functions return
+ * DLB_ERROR_ARGUMENT. Releasing the object again has no effect. An object that was taken over stays
+ * valid until its new owner releases it. The library recognises a frame, or a copy of its struct,
+ * by the fields release and ctx. A program may pass a copy of the struct of a tensor only to
+ * functions that do not take it over. The library reuses the address of a released object after at
+ * least 64 other objects of the same kind; the address then refers to the new object. The address
+ * of a tensor may also be reused for a tensor of the other form (legacy or versioned). Then the
+ * program must not use the old address.
  *
  * The library does not recognise foreign objects: tensors with another deleter, and frames with a
- * release function of the caller. Never pass such an object after it was released or taken over, or
- * twice to one call. Only dlb_message_encode detects a tensor that is passed twice.
+ * release function of the caller. Never pass a foreign object twice to one call, or after it was
+ * released or taken over. Only dlb_message_encode detects a tensor that is passed twice.
  *
- * Structures. A program works with every library of the same major version that is at least as new
- * as the header with which it was compiled. It also works with an older library if it uses nothing
- * that this library lacks. Each structure that programs allocate follows one of three rules:
+ * Structures. A program works with every library that has the same major version and is not older
+ * than the header of the program. A program also works with an older library if the library has
+ * everything that the program uses. Each structure that programs allocate follows one of three
+ * rules:
  *
  * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements, dlb_value, dlb_file_options,
  *   dlb_file_entry, dlb_file_tensor and dlb_file_fields end with reserved words. A new field
  *   replaces the first reserved word, and its value 0 keeps the behaviour of this version. The size
  *   of the structure, and so the stride of arrays, never changes. A program must set the reserved
  *   words to 0 by initialising the structure with `= {0}` (`= {}` in C++) or with designated
- *   initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the program has not
+ *   initialisers. If a reserved word is not 0, the code is DLB_ERROR_ARGUMENT: the program has not
  *   initialised the structure, or uses a field that this library does not know. The library sets
  *   the reserved words of its outputs to 0.
  * - dlb_counters grows at its end. The program passes its size to dlb_counters_read.
@@ -1669,49 +1671,50 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   of Python. A dlb_shm_handle travels between programs that were compiled with different
  *   versions.
  *
- * The structures of DLPack change with the version that they contain. Options are bits; unknown
- * bits are refused.
+ * The structures of DLPack change with the version that they contain. Options are bits; the library
+ * refuses unknown bits.
  *
  * Release functions. A release function of the program may release other tensors, frames and
- * messages, whose release functions may release more. Such chains may have any length. At most
+ * messages, whose release functions may release more. These chains may have any length. At most
  * eight releases are nested on the stack; a deeper release runs after the release that started it
  * has returned. All releases have run when the outermost call returns. A release function must
  * return: it must not end its thread or leave by longjmp.
  *
- * Memory. A call that decodes takes at most 64 MiB plus 48 times the size of its input; each frame
- * counts 40 bytes more than its size. Only a TensorProto that omits values, or a message whose
- * tensors in several parts share these parts, can need the 64 MiB. DLB_LIMIT sets another limit.
- * The README of the package bridge has the rule for all decoders.
+ * Memory. A call that decodes uses at most 64 MiB plus 48 times the size of its input; each frame
+ * counts 40 bytes more than its size. Only two inputs can need the 64 MiB: a TensorProto that omits
+ * values, and a message in which tensors in several parts share a part. DLB_LIMIT sets another
+ * limit. The README of the package bridge has the rule for all decoders.
  *
  * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB.
  * These functions use up to 16 KiB. No stack frame is larger than 4 KiB. So an overflow hits the
  * guard page of the stack, and never writes to other memory.
  *
- * Go plugins. A Go library whose exported functions call Serve of package capi can be opened with
- * dlopen, or linked; examples/plugin shows it. The program declares such a function itself:
+ * Go plugins. A Go plugin is a Go library whose exported functions call Serve of package capi. A
+ * program opens the plugin with dlopen, or links it; see examples/plugin. The program itself
+ * declares each of these functions:
  *
  *   DLManagedTensorVersioned *f(DLManagedTensorVersioned *x, dlb_error *e);
  *
- * Unlike the functions of this header, it takes its tensors over even on error. *e gets DLB_OK, or
+ * Unlike the functions of this header, f takes over its tensors even on error. *e gets DLB_OK, or
  * the code and the text of the error. The text begins with the name of the function, except in a
- * forked child. e may be NULL. The result is NULL after an error, and if the function has no
- * result. The tensors of the plugin are foreign to the libraries of this header until
- * dlb_tensor_import takes them over. After dlclose, the plugin stays loaded, and its tensors stay
- * valid. libdlbridge and each plugin contain a Go runtime; Go supports only one in a process. So
- * link the host to libdlbridge_tensor alone. A plugin with package capi exports all functions of
- * this header; the host finds functions that libdlbridge_tensor lacks, such as dlb_message_decode,
- * in the plugin by dlsym. The host must not call functions of a plugin in a forked child. Such a
+ * forked child. e may be NULL. f returns NULL after an error, and if f has no result. The tensors
+ * of the plugin are foreign to the libraries of this header until dlb_tensor_import takes them
+ * over. After dlclose, the plugin stays loaded, and its tensors stay valid. libdlbridge and each
+ * plugin contain a Go runtime, but Go supports only one runtime in a process. So link the host to
+ * libdlbridge_tensor alone. A plugin with package capi exports all functions of this header. If
+ * libdlbridge_tensor lacks a function, such as dlb_message_decode, the host finds the function in
+ * the plugin with dlsym. The host must not call functions of a plugin in a forked child. Such a
  * call releases its tensors and sets DLB_ERROR_FORKED, but it may wait forever if threads of Go
  * were busy at the fork.
  *
  * Requirements of Go, in libdlbridge and in plugins. Signal handlers that the program installs must
  * have SA_ONSTACK, and alternate signal stacks must have at least 8 KiB. Go installs handlers for
- * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. Except for SIGURG, these handlers pass signals that
- * do not come from Go on to the previous handler. If the program later installs a handler for one
- * of the first three signals, it must call the handler that it replaces. A thread that calls
- * functions of libdlbridge or of a plugin must have a stack of at least 64 KiB. Loading the library
- * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the
- * process.
+ * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. If a signal other than SIGURG does not come from Go,
+ * the handler of Go calls the previous handler. If the program later installs a handler for
+ * SIGSEGV, SIGBUS or SIGFPE, the new handler must call the handler that it replaces. A thread that
+ * calls functions of libdlbridge or of a plugin must have a stack of at least 64 KiB. Loading the
+ * library needs 1 GiB of address space, eight threads and eight file descriptors; without these, Go
+ * ends the process.
  */
 
 #endif
