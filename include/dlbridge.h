@@ -129,8 +129,8 @@
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function
  * with an output has `out` as its first argument, and writes the output to *out. After an error,
  * the caller still owns all arguments, and *out is NULL or zero. Only after DLB_ERROR_ROOM, *out is
- * a size (see Buffers). The function describes the error in `error`, which belongs to the caller
- * and may be NULL.
+ * the required size (see Buffers). The function describes the error in `error`, which belongs to
+ * the caller and may be NULL.
  *
  * Comments. The comment of each function ends with these four labels, or names a function whose
  * comment has them:
@@ -244,8 +244,8 @@ enum {
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* invalid or unsupported rank, shape or strides; overlapping memory */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* a write to read-only memory; a read-only tensor in the legacy form;
-                              or a segment first handed over with the opposite permission */
+  DLB_ERROR_READONLY = 7,  /* memory that must be writable is read-only, as in the legacy form; or a
+                              segment was first handed over with the opposite permission */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
@@ -329,8 +329,8 @@ DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType
                                       const dlb_allocator *allocator, dlb_error *error);
 
 /* Lends memory of the caller to the library, and returns a tensor on this memory. `view` describes
- * the memory; the function copies its shape and strides. Strides count elements, and NULL means
- * row-major. The device must be set: {kDLCPU, 0} for memory of the host. `flags` are
+ * the memory; the function copies its shape and strides. `strides` counts elements, and is NULL for
+ * row-major memory. The device must be set: {kDLCPU, 0} for memory of the host. `flags` are
  * DLPACK_FLAG_BITMASK_* bits. The thread that releases the last tensor on the memory calls
  * release(ctx) once. `release` may be NULL.
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
@@ -396,9 +396,9 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out,
  * - DLB_ERROR_READONLY: `dst` is read-only.
  * - DLB_ERROR_LAYOUT: the shapes do not fit, or elements of `dst` overlap each other.
  * - DLB_ERROR_LAYOUT: `src` and `dst` share memory, or may share memory. Two cases are allowed:
- *   both tensors have the same elements, or `src` has one element. dlb_tensor_copy makes a separate
- *   `src`. If the elements of both tensors alternate in memory and share no byte, the tensors must
- *   have the same type and strides, or be in different columns of one matrix.
+ *   both tensors are the same elements in memory, or `src` has one element. dlb_tensor_copy makes a
+ *   separate `src`. If the elements of both tensors alternate in memory and share no byte, the
+ *   tensors must have the same type and strides, or be in different columns of one matrix.
  * - DLB_ERROR_DTYPE: as for dlb_tensor_convert.
  * - DLB_ERROR_DEVICE: the host cannot use the memory. */
 DLB_NODISCARD
@@ -421,9 +421,9 @@ DLB_API int32_t dlb_tensor_copy_into(const DLManagedTensorVersioned *dst,
  * float64. It rounds x, scale and shift to this type, then the product, then the sum. It converts
  * the sum as dlb_tensor_convert does. If the sum is NaN, its sign and payload are lost.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into, with these differences. `src`
- * and `dst` must not have the same elements, unless there is only one element. The code is also
- * DLB_ERROR_ARGUMENT for an axis that `dst` lacks, DLB_ERROR_LAYOUT for a wrong number of scales or
- * shifts, or DLB_ERROR_DTYPE for complex numbers. */
+ * and `dst` must not be the same elements in memory, unless there is only one element. The code is
+ * also DLB_ERROR_ARGUMENT for an axis that `dst` lacks, DLB_ERROR_LAYOUT for a wrong number of
+ * scales or shifts, or DLB_ERROR_DTYPE for complex numbers. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
                                           const DLManagedTensorVersioned *src, int32_t axis,
@@ -433,7 +433,7 @@ DLB_API int32_t dlb_tensor_convert_scaled(const DLManagedTensorVersioned *dst,
 /* Sets every element of `dst` to the element at `value`. This element has the data type `dtype`;
  * the function converts it as dlb_tensor_convert does. For `double half = 0.5`, pass
  * `(DLDataType){kDLFloat, 64, 1}` and `&half`. A value of fewer than 8 bits is in the low bits of a
- * byte. `value` need not be aligned, and may lie in the memory of `dst`.
+ * byte. `value` need not be aligned, and may point into the memory of `dst`.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy_into. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_fill(const DLManagedTensorVersioned *dst, DLDataType dtype,
@@ -484,8 +484,7 @@ DLB_API int32_t dlb_tensor_is_contiguous(int32_t *out, const DLManagedTensorVers
 
 /* Sets *out to the address of an element. `index` has the indexes of the element in the first
  * `count` dimensions; the indexes in all further dimensions are 0. Negative indexes count from the
- * end. The tensor may be READ_ONLY, and the address may be unaligned: the function does not check
- * this.
+ * end. The tensor may be READ_ONLY, and the address may be unaligned; the function checks neither.
  * Ownership: `tensor` is borrowed, and still owns the memory. Lifetime: until `tensor` is released.
  * Threads: any. On error: *out is NULL; DLB_ERROR_ARGUMENT for an index out of range, and for a
  * tensor without elements; DLB_ERROR_LAYOUT for a packed element that begins inside a byte;
@@ -800,23 +799,24 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to
  * their number. `fd` and `timeout_ms` are as for dlb_shm_send: the whole message must arrive before
  * the timeout. A peer that sends one byte can make this process hold 253 descriptors until the
- * timeout or the end of the message. The function compares the sizes and permissions in the message
- * with the kernel's. It copies each file that another process can make smaller, and maps all other
- * files. It refuses a message whose copies need more than `copy_unsealed` bytes in all. Entries
- * without a tensor become NULL.
+ * timeout or the end of the message. The function checks the sizes and permissions in the message
+ * against those of the kernel. It copies each file that another process can make smaller, and maps
+ * all other files. It refuses a message whose copies need more than `copy_unsealed` bytes in all.
+ * Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is
  * released. Lifetime: until their deleters are called. Threads: as dlb_shm_send. On error: all
  * entries are NULL, no mapping or descriptor remains, and *out is 0. After an error other than
  * DLB_ERROR_ROOM, close the socket. The codes are:
  *
- * - DLB_ERROR_ROOM: there are more than `room` tensors. They are lost, and *out is their number.
+ * - DLB_ERROR_ROOM: there are more than `room` tensors. The tensors are lost, and *out is their
+ *   number.
  * - DLB_ERROR_CLOSED: the connection has ended, perhaps in the middle of a message.
- * - DLB_ERROR_SYSTEM: also after a timeout.
+ * - DLB_ERROR_SYSTEM: a system call failed, or the time was over.
  * - DLB_ERROR_FORMAT: the first bytes do not begin a message. The function does not wait for more.
  * - DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY: dlb_shm_send does not write such a
- *   message. DLB_ERROR_ARGUMENT is also returned as for dlb_shm_send.
- * - DLB_ERROR_MEMORY: also if the segments of other processes would take more than a quarter of the
- *   address space (RLIMIT_AS, or 47 bits). */
+ *   message. DLB_ERROR_ARGUMENT also means a wrong socket or `timeout_ms`, as for dlb_shm_send.
+ * - DLB_ERROR_MEMORY: memory cannot be allocated, or the segments of other processes would take
+ *   more than a quarter of the address space (RLIMIT_AS, or 47 bits). */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room,
                              int32_t fd, uint64_t copy_unsealed, int64_t timeout_ms,
@@ -849,13 +849,13 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
                               int64_t timeout_ms, uint64_t flags, dlb_error *error);
 
 /* Returns a tensor in the segment of a handle. dlb_shm_offer, Go or Python has made the handle, in
- * this process or another. `view` describes the tensor as in dlb_tensor_lend, but its data and
+ * this or another process. `view` describes the tensor as in dlb_tensor_lend, but its data and
  * byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY or
  * DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. If `readonly` of the handle is 1, the tensor is
- * always READ_ONLY. The function first checks the description against the size in the handle. If
- * this check fails, the handle can be used again. Then it fetches the segment, and checks the
- * description against the size that the kernel reports. `copy_unsealed` is the number of bytes that
- * may be copied, as for dlb_shm_recv.
+ * always READ_ONLY. The function first checks the description against the size in the handle; if
+ * this check fails, the handle can be used again. The function then fetches the segment, and checks
+ * the description against the size that the kernel reports. `copy_unsealed` is the number of bytes
+ * that may be copied, as for dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of
  * *out is called. Threads: any. On error: *out is NULL, and no mapping or descriptor remains. The
  * codes are:
@@ -863,8 +863,8 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * - DLB_ERROR_CLOSED: the handle was used before, its time is over, or its process has ended or is
  *   in another network namespace.
  * - DLB_ERROR_ARGUMENT: dlb_shm_offer cannot have made the handle.
- * - DLB_ERROR_SYSTEM: the socket belongs to another user, or its process has changed its user since
- *   the offer began.
+ * - DLB_ERROR_SYSTEM: the socket belongs to another user, or its process has made the socket as
+ *   another user.
  * - DLB_ERROR_SYSTEM: no answer came within `timeout_ms` milliseconds.
  * - DLB_ERROR_SYSTEM: too many descriptors of the user are being sent (RLIMIT_NOFILE). The handle
  *   can be used again.
@@ -888,13 +888,13 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * of shm_open, `directory` is "/dev/shm". `view` describes the tensor as in dlb_tensor_lend, but
  * its data is ignored. Its byte_offset is the position of the element with all indices 0 in the
  * object. `flags` are the same as for dlb_shm_fetch. The library never removes the object. The
- * program that made it may remove the name as soon as this call has returned.
+ * program that made the object may remove the name as soon as this call has returned.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter
  * of *out is called. Threads: any. On error: *out is NULL. The codes are:
  *
  * - DLB_ERROR_ARGUMENT: the name is empty or contains a slash, or the object is not a regular file.
  * - DLB_ERROR_SYSTEM: the object cannot be opened or is a link.
- * - The codes of dlb_shm_fetch for a description: it is invalid or does not fit the object. */
+ * - DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY: as for dlb_shm_fetch. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory,
                                const char *name, const DLTensor *view, uint64_t flags,
@@ -948,7 +948,7 @@ typedef struct dlb_bytes {
 #define DLB_DECODE_MESSAGE_ONLY UINT64_C(1) /* skip the label; the message has no tensors */
 #define DLB_DECODE_JOIN UINT64_C(2)         /* join each tensor in several parts, by a copy */
 
-/* An option of every function that decodes: the most memory, in bytes, that a call may use in
+/* An option of every function that decodes: the maximum number of bytes that a call may use in
  * addition to the frames. A call that needs more fails with DLB_ERROR_FORMAT before it allocates
  * the memory. 0 means the default of the format. A limit above 2^47 - 1 counts as 2^47 - 1, which
  * is more than any process has. The macro evaluates its argument more than once. For a message,
@@ -996,8 +996,8 @@ DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const d
                                         size_t offset, uint64_t options, dlb_error *error);
 
 /* A tensor to encode, with its metadata and its name. The name becomes the text "name" in the
- * metadata. If the metadata already have a name, it must be the same. A name in this struct must be
- * unique in the message. */
+ * metadata. If the metadata already have a name, both names must be the same. A name in this struct
+ * must be unique in the message. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
   dlb_bytes metadata;   /* a JSON object of scalars; size 0 for none */
@@ -1032,7 +1032,7 @@ typedef struct dlb_message_fields {
  * dlb_message_tensor_at cannot return a tensor, pass NULL in its place; this tensor and its part
  * stay unchanged. Payload parts without a tensor stay. If the form in fields->header is four zeros,
  * the header of the relayed message stays. Other fields, and the metadata of a tensor, replace
- * those of the relayed message. This message is borrowed, and may be freed after the call.
+ * those of the relayed message. The relayed message is borrowed, and may be freed after the call.
  *
  *   // Encodes a tensor as a message in one frame. The tensor is taken over, also on error.
  *   int32_t encode(dlb_frame *out, DLManagedTensorVersioned *x, dlb_error *error) {
@@ -1105,8 +1105,8 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
  * such as a compressed tensor; the label (dlb_message_label) names the packing. It fails with
  * DLB_ERROR_METADATA for a tensor that is only metadata; dlb_message_tensor_metadata returns the
  * metadata. The Wire-Cell Toolkit sends tensors that are only metadata with dtype "?" and word 0.
- * In the packed form, parts and their elements may have unaligned addresses. C must not read float
- * or int64_t at an unaligned address; dlb_tensor_copy makes an aligned copy.
+ * In the packed form, parts and their elements may have unaligned addresses. C programs must not
+ * read a float or int64_t at an unaligned address; dlb_tensor_copy makes an aligned copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
  * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
