@@ -863,8 +863,8 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * - DLB_ERROR_CLOSED: the handle was used before, its time is over, or its process has ended or is
  *   in another network namespace.
  * - DLB_ERROR_ARGUMENT: dlb_shm_offer cannot have made the handle.
- * - DLB_ERROR_SYSTEM: the socket belongs to another user, or its process has made the socket as
- *   another user.
+ * - DLB_ERROR_SYSTEM: the socket belongs to another user, or the process of the socket has changed
+ *   its user since it made the socket.
  * - DLB_ERROR_SYSTEM: no answer came within `timeout_ms` milliseconds.
  * - DLB_ERROR_SYSTEM: too many descriptors of the user are being sent (RLIMIT_NOFILE). The handle
  *   can be used again.
@@ -1221,8 +1221,8 @@ typedef struct dlb_elements {
  * elements. */
 DLB_API void dlb_elements_free(dlb_elements *elements);
 
-/* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode.
- * Decoders set size and copied; encoders ignore them. */
+/* A tensor, or elements; the unused pointer is NULL. Both pointers are NULL if there was nothing to
+ * decode. Decoders set size and copied; encoders ignore these two fields. */
 typedef struct dlb_value {
   DLManagedTensorVersioned *tensor; /* decoded: the caller releases it with dlb_tensor_release */
   dlb_elements *elements;           /* decoded: the caller frees them with dlb_elements_free */
@@ -1302,17 +1302,17 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
                                       dlb_error *error);
 
 /* Options of dlb_tensorflow_encode. By default, elements of a fixed size are encoded in
- * tensor_content, and all others in the field of their type. FIELDS and CONTENT exclude each
- * other. */
+ * tensor_content, and all other elements in the field of their type. FIELDS and CONTENT must not be
+ * combined. */
 #define DLB_TENSORFLOW_FIELDS UINT64_C(1)  /* use the field of the type, as AsProtoField does */
 #define DLB_TENSORFLOW_CONTENT UINT64_C(2) /* use tensor_content, as AsProtoTensorContent does */
 #define DLB_TENSORFLOW_PAD UINT64_C(4)     /* put elements at a multiple of 64 bytes from `data` */
 
 /* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`.
  * `out`, `data` and `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if
- * several elements share a byte, the call makes a temporary copy of a tensor, even if it only
- * computes the size. A TensorProto of more than 2^31 - 1 bytes is DLB_ERROR_OVERFLOW, because no
- * reader of protocol buffers accepts it.
+ * several elements share a byte, the function makes a temporary copy of a tensor, even if it only
+ * computes the size. The code is DLB_ERROR_OVERFLOW for a TensorProto of more than 2^31 - 1 bytes,
+ * because no reader of protocol buffers accepts it.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
@@ -1355,8 +1355,8 @@ typedef struct dlb_file dlb_file;
 #define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
 
 /* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}.
- * The tensor of an npy file gets this data type. In an npz file, this type goes to each tensor that
- * has elements of the same size and no other type. */
+ * The tensor of an npy file gets this data type. In an npz file, each tensor without another type
+ * gets this data type if its elements have the same size. */
 typedef struct dlb_file_options {
   uint64_t flags;       /* DLB_FILE_* */
   DLDataType as;        /* all zeros for none */
@@ -1485,7 +1485,7 @@ typedef struct dlb_file_tensor {
 
 /* How a file is written. */
 typedef struct dlb_file_fields {
-  const char *format; /* "safetensors", "npy" or "npz"; NULL: by the ending of the path */
+  const char *format; /* "safetensors", "npy" or "npz"; NULL: the ending of the path decides */
   uint64_t align;     /* safetensors: align tensors to this many bytes if possible; 0: no */
   dlb_bytes metadata; /* safetensors: a JSON object of texts; size 0 for none */
   /* The library calls progress repeatedly, with the number of bytes written so far and the number
@@ -1528,14 +1528,14 @@ typedef struct dlb_counters {
   int64_t imports;         /* tensors and frames that were taken over, and memory that was lent,
                               until they are given back */
   int64_t messages;        /* messages not yet freed */
-  uint64_t double_deletes; /* repeated releases of tensors and frames, which were ignored */
+  uint64_t double_deletes; /* repeated releases of tensors and frames; the library ignored them */
   int64_t elements;        /* decoded elements not yet freed */
   int64_t pinned_bytes;    /* Go memory that exports keep pinned; 0 in a forked child */
   int64_t files;           /* open files */
 } dlb_counters;
 
 /* Reads the counters. `size` must be sizeof(dlb_counters); the function writes at most `size`
- * bytes. Counters that this library does not have are set to 0.
+ * bytes. Counters that this library lacks are set to 0.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is ignored. */
 DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
 
@@ -1568,18 +1568,18 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Valgrind (on x86-64 Linux) and AddressSanitizer also find lost tensors, lost frames and wild
  * writes, and name the responsible call. Under these tools, each tensor and frame gets new memory
- * for its description. Memory of dlb_tensor_alloc ends at the last element, and programs must not
- * access the bytes before the memory. No special build of the library is needed; build the program
- * with -g and -fno-omit-frame-pointer. With DLBRIDGE_CHECK=1 in the environment, the library works
- * in the same way for other tools; DLBRIDGE_CHECK=0 switches this off. If a tensor or frame was
- * released or taken over before, releasing it again has no effect under these tools either. But the
- * library reports the release on stderr, with the calls that led to it: "dlbridge: the tensor or
- * frame at 0x55d0c8e3a2c0 is released, but was released before". The program continues. The tools
- * do not find:
+ * for its description. Memory of dlb_tensor_alloc ends at the last element, and the tools also
+ * report accesses just before the memory. No special build of the library is needed; build the
+ * program with -g and -fno-omit-frame-pointer. With DLBRIDGE_CHECK=1 in the environment, the
+ * library works in the same way for other tools; DLBRIDGE_CHECK=0 switches this off. If a tensor or
+ * frame was released or taken over before, releasing it again has no effect under these tools
+ * either. But the library reports the release on stderr, with the calls that led to it: "dlbridge:
+ * the tensor or frame at 0x55d0c8e3a2c0 is released, but was released before". The program
+ * continues. The tools do not find:
  *
  * - A repeated release of a tensor whose description was reused for another tensor. The description
- *   is reused at least 65536 tensors later. Without a tool, it is reused at least 64 tensors later,
- *   and repeated releases are only counted, in double_deletes.
+ *   is reused after at least 65536 other tensors. Without a tool, it is reused after at least 64
+ *   other tensors, and repeated releases are only counted, in double_deletes.
  * - Writes more than 200 bytes before the memory, or beyond the red zone of the tool after the
  *   memory (16 bytes in valgrind).
  * - Writes outside a part of a frame, or outside other memory that the library has not allocated.
@@ -1591,13 +1591,13 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * With the suppressions that `make install` installs, valgrind does not report the Go runtime:
  * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
- * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Memory
- * that valgrind reports as "still reachable" is not a leak: the library keeps it for reuse. Ignore
- * valgrind's warnings about debug information and client stacks, which come from Go.
+ * a process with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0. Some
+ * memory that valgrind reports as "still reachable" is not a leak: the library keeps it for reuse.
+ * Ignore valgrind's warnings about debug information and client stacks, which come from Go.
  */
 
-/* Switches the ledger on or off, and returns 1 if it was on before, otherwise 0. Switching it off
- * drops its records. Objects made while it is off are never recorded.
+/* Switches the ledger on or off, and returns 1 if it was on before, otherwise 0. Switching the
+ * ledger off drops its records. Objects made while the ledger is off are never recorded.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
 DLB_API int32_t dlb_ledger_set(int32_t on);
 
@@ -1630,12 +1630,12 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * later. If the plugin is opened again after its file has changed, the old code still runs.
  *
  * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and
- * descriptions. The memory at a pointer must be readable, and as long as the given size or count.
- * An address that is not mapped may end the process. The description of a tensor must not change
- * while the tensor is in use. If a function cannot allocate memory whose size depends on the input,
- * it returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in steps
- * of 64 MiB, and smaller blocks for its records. If the Go runtime cannot get this memory, it ends
- * the process.
+ * descriptions. The memory at a pointer must be readable up to the given size or count. An address
+ * that is not mapped may end the process. The description of a tensor must not change while the
+ * tensor is in use. If a function cannot allocate memory whose size depends on the input, it
+ * returns DLB_ERROR_MEMORY. The Go runtime in libdlbridge also reserves address space, in steps of
+ * 64 MiB, and smaller blocks for its records. If the Go runtime cannot get this memory, it ends the
+ * process.
  *
  * Released objects. The library recognises the messages, elements, files, tensors and frames that
  * it has made. For an object that was released or taken over, the functions return
@@ -1671,14 +1671,14 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   of Python. A dlb_shm_handle travels between programs that were compiled with different
  *   versions.
  *
- * The structures of DLPack change with the version that they contain. Options are bits; the library
+ * The structures of DLPack depend on the version number in them. Options are bits; the library
  * refuses unknown bits.
  *
  * Release functions. A release function of the program may release other tensors, frames and
  * messages, whose release functions may release more. These chains may have any length. At most
- * eight releases are nested on the stack; a deeper release runs after the release that started it
- * has returned. All releases have run when the outermost call returns. A release function must
- * return: it must not end its thread or leave by longjmp.
+ * eight releases are nested on the stack; a deeper release runs after the release that started it.
+ * All releases have run when the outermost call returns. A release function must return: it must
+ * not end its thread or leave by longjmp.
  *
  * Memory. A call that decodes uses at most 64 MiB plus 48 times the size of its input; each frame
  * counts 40 bytes more than its size. Only two inputs can need the 64 MiB: a TensorProto that omits
