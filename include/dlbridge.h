@@ -250,7 +250,7 @@ enum {
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
   DLB_ERROR_ARGUMENT = 11, /* an index out of range, or an invalid value or object */
-  DLB_ERROR_FORKED = 12,   /* the call needs Go, in a forked child: use spawn or exec instead */
+  DLB_ERROR_FORKED = 12,   /* a forked child called a function that needs Go; use spawn or exec */
   DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic in Go code of the program */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
   DLB_ERROR_FUNCTION = 15, /* a function of the program failed: a Go function that calls Serve of
@@ -343,8 +343,8 @@ DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *
 
 /* Takes over a tensor of another library, and returns a tensor of this library on the same memory.
  * The program can make views of the result.
- * Ownership: on success *out takes over `tensor`. Lifetime: until the deleter of *out is
- * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+ * Ownership: on success, *out takes over `tensor`. Lifetime: until the deleter of *out is called.
+ * Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
@@ -496,21 +496,21 @@ DLB_API int32_t dlb_tensor_address(void **out, const DLManagedTensorVersioned *t
 /* Converts a tensor to the legacy form, which is older than DLPack 1.0. TensorFlow and ONNX Runtime
  * accept only this form. The legacy form cannot represent read-only tensors (DLB_ERROR_READONLY) or
  * tensors whose elements are padded to whole bytes (DLB_ERROR_DTYPE).
- * Ownership: on success *out takes over `tensor`. Lifetime: until the deleter of *out is
- * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+ * Ownership: on success, *out takes over `tensor`. Lifetime: until the deleter of *out is called.
+ * Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                                      dlb_error *error);
 
 /* Converts a tensor from the legacy form. `flags` are flags to add, such as READ_ONLY, because the
  * legacy form has no flags.
- * Ownership: on success *out takes over `tensor`. Lifetime: until the deleter of *out is
- * called. Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
+ * Ownership: on success, *out takes over `tensor`. Lifetime: until the deleter of *out is called.
+ * Threads: any. On error: *out is NULL and the caller still owns `tensor`. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
                                        uint64_t flags, dlb_error *error);
 
-/* Calls the deleter of the tensor, if it has one. NULL is allowed.
+/* Calls the deleter of the tensor, if the tensor has a deleter. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads:
  * any. On error: if a tensor of this library was released or taken over before, the call has no
  * effect, but is counted in double_deletes. If a tool such as valgrind checks the program, the
@@ -752,10 +752,10 @@ DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTens
  * broadcast with more bytes than its segment. *out is also 0 for memory that dlb_shm_attach has
  * mapped, because the object can become smaller. The function recognises segments of this library
  * immediately. For other memory the function asks the kernel, by a system call on a descriptor that
- * the process keeps open. Before Linux 6.11, asking the kernel takes some microseconds and no
+ * the process keeps open. Before Linux 6.11, the call takes some microseconds, but needs no
  * descriptor. For a segment of another library, the function also searches the descriptors of the
- * process, at about 2 microseconds for each open descriptor. Without /proc or a free descriptor,
- * the function recognises only segments of this library.
+ * process. This takes about 2 microseconds for each open descriptor. Without /proc or a free
+ * descriptor, the function recognises only segments of this library.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor,
@@ -765,9 +765,9 @@ DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *
  * in the new mapping. A write to this mapping ends the process (SIGSEGV). The memory must be in a
  * segment, or in a file that was mapped with MAP_SHARED. The tensor must belong to this library
  * (see dlb_tensor_import).
- * Ownership: *out keeps the memory; the caller still owns `tensor`. Lifetime: until the deleter of
- * *out is called. Threads: any. On error: *out is NULL. The code is DLB_ERROR_ARGUMENT for private
- * memory, which dlb_shm_copy can copy into a segment. */
+ * Ownership: *out keeps the memory alive; the caller still owns `tensor`. Lifetime: until the
+ * deleter of *out is called. Threads: any. On error: *out is NULL. The code is DLB_ERROR_ARGUMENT
+ * for private memory, which dlb_shm_copy can copy into a segment. */
 DLB_NODISCARD
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
                                  const DLManagedTensorVersioned *tensor, dlb_error *error);
@@ -787,7 +787,7 @@ DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out,
  * - DLB_ERROR_LAYOUT: a broadcast has more bytes than its segment.
  * - DLB_ERROR_READONLY: a read-only tensor was passed with DLB_SHM_WRITABLE, or a segment was first
  *   handed over with the opposite permission. Nothing was sent. No permission was decided either,
- *   unless another thread or process decided for one of several segments during the call.
+ *   unless another thread or process handed over one of several segments during the call.
  * - DLB_ERROR_OVERFLOW: the tensors are in more than 253 segments, or a message of 1 MiB cannot
  *   describe all tensors.
  * - DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM (also after a timeout) or DLB_ERROR_MEMORY: close the
@@ -811,7 +811,7 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
  * - DLB_ERROR_ROOM: there are more than `room` tensors. The tensors are lost, and *out is their
  *   number.
  * - DLB_ERROR_CLOSED: the connection has ended, perhaps in the middle of a message.
- * - DLB_ERROR_SYSTEM: a system call failed, or the time was over.
+ * - DLB_ERROR_SYSTEM: a system call failed, or the call timed out.
  * - DLB_ERROR_FORMAT: the first bytes do not begin a message. The function does not wait for more.
  * - DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY: dlb_shm_send does not write such a
  *   message. DLB_ERROR_ARGUMENT also means a wrong socket or `timeout_ms`, as for dlb_shm_send.
@@ -884,7 +884,7 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * shm_open and the name `name`, as multiprocessing.shared_memory of Python does. The function
  * copies the elements, because the object can become smaller at any time. With DLB_SHM_TRUST_PEER
  * in `options`, the function copies nothing, and the tensor is writable unless `flags` has
- * READ_ONLY. The function looks the name up only in `directory`, and follows no links. For objects
+ * READ_ONLY. The function looks up the name only in `directory`, and follows no links. For objects
  * of shm_open, `directory` is "/dev/shm". `view` describes the tensor as in dlb_tensor_lend, but
  * its data is ignored. Its byte_offset is the position of the element with all indices 0 in the
  * object. `flags` are the same as for dlb_shm_fetch. The library never removes the object. The
@@ -962,11 +962,11 @@ typedef struct dlb_bytes {
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the
  * parts and tensors alias the frames. If a tensor is in several parts (dlb_message_fields.spread),
  * each piece becomes a tensor, in the order of the parts. The message then has more tensors than
- * the label. With DLB_DECODE_JOIN, all pieces become one row-major tensor, with IS_COPIED, in new
- * writable memory aligned to 256 bytes. The copies of a message may use 64 MiB plus four times the
- * size of the payload; if they need more, the code is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN,
- * the same limit applies to the pieces. Each piece counts 1600 bytes, and 64 more for each
- * dimension. If `options` has a DLB_LIMIT, only the DLB_LIMIT applies.
+ * the label. With DLB_DECODE_JOIN, all pieces become one row-major tensor in new writable memory.
+ * This tensor has the flag IS_COPIED, and is aligned to 256 bytes. The copies of a message may use
+ * 64 MiB plus four times the size of the payload; if they need more, the code is DLB_ERROR_MEMORY.
+ * Without DLB_DECODE_JOIN, the same limit applies to the pieces. Each piece counts 1600 bytes, and
+ * 64 more for each dimension. If `options` has a DLB_LIMIT, only the DLB_LIMIT applies.
  * Ownership: on success, the message and its tensors own the frames. They release each frame once,
  * when they no longer need the frame. The caller owns *out, and frees it with dlb_message_free.
  * Lifetime: until the message is freed; tensors of the message stay valid. Threads: any. On error:
@@ -1355,8 +1355,8 @@ typedef struct dlb_file dlb_file;
 #define DLB_FILE_WRITABLE UINT64_C(2) /* npy: writing to the tensor changes the file */
 
 /* How a file is opened. `as` is a data type without a name in NumPy, such as {kDLBfloat, 16, 1}.
- * The tensor of an npy file gets this data type. In an npz file, each tensor without another type
- * gets this data type if its elements have the same size. */
+ * The tensor of an npy file gets this data type. In an npz file, each tensor whose type is only an
+ * element size gets this data type, if the size is the same. */
 typedef struct dlb_file_options {
   uint64_t flags;       /* DLB_FILE_* */
   DLDataType as;        /* all zeros for none */
@@ -1668,7 +1668,7 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * - dlb_error, dlb_bytes, dlb_header, dlb_index, dlb_allocator and dlb_shm_handle never change. A
  *   dlb_error needs no initialiser, because every call writes it without reading it. dlb_bytes is
  *   an address and a size. dlb_header has the fixed fields of a ZIO message. dlb_index is an index
- *   of Python. A dlb_shm_handle travels between programs that were compiled with different
+ *   as in Python. A dlb_shm_handle travels between programs that were compiled with different
  *   versions.
  *
  * The structures of DLPack depend on the version number in them. Options are bits; the library
@@ -1697,10 +1697,10 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *
  * Unlike the functions of this header, f takes over its tensors even on error. *e gets DLB_OK, or
  * the code and the text of the error. The text begins with the name of the function, except in a
- * forked child. e may be NULL. f returns NULL after an error, and if f has no result. The tensors
- * of the plugin are foreign to the libraries of this header until dlb_tensor_import takes them
- * over. After dlclose, the plugin stays loaded, and its tensors stay valid. libdlbridge and each
- * plugin contain a Go runtime, but Go supports only one runtime in a process. So link the host to
+ * forked child. e may be NULL. f returns NULL after an error, or if f has no result. The tensors of
+ * the plugin are foreign to the libraries of this header until dlb_tensor_import takes them over.
+ * After dlclose, the plugin stays loaded, and its tensors stay valid. libdlbridge and each plugin
+ * contain a Go runtime, but Go supports only one runtime in a process. So link the host to
  * libdlbridge_tensor alone. A plugin with package capi exports all functions of this header. If
  * libdlbridge_tensor lacks a function, such as dlb_message_decode, the host finds the function in
  * the plugin with dlsym. The host must not call functions of a plugin in a forked child. Such a
