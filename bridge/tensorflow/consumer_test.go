@@ -94,7 +94,7 @@ func ExampleDecodeFrom() {
 	defer v.Close()
 	fmt.Println(v.Tensor, v.Tensor.Data() == bytes.Data()+10)
 	// Output:
-	// tensorflow: byte 10: tensor_content has 3 bytes, 5 elements of uint8 take 1 each: size differs from what the shape says
+	// tensorflow: byte 10: tensor_content has 3 bytes, but 5 elements of uint8 need 1 each: size differs from what the shape says
 	// uint8[3] on cpu [97 98 99] true
 }
 

@@ -38,10 +38,10 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 		}
 	}
 	if e.pad < 0 || e.pad > 4096 || e.pad&(e.pad-1) != 0 {
-		return e, fmt.Errorf("tensorflow: padding to %d, which is not a power of two up to 4096: %w", e.pad, elements.ErrSize)
+		return e, fmt.Errorf("tensorflow: the padding is %d, but must be a power of two up to 4096: %w", e.pad, elements.ErrSize)
 	}
 	if e.compress && !(e.ratio > 0) {
-		return e, fmt.Errorf("tensorflow: compression ratio %v is not above 0: %w", e.ratio, dlpack.ErrValue)
+		return e, fmt.Errorf("tensorflow: the compression ratio is %v, but must be above 0: %w", e.ratio, dlpack.ErrValue)
 	}
 	return e, nil
 }
@@ -182,7 +182,7 @@ func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, fr
 		return m, nil, fmt.Errorf("tensorflow: %w", err)
 	}
 	if elems.Formats != nil {
-		return m, nil, fmt.Errorf("tensorflow: elements of %v have no formats: %w", dtype, elements.ErrDType)
+		return m, nil, fmt.Errorf("tensorflow: the Elements have Formats, but elements of %v have none: %w", dtype, elements.ErrDType)
 	}
 	size := dtype.Storage().ItemSize()
 	if size == 0 {
@@ -225,7 +225,7 @@ type message struct {
 // textsOf returns the message for elements of variable size.
 func textsOf(dtype DType, elems *elements.Elements, e *encoding) (m message, err error) {
 	if e.dtype != 0 && e.dtype != dtype {
-		return m, fmt.Errorf("tensorflow: elements of %v as %v; only quantised numbers have another type with the same bytes: %w", dtype, e.dtype, elements.ErrDType)
+		return m, fmt.Errorf("tensorflow: elements of %v cannot be encoded as %v; only quantised numbers have another type with the same bytes: %w", dtype, e.dtype, elements.ErrDType)
 	}
 	m = message{strings: elems.Values, pad: e.pad}
 	if e.content {
@@ -392,7 +392,7 @@ func checkSize(what string, size, field int) error {
 }
 
 func errTooLarge(what string, size int) error {
-	return fmt.Errorf("tensorflow: a %s of %d bytes, where readers of protocol buffers accept %d (%d in one field); split the tensor, or encode it as TENS: %w",
+	return fmt.Errorf("tensorflow: the %s would have %d bytes, but readers of protocol buffers accept at most %d (%d in one field); split the tensor, or encode it as TENS: %w",
 		what, size, MaxSize, MaxSize-slop, dlpack.ErrOverflow)
 }
 
@@ -454,7 +454,7 @@ func (e *encoding) as(dtype DType) (DType, error) {
 		return dtype, nil
 	}
 	if e.dtype.Storage() != dtype.Storage() {
-		return 0, fmt.Errorf("tensorflow: %v as %v, whose elements have another form in memory: %w", dtype, e.dtype, elements.ErrDType)
+		return 0, fmt.Errorf("tensorflow: elements of %v cannot be encoded as %v, whose elements have another form in memory: %w", dtype, e.dtype, elements.ErrDType)
 	}
 	return e.dtype, nil
 }
@@ -468,7 +468,7 @@ func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (m message,
 		return m, err
 	}
 	if m.bytes != int64(len(data)) {
-		return m, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), m.count, dtype, elements.ErrSize)
+		return m, fmt.Errorf("tensorflow: the data has %d bytes, but %d elements of %v need %d: %w", len(data), m.count, dtype, m.bytes, elements.ErrSize)
 	}
 	if dtype == Bool {
 		if _, where := payload.FindNonBool(data); where != "" {

@@ -25,7 +25,7 @@ var (
 	ErrLimit = errors.New("more memory than is allowed")
 	// ErrExport reports a tensor that [Export] refuses, because TensorFlow would refuse it, misread it or end the
 	// process.
-	ErrExport = errors.New("not taken by TensorFlow")
+	ErrExport = errors.New("not accepted by TensorFlow")
 )
 
 // newError returns an error at byte at of the input. format and args make the text that names the offending field and

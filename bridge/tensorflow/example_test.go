@@ -100,7 +100,7 @@ func ExampleAs() {
 	fmt.Println(err)
 	// Output:
 	// quint8 [0 128 255] <nil>
-	// tensorflow: uint8 as qint32, whose elements have another form in memory: data type not representable
+	// tensorflow: elements of uint8 cannot be encoded as qint32, whose elements have another form in memory: data type not representable
 }
 
 func ExampleIntegers() {
@@ -127,7 +127,7 @@ func ExampleLimit() {
 	fmt.Println(errors.Is(err, tensorflow.ErrLimit), err)
 	// Output:
 	// 16 bytes for 262144 <nil>
-	// true tensorflow: byte 12: 65536 elements of float from 1 values take more than 4096 bytes; Limit allows more: more memory than is allowed
+	// true tensorflow: byte 12: 65536 elements of float, repeated from 1 values, need more than 4096 bytes; Limit allows more: more memory than is allowed
 }
 
 func ExampleLenient() {
@@ -137,7 +137,7 @@ func ExampleLenient() {
 	view, err := tensorflow.DecodeView(message, tensorflow.Lenient())
 	fmt.Println(view.Data, err)
 	// Output:
-	// tensorflow: byte 10: field 7: 3 values for 2 elements: number of values does not fit the shape
+	// tensorflow: byte 10: field 7 has 3 values, but the shape has 2 elements: number of values does not fit the shape
 	// [7 0 0 0 8 0 0 0] <nil>
 }
 

@@ -201,9 +201,9 @@ func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 	dtype, err := DTypeOf(t.DType())
 	switch {
 	case err != nil || kinds[dtype].dlpack != taken:
-		return refuse("%v is not a type of TensorFlow's DLPack; Convert makes it another", t.DType())
+		return refuse("TensorFlow's from_dlpack does not accept %v; Convert makes a tensor of another type", t.DType())
 	case t.Device().Type != dlpack.CPU:
-		return refuse("memory on %v; copy it to the host first", t.Device())
+		return refuse("the memory is on %v, but must be on the CPU; copy the tensor to the host first", t.Device())
 	case t.Rank() > layout.MaxPartialRank:
 		return refuse("rank %d is more than %d", t.Rank(), layout.MaxPartialRank)
 	case !t.IsContiguous():

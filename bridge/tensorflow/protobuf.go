@@ -49,7 +49,7 @@ func (r *reader) next(f *record) bool {
 			return false
 		}
 		if f.typ == protowire.EndGroupType {
-			f.err = newError(f.at, ErrWire, "field %d: end of a group that has not begun", f.num)
+			f.err = newError(f.at, ErrWire, "field %d ends a group that has not begun", f.num)
 			return false
 		}
 		if f.typ != protowire.StartGroupType {
@@ -73,11 +73,11 @@ func (r *reader) tag(f *record) error {
 		return r.wire("tag", n)
 	}
 	if n > mostOf32 {
-		return newError(r.base+r.at, ErrWire, "tag of %d bytes, more than %d", n, mostOf32)
+		return newError(r.base+r.at, ErrWire, "the tag has %d bytes, but at most %d are allowed", n, mostOf32)
 	}
 	num, typ := protowire.DecodeTag(v)
 	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber {
-		return newError(r.base+r.at, ErrWire, "tag %d has no field number", v)
+		return newError(r.base+r.at, ErrWire, "tag %d has an invalid field number", v)
 	}
 	f.num, f.typ = num, typ
 	r.at += n
@@ -110,10 +110,10 @@ func (r *reader) payload(f *record) error {
 			return r.wire("length", skip)
 		}
 		if skip > mostOf32 {
-			return newError(r.base+r.at, ErrWire, "length of %d bytes, more than %d", skip, mostOf32)
+			return newError(r.base+r.at, ErrWire, "the length has %d bytes, but at most %d are allowed", skip, mostOf32)
 		}
 		if size > uint64(len(rest)-skip) {
-			return newError(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, size, len(rest)-skip)
+			return newError(f.at, ErrWire, "field %d has %d bytes, but only %d are left", f.num, size, len(rest)-skip)
 		}
 		n = int(size)
 	default:
@@ -123,7 +123,7 @@ func (r *reader) payload(f *record) error {
 		return r.wire("varint", n)
 	}
 	if skip+n > len(rest) {
-		return newError(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, n, len(rest)-skip)
+		return newError(f.at, ErrWire, "field %d has %d bytes, but only %d are left", f.num, n, len(rest)-skip)
 	}
 	f.value = rest[skip : skip+n : skip+n]
 	f.start = r.base + r.at + skip
@@ -155,7 +155,7 @@ func (r *reader) skipGroup(num protowire.Number) error {
 		case protowire.EndGroupType:
 			depth--
 			if open[depth] != f.num {
-				return newError(f.at, ErrWire, "field %d ends group %d", f.num, open[depth])
+				return newError(f.at, ErrWire, "the end tag of group %d does not match the open group %d", f.num, open[depth])
 			}
 			if depth == 0 {
 				return nil

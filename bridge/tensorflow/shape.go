@@ -62,7 +62,7 @@ func (s *shapeProto) add(size int64) {
 // partial returns the shape. Its rank or dimensions may be unknown.
 func (s *shapeProto) partial() (layout.PartialShape, error) {
 	if s.unknownRank && s.rank > 0 {
-		return layout.PartialShape{}, newError(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
+		return layout.PartialShape{}, newError(s.at, ErrRank, "unknown_rank is set, but the shape has %d dimensions", s.rank)
 	}
 	if s.unknownRank {
 		return layout.PartialShape{}, nil

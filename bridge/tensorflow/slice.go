@@ -23,7 +23,7 @@ func DecodeSlice(data []byte) (TensorSlice, error) {
 			return TensorSlice{}, err
 		}
 		if err := e.check(); err != nil {
-			return TensorSlice{}, newError(f.at, err, "extent %d from %d, length %d", len(s.extents), e.Start, e.Length)
+			return TensorSlice{}, newError(f.at, err, "extent %d has start %d and length %d", len(s.extents), e.Start, e.Length)
 		}
 		if s.extents == nil {
 			s.extents = make([]Extent, 0, 1+r.count(1))
@@ -46,7 +46,7 @@ func readExtent(r reader) (Extent, error) {
 			e.Start = int64(f.number())
 		case f.num == 2 && f.typ == protowire.VarintType:
 			if e.Length = int64(f.number()); e.Length < 1 {
-				return e, newError(f.at, layout.ErrIndex, "length = %d", e.Length)
+				return e, newError(f.at, layout.ErrIndex, "the length of an extent is %d, but must be at least 1", e.Length)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ type TensorSlice struct{ extents []Extent }
 func NewTensorSlice(extents ...Extent) (TensorSlice, error) {
 	for d, e := range extents {
 		if err := e.check(); err != nil {
-			return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: dimension %d from %d, length %d: %w", d, e.Start, e.Length, err)
+			return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: dimension %d has start %d and length %d: %w", d, e.Start, e.Length, err)
 		}
 	}
 	return TensorSlice{slices.Clone(extents)}, nil
@@ -86,7 +86,7 @@ func ParseTensorSlice(text string) (TensorSlice, error) {
 	return s, nil
 }
 
-var errExtent = fmt.Errorf(`not "-" or "start,length": %w`, layout.ErrSyntax)
+var errExtent = fmt.Errorf(`want "-" or "start,length": %w`, layout.ErrSyntax)
 
 // parseExtent reads "-" or "start,length".
 func parseExtent(item string) (e Extent, err error) {
@@ -154,7 +154,7 @@ func (s TensorSlice) Equal(o TensorSlice) bool { return slices.Equal(s.extents, 
 // Errors: [layout.ErrRank] for a rank below the rank of the slice or above [layout.MaxPartialRank].
 func (s TensorSlice) Extend(rank int) (TensorSlice, error) {
 	if rank < len(s.extents) || rank > layout.MaxPartialRank {
-		return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: rank %d is not in %d to %d: %w", rank, len(s.extents), layout.MaxPartialRank, layout.ErrRank)
+		return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: rank %d is not between %d and %d: %w", rank, len(s.extents), layout.MaxPartialRank, layout.ErrRank)
 	}
 	more := slices.Repeat([]Extent{{0, Full}}, rank-len(s.extents))
 	return TensorSlice{slices.Concat(s.extents, more)}, nil
@@ -258,7 +258,7 @@ func (s TensorSlice) fits(shape []int64) error {
 	}
 	for d, e := range s.extents {
 		if e.End() > shape[d] {
-			return fmt.Errorf("tensorflow: tensor slice: dimension %d from %d to %d of %d: %w", d, e.Start, e.End(), shape[d], layout.ErrIndex)
+			return fmt.Errorf("tensorflow: tensor slice: dimension %d goes from %d to %d, but has size %d: %w", d, e.Start, e.End(), shape[d], layout.ErrIndex)
 		}
 	}
 	return nil
@@ -275,7 +275,7 @@ func (s TensorSlice) Fill(starts, sizes, shape []int64) error {
 		return err
 	}
 	if len(starts) < len(shape) || len(starts) != len(sizes) {
-		return fmt.Errorf("tensorflow: tensor slice: the number of starts is %d, of sizes %d, the rank %d: %w", len(starts), len(sizes), len(shape), layout.ErrRank)
+		return fmt.Errorf("tensorflow: tensor slice: there are %d starts and %d sizes, but both numbers must be equal and at least the rank %d: %w", len(starts), len(sizes), len(shape), layout.ErrRank)
 	}
 	for d := range starts {
 		e := Extent{0, 1}

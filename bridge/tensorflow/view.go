@@ -214,7 +214,7 @@ func checkValues(f *record) error {
 		_, ok = countVarints(f.value)
 	}
 	if !ok {
-		return newError(f.at, ErrWire, "field %d: %d bytes are not packed numbers", f.num, len(f.value))
+		return newError(f.at, ErrWire, "field %d has %d bytes, which are not a whole number of packed values", f.num, len(f.value))
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 		return 0, newError(p.dtypeAt, elements.ErrDType, "dtype = %d is not a type of TensorFlow", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
-		return 0, newError(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
+		return 0, newError(p.shape.at, ErrRank, "tensor_shape.unknown_rank is set, but a tensor needs a known rank")
 	}
 	v.DType = p.dtype
 	count, dim, err := countOf(p.shape.dims())
@@ -320,7 +320,7 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 func (v *View) takeContent(p *tensorProto) error {
 	n := int64(len(p.content))
 	if n%p.size != 0 || n/p.size != p.count {
-		return newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
+		return newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, but %d elements of %v need %d each", n, p.count, v.DType, p.size)
 	}
 	if v.DType == Bool {
 		if i, where := payload.FindNonBool(p.content); where != "" {
@@ -339,7 +339,7 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 	raw := !hasVarints(field)
 	if raw {
 		if n = int64(p.run.size) / p.size; n*p.size != int64(p.run.size) {
-			return 0, newError(at, ErrCount, "field %d: %d bytes, each element of %v takes %d", field, p.run.size, v.DType, p.size)
+			return 0, newError(at, ErrCount, "field %d has %d bytes, but each element of %v needs %d", field, p.run.size, v.DType, p.size)
 		}
 	}
 	if p.number, err = p.enough(n, at, d); err != nil {
@@ -366,18 +366,18 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 		if d.lenient {
 			return p.count, nil
 		}
-		return 0, newError(at, ErrCount, "field %d: %d values for %d elements", kind.field, n, p.count)
+		return 0, newError(at, ErrCount, "field %d has %d values, but the shape has %d elements", kind.field, n, p.count)
 	}
 	size := p.size
 	if kind.dlpack == none && !(d.integers && size > 0) {
 		size += perElement
 	}
 	if n < p.count && p.count > d.limit/size {
-		return 0, newError(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes; Limit allows more", p.count, p.dtype, n, d.limit)
+		return 0, newError(at, ErrLimit, "%d elements of %v, repeated from %d values, need more than %d bytes; Limit allows more", p.count, p.dtype, n, d.limit)
 	}
 	if n < p.count && d.sink == nil {
 		if err := dlpack.RequireMemory(p.count * size); err != nil {
-			return 0, newError(at, dlpack.ErrMemory, "%d elements of %v from %d values take %d bytes", p.count, p.dtype, n, p.count*size)
+			return 0, newError(at, dlpack.ErrMemory, "%d elements of %v, repeated from %d values, need %d bytes", p.count, p.dtype, n, p.count*size)
 		}
 	}
 	return n, nil
@@ -440,7 +440,7 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 		if !whole { // an int32 field: protocol buffers truncate 64 bits to 32
 			signed := int64(int32(x))
 			if (signed < bounds.low || signed > bounds.high) && !d.lenient {
-				return i, newError(end-len(rest), dlpack.ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
+				return i, newError(end-len(rest), dlpack.ErrValue, "element %d is %d, which does not fit in %v", i, signed, p.dtype)
 			}
 			x &= 1<<bounds.bits - 1
 		} else if boolean && x != 0 {
@@ -516,7 +516,7 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, error) {
 // then the bytes of all elements.
 func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	if p.count > int64(len(p.content)) {
-		return nil, newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
+		return nil, newError(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, too few for %d elements of %v", len(p.content), p.count, p.dtype)
 	}
 	at := 0
 	total := uint64(0)
@@ -527,11 +527,11 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 		}
 		at += n
 		if total += size; size > math.MaxInt64 || total > uint64(len(p.content)) {
-			return nil, newError(p.contentAt+at, elements.ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
+			return nil, newError(p.contentAt+at, elements.ErrSize, "element %d has %d bytes, but tensor_content has %d", i, size, len(p.content))
 		}
 	}
 	if total != uint64(len(p.content)-at) {
-		return nil, newError(p.contentAt+at, elements.ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
+		return nil, newError(p.contentAt+at, elements.ErrSize, "the elements of %v need %d bytes, but tensor_content has %d after their lengths", p.dtype, total, len(p.content)-at)
 	}
 	e, c, err := p.collect(d)
 	if err != nil {

@@ -481,8 +481,8 @@ func TestEveryRankTravels(t *testing.T) {
 
 func TestErrorsSayThatBytesAreNoTensorProto(t *testing.T) {
 	for text, data := range map[string]string{
-		"tensorflow: byte 0: not a TensorProto: empty message: malformed protocol buffer":                               "",
-		"tensorflow: byte 2: not a TensorProto: field 13: end of a group that has not begun: malformed protocol buffer": "\x08\x01\x6c",
+		"tensorflow: byte 0: not a TensorProto: empty message: malformed protocol buffer":                            "",
+		"tensorflow: byte 2: not a TensorProto: field 13 ends a group that has not begun: malformed protocol buffer": "\x08\x01\x6c",
 	} {
 		_, err := tensorflow.DecodeView([]byte(data))
 		assert.EqualError(t, err, text)

@@ -94,11 +94,11 @@ TYPE = "dlpack: require: the tensor has float64, asked for float32"
 RANK = "dlpack: require: the shape [4 5 3] has 3 dimensions, asked for 4"
 COLOURS = "dlpack: require: dimension 3 of the shape [2 4 5 2] has size 2, asked for 3"
 STRINGS = "tensorflow: the message holds string[1], whose type DLPack lacks: data type not representable"
-CUT = "tensorflow: byte 20: not a TensorProto: field 4: 480 bytes, 471 are left: malformed protocol buffer"
+CUT = "tensorflow: byte 20: not a TensorProto: field 4 has 480 bytes, but only 471 are left: malformed protocol buffer"
 EMPTY = "tensorflow: byte 0: not a TensorProto: empty message: malformed protocol buffer"
 END = "tensorflow: after 494 of 503 bytes of the message: unexpected EOF"
 BODY_TOO_LARGE = "tensorflow: after 16777216 of 16777217 bytes of the message: http: request body too large"
-TENSOR_TOO_LARGE = "tensorflow: byte 22: 4194306 elements of float from 0 values take more than 16777216 bytes: more memory than is allowed"
+TENSOR_TOO_LARGE = "tensorflow: byte 22: 4194306 elements of float, repeated from 0 values, need more than 16777216 bytes: more memory than is allowed"
 CONTENT_TYPE = "the body must be a TensorProto, with Content-Type: application/x-protobuf"
 
 

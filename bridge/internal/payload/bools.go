@@ -16,7 +16,7 @@ func FindNonBool(data []byte) (index int, where string) {
 	}
 	for ; i < len(data); i++ {
 		if data[i] > 1 {
-			return i, fmt.Sprintf("element %d is the boolean %d", i, data[i])
+			return i, fmt.Sprintf("element %d of a bool tensor is %d, but must be 0 or 1", i, data[i])
 		}
 	}
 	return 0, ""

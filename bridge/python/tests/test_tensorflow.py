@@ -409,7 +409,7 @@ def test_what_no_reader_accepts_is_not_written(fields):
         np.broadcast_to(np.float64(7), (1 << 15, 1 << 13)),
         Elements("string", (2,), [zeros, zeros]),
     ):
-        with pytest.raises(ValueError, match=r"bytes, where readers of protocol buffers accept 2147483647 .*encode it as TENS"):
+        with pytest.raises(ValueError, match=r"bytes, but readers of protocol buffers accept at most 2147483647 .*encode it as TENS"):
             tensorflow.encode(value, fields=fields)
 
 
