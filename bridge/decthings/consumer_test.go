@@ -403,7 +403,7 @@ func ExampleDecodeAll() {
 	// Output:
 	// u8 [3]
 	// u8 []
-	// decthings: byte 12: u8[4] takes 4 elements of 1 bytes, 2 bytes are left: cut short
+	// decthings: byte 12: u8[4] needs 4 elements of 1 bytes, but only 2 bytes are left: cut short
 }
 
 // In logs and in JSON, values are descriptions, and types are names.

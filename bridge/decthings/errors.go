@@ -25,7 +25,7 @@ var (
 	ErrVarint = errors.New("varint longer than its value needs")
 	// ErrSection reports that the size before the elements is not the size of the elements. The dialects [Py004] and
 	// [Rs015] write this size.
-	ErrSection = errors.New("section length differs from what the elements take")
+	ErrSection = errors.New("section length differs from the size of its elements")
 	// ErrFormat reports a media format that the dialect cannot represent, or a media element too short to have one.
 	ErrFormat = errors.New("not a media format")
 	// ErrRank reports more than 255 dimensions.

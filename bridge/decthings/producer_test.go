@@ -101,7 +101,7 @@ func TestAppendTensorFindsBooleansOtherThan0And1Anywhere(t *testing.T) {
 		flags := must.Do(dlpack.FromBytes(data, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{10}}))(t)
 		_, err := decthings.AppendTensor(nil, flags)
 		assert.ErrorIs(t, err, dlpack.ErrValue)
-		assert.ErrorContains(t, err, fmt.Sprintf("element %d is the boolean 2", i))
+		assert.ErrorContains(t, err, fmt.Sprintf("element %d of a bool tensor is 2", i))
 		flags.Close()
 	}
 }

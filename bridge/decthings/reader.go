@@ -86,7 +86,7 @@ func (r *Reader) next() error {
 	if dt := r.view.Type.DataType(); dt != 0 {
 		size := int64(dt.ItemSize())
 		if count > math.MaxInt64/size {
-			return newError(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, errtext.Shape(r.view.Shape), count, size).After(r.start)
+			return newError(end, ErrTruncated, "%v%v needs %d elements of %d bytes", r.view.Type, errtext.Shape(r.view.Shape), count, size).After(r.start)
 		}
 		return r.readMore(uint64(end) + uint64(count*size))
 	}
@@ -128,7 +128,7 @@ func (r *Reader) readMore(n uint64) (err error) {
 	have := len(r.tensor)
 	r.tensor, err = payload.ReadMore(r.in, r.tensor, n, r.payload)
 	if err == io.EOF {
-		return newError(len(r.tensor), ErrTruncated, "%d more bytes are to come", n-uint64(len(r.tensor)-have)).After(r.start)
+		return newError(len(r.tensor), ErrTruncated, "%d more bytes are expected", n-uint64(len(r.tensor)-have)).After(r.start)
 	}
 	if err != nil {
 		return r.failed(err)

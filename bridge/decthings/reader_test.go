@@ -222,7 +222,7 @@ func TestReaderRefusesCountsThatAReaderMustNotReturn(t *testing.T) {
 			stream := append(header[:len(header):len(header)], make([]byte, 100_000)...)
 			in := decthings.NewReader(&wrongCount{stream[:sent], count}, decthings.Doc)
 			_, err := in.Next()
-			require.ErrorContains(t, err, fmt.Sprintf("the io.Reader returned %d for ", count))
+			require.ErrorContains(t, err, fmt.Sprintf("the io.Reader returned %d, but was asked for ", count))
 			_, again := in.Next()
 			require.Equal(t, err, again)
 		}

@@ -56,9 +56,9 @@ func DecodeRules(text []byte) (*Rules, error) {
 	case err != nil:
 		return nil, fmt.Errorf("decthings: %w: %w", ErrRules, err)
 	case r.AllowedTypes == nil:
-		return nil, fmt.Errorf("decthings: %w: no allowedTypes", ErrRules)
+		return nil, fmt.Errorf("decthings: %w: allowedTypes is missing", ErrRules)
 	case r.Shape == nil:
-		return nil, fmt.Errorf("decthings: %w: no shape", ErrRules)
+		return nil, fmt.Errorf("decthings: %w: shape is missing", ErrRules)
 	}
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -141,12 +141,12 @@ func (r *Rules) validate() error {
 	}
 	for i, n := range r.Shape {
 		if n < AnyLength {
-			return fmt.Errorf("decthings: %w: shape[%d] = %d; %d stands for any length", ErrRules, i, n, AnyLength)
+			return fmt.Errorf("decthings: %w: shape[%d] is %d, but must not be negative; use %d for any length", ErrRules, i, n, AnyLength)
 		}
 	}
 	for i, t := range r.AllowedTypes {
 		if !t.valid() {
-			return fmt.Errorf("decthings: %w: allowedTypes[%d] is %v", ErrRules, i, t)
+			return fmt.Errorf("decthings: %w: allowedTypes[%d] is %v, which Decthings does not have", ErrRules, i, t)
 		}
 	}
 	return nil
@@ -163,12 +163,15 @@ func (r *Rules) Check(t Type, shape []int64) error {
 		return fmt.Errorf("decthings: %w: %v is not one of %s", ErrRuleType, t, errtext.List(r.AllowedTypes))
 	}
 	if len(shape) != len(r.Shape) {
-		return fmt.Errorf("decthings: %w: rank %d of shape %s, not %d of %s", ErrRuleShape,
-			len(shape), errtext.List(shape), len(r.Shape), errtext.List(r.Shape))
+		return fmt.Errorf("decthings: %w: shape %s has rank %d, but must have rank %d, as %s has", ErrRuleShape,
+			errtext.List(shape), len(shape), len(r.Shape), errtext.List(r.Shape))
 	}
 	for i, n := range shape {
-		if n < 0 || r.Shape[i] != AnyLength && r.Shape[i] != n {
-			return fmt.Errorf("decthings: %w: shape[%d] = %d, not %d", ErrRuleShape, i, n, r.Shape[i])
+		if n < 0 {
+			return fmt.Errorf("decthings: %w: shape[%d] is %d, but must not be negative", ErrRuleShape, i, n)
+		}
+		if r.Shape[i] != AnyLength && r.Shape[i] != n {
+			return fmt.Errorf("decthings: %w: shape[%d] is %d, but must be %d", ErrRuleShape, i, n, r.Shape[i])
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func ExampleRules() {
 	// Output:
 	// <nil>
 	// decthings: type not allowed: u8 is not one of [f32 f64]
-	// decthings: shape not allowed: shape[1] = 4, not 3
+	// decthings: shape not allowed: shape[1] is 4, but must be 3
 	// {"shape":[-1,3],"allowedTypes":["f32","f64"],"annotations":[]} <nil>
 }
 
@@ -125,8 +125,8 @@ func TestRulesSayWhichRuleIsBroken(t *testing.T) {
 		{"type", decthings.I8, []int64{2, 0}, decthings.ErrRuleType, "i8 is not one of [u8 image]"},
 		{"type before shape", decthings.I8, nil, decthings.ErrRuleType, "i8"},
 		{"rank", decthings.U8, []int64{2}, decthings.ErrRuleShape, "rank 1"},
-		{"size", decthings.U8, []int64{3, 1}, decthings.ErrRuleShape, "shape[0] = 3, not 2"},
-		{"a negative size", decthings.U8, []int64{2, -1}, decthings.ErrRuleShape, "shape[1] = -1"},
+		{"size", decthings.U8, []int64{3, 1}, decthings.ErrRuleShape, "shape[0] is 3, but must be 2"},
+		{"a negative size", decthings.U8, []int64{2, -1}, decthings.ErrRuleShape, "shape[1] is -1, but must not be negative"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 // whole returns [ErrTrailing] if a tensor of n bytes is shorter than the size bytes of its buffer.
 func whole(n, size int) error {
 	if n < size {
-		return newError(n, ErrTrailing, "%d bytes after the tensor; DecodeAll decodes several", size-n)
+		return newError(n, ErrTrailing, "%d bytes follow the tensor; DecodeAll decodes several", size-n)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 	}
 	size := int64(dt.ItemSize())
 	if count > int64(len(data)-at)/size {
-		return 0, newError(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, size, len(data)-at)
+		return 0, newError(at, ErrTruncated, "%v%v needs %d elements of %d bytes, but only %d bytes are left", v.Type, errtext.Shape(v.Shape), count, size, len(data)-at)
 	}
 	end := at + int(count*size)
 	v.Data = data[at:end:end]
@@ -114,7 +114,7 @@ func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 // header decodes the header into v, and returns the index after it and the number of elements.
 func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	if len(data) < 2 {
-		return 0, 0, newError(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
+		return 0, 0, newError(len(data), ErrTruncated, "%d bytes are too few for a type and a rank", len(data))
 	}
 	v.Type, v.Shape = Type(data[0]), v.Shape[:0]
 	if !v.Type.valid() {
@@ -154,7 +154,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 		at, data, past = next, data[:next+int(n)], ErrSection
 	}
 	if count > int64(len(data)-at) { // each element takes at least a byte
-		return 0, newError(at, past, "%v%v takes %d elements, %d bytes are left%s", v.Type, errtext.Shape(v.Shape), count, len(data)-at, d.hint())
+		return 0, newError(at, past, "%v%v needs %d elements, but only %d bytes are left%s", v.Type, errtext.Shape(v.Shape), count, len(data)-at, d.hint())
 	}
 	e := &elements.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
 	if e.Shape == nil {
@@ -190,7 +190,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 		at = end
 	}
 	if d != Doc && at < len(data) {
-		return 0, newError(at, ErrSection, "%d bytes after the last element%s", len(data)-at, d.hint())
+		return 0, newError(at, ErrSection, "%d bytes follow the last element%s", len(data)-at, d.hint())
 	}
 	c.End()
 	v.Elements = e
@@ -242,7 +242,7 @@ func (d Dialect) checkFormat(format string) error {
 	case d == Rs015 && len(format) > math.MaxUint8:
 		return fmt.Errorf("it has more than 255 bytes: %w", ErrFormat)
 	case d != Rs015 && len(format) != plainFormat:
-		return fmt.Errorf("it has %d bytes, and this dialect has formats of 3 bytes, such as \"png\"; only rs015 has others: %w", len(format), ErrFormat)
+		return fmt.Errorf("it has %d bytes, but in this dialect a format must have 3, such as \"png\"; only rs015 allows other lengths: %w", len(format), ErrFormat)
 	}
 	for i := range len(format) {
 		if d == Doc && format[i] >= utf8.RuneSelf {
@@ -279,7 +279,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 		return dst, err
 	}
 	if size := int64(dt.ItemSize()); int64(len(v.Data))%size != 0 || int64(len(v.Data))/size != count {
-		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, errtext.Shape(v.Shape), elements.ErrSize)
+		return dst, fmt.Errorf("decthings: the data has %d bytes, but %v%v needs %d elements of %d bytes: %w", len(v.Data), v.Type, errtext.Shape(v.Shape), count, size, elements.ErrSize)
 	}
 	if v.Type == Boolean {
 		if _, where := payload.FindNonBool(v.Data); where != "" {
@@ -401,7 +401,7 @@ func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 		return m, fmt.Errorf("decthings: %w", err)
 	}
 	if m.t.media() != (e.Formats != nil) && len(e.Values) > 0 {
-		return m, fmt.Errorf("decthings: %d formats for %d elements of %v: %w", len(e.Formats), len(e.Values), m.t, ErrFormat)
+		return m, fmt.Errorf("decthings: there are %d formats, but %d elements of %v: %w", len(e.Formats), len(e.Values), m.t, ErrFormat)
 	}
 	head, _, err := sizeHeader(e.Shape)
 	if err != nil {

@@ -30,7 +30,7 @@ func ExampleDecodeView() {
 	fmt.Println(err)
 	// Output:
 	// string[2] ["hello" ", world!"]
-	// decthings: byte 3: u8[3] takes 3 elements of 1 bytes, 1 bytes are left: cut short
+	// decthings: byte 3: u8[3] needs 3 elements of 1 bytes, but only 1 bytes are left: cut short
 }
 
 func ExampleView_DecodeFirst() {

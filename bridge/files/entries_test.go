@@ -94,8 +94,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"socket", socket, files.ErrKind, "it is a socket", nil},
 		{"device", "/dev/zero", files.ErrKind, "it is a device", nil},
 		{"empty", write(t, "empty", ""), files.ErrKind, "the file is empty", nil},
-		{"text", write(t, "text", "hello, world"), files.ErrFormat, `it begins with "hello, w", as no file of [safetensors`, nil},
-		{"one byte", write(t, "short", "\x93"), files.ErrFormat, `it begins with "\x93"`, nil},
+		{"text", write(t, "text", "hello, world"), files.ErrFormat, `the file begins with "hello, w", but must have one of the formats [safetensors`, nil},
+		{"one byte", write(t, "short", "\x93"), files.ErrFormat, `the file begins with "\x93"`, nil},
 		{"index", write(t, "index", `{"weight_map": {}}`), files.ErrFormat, "OpenSet opens", nil},
 		{"cut", write(t, "cut", whole[:len(whole)-1]), elements.ErrTruncated, "safetensors: byte ", nil},
 		{"writable", write(t, "whole", whole), files.ErrFormat, "only npy", []files.OpenOption{files.Writable()}},
@@ -164,7 +164,7 @@ func TestAFileThatBecomesShorter(t *testing.T) {
 	assert.Equal(t, "+", string(dst))
 	err = f.Verify()
 	assert.ErrorIs(t, err, files.ErrChanged)
-	assert.EqualError(t, err, fmt.Sprintf("files: %s: %d bytes when it was opened, and %d now: file changed while it was open", path, size, x.Offset+x.Size+1))
+	assert.EqualError(t, err, fmt.Sprintf("files: %s: it had %d bytes when it was opened, but has %d now: file changed while it was open", path, size, x.Offset+x.Size+1))
 }
 
 func TestReadingAPageThatIsGoneIsAnError(t *testing.T) {

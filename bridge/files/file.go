@@ -101,7 +101,7 @@ func (f *File) add(path string, o opening) error {
 		}
 		switch {
 		case o.writable && !row.writable:
-			return fmt.Errorf("it is %s, and only npy can be opened for writing: %w", row.name, ErrFormat)
+			return fmt.Errorf("the format is %s, but only npy can be opened for writing: %w", row.name, ErrFormat)
 		case o.dtype != 0 && row.name != NPY && row.name != NPZ:
 			return fmt.Errorf("it is %s, which has types of its own: %w", row.name, ErrFormat)
 		}
@@ -195,7 +195,7 @@ func (f *File) AppendBytes(dst []byte, name string) ([]byte, error) {
 	out := dst
 	err := f.with(name, func(e *Entry, of *entry) error {
 		if e.Copied == deflated {
-			return fmt.Errorf("its bytes are deflated; File.Tensor inflates them: %w", ErrFormat)
+			return fmt.Errorf("the elements are deflated; File.Tensor inflates them: %w", ErrFormat)
 		}
 		if err := dlpack.RequireMemory(int64(len(dst)) + e.Size); err != nil {
 			return err

@@ -54,7 +54,7 @@ func formatOf(data []byte) (*row, error) {
 	for _, row := range formats {
 		names = append(names, row.name)
 	}
-	return nil, fmt.Errorf("it begins with %q, as no file of %v does: %w", data[:min(len(data), 8)], names, ErrFormat)
+	return nil, fmt.Errorf("the file begins with %q, but must have one of the formats %v: %w", data[:min(len(data), 8)], names, ErrFormat)
 }
 
 // begins returns a function that reports whether a file begins with a text.

@@ -65,12 +65,12 @@ func (p *part) mapFile() (err error) {
 		}
 		return fmt.Errorf("the file is empty: %w", ErrKind)
 	case size > math.MaxInt:
-		return fmt.Errorf("%d bytes: %w", size, dlpack.ErrMemory)
+		return fmt.Errorf("the file has %d bytes: %w", size, dlpack.ErrMemory)
 	}
 	p.mapping, err = newMapping(p.file, int(size), p.writable)
 	switch {
 	case errors.Is(err, syscall.ENODEV):
-		return fmt.Errorf("its file system cannot map files; copy it to another one: %w", ErrKind)
+		return fmt.Errorf("its file system cannot map files; copy it to another file system: %w", ErrKind)
 	case errors.Is(err, syscall.ENOMEM):
 		return fmt.Errorf("the system refuses to map %d bytes: %w", size, dlpack.ErrMemory)
 	}
@@ -117,9 +117,9 @@ func (p *part) verify() error {
 	case err != nil:
 		return withoutPath(err)
 	case now.Size() != p.opened.Size():
-		return fmt.Errorf("%d bytes when it was opened, and %d now: %w", p.opened.Size(), now.Size(), ErrChanged)
+		return fmt.Errorf("it had %d bytes when it was opened, but has %d now: %w", p.opened.Size(), now.Size(), ErrChanged)
 	case !p.writable && !now.ModTime().Equal(p.opened.ModTime()):
-		return fmt.Errorf("last written at %v when it was opened, and at %v now: %w", p.opened.ModTime(), now.ModTime(), ErrChanged)
+		return fmt.Errorf("it was last written at %v when it was opened, but at %v now: %w", p.opened.ModTime(), now.ModTime(), ErrChanged)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (f *File) openSet(path string) error {
 	if len(f.list) < len(x.Files) {
 		for _, name := range slices.Sorted(maps.Keys(x.Files)) {
 			if _, ok := f.index[name]; !ok {
-				return fmt.Errorf("%s: there is no tensor %s, which the index lists there: %w", x.Files[name], errtext.Quote(name), elements.ErrNoName)
+				return fmt.Errorf("%s: the index lists tensor %s in this file, but the file does not have it: %w", x.Files[name], errtext.Quote(name), elements.ErrNoName)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (f *File) addPart(path, name string, x *safetensors.Index) error {
 		return err
 	}
 	if f.format != Safetensors {
-		return fmt.Errorf("the format is %s and not safetensors: %w", f.format, ErrFormat)
+		return fmt.Errorf("the format is %s, but must be safetensors: %w", f.format, ErrFormat)
 	}
 	n := first
 	for i := first; i < len(f.list); i++ {

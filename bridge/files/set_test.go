@@ -62,7 +62,7 @@ func TestOpenSetRefuses(t *testing.T) {
 		{"no index", "[]", part, elements.ErrHeader, "safetensors: byte 0: "},
 		{"folder above", `{"weight_map": {"x": "../1.safetensors"}}`, part, elements.ErrName, "byte 21: "},
 		{"missing file", `{"weight_map": {"x": "2.safetensors"}}`, part, os.ErrNotExist, ": 2.safetensors: no such file"},
-		{"missing tensor", `{"weight_map": {"x": "1.safetensors", "y": "1.safetensors"}}`, part, elements.ErrNoName, `: 1.safetensors: there is no tensor "y", which the index lists there`},
+		{"missing tensor", `{"weight_map": {"x": "1.safetensors", "y": "1.safetensors"}}`, part, elements.ErrNoName, `: 1.safetensors: the index lists tensor "y" in this file, but the file does not have it`},
 		{"cut file", `{"weight_map": {"x": "1.safetensors"}}`, map[string]string{"1.safetensors": part["1.safetensors"][:9]}, elements.ErrTruncated, ": 1.safetensors: safetensors: byte 9: "},
 		{"the index itself", `{"weight_map": {"x": "model.safetensors.index.json"}}`, part, files.ErrFormat, "the file is JSON"},
 	}

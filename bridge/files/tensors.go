@@ -43,7 +43,7 @@ func writeSafetensors(w io.Writer, tensors []Named, o writing) error {
 
 func writeNPY(w io.Writer, tensors []Named, o writing) error {
 	if len(tensors) != 1 {
-		return fmt.Errorf("%d tensors, and an npy file has one: %w", len(tensors), ErrFormat)
+		return fmt.Errorf("there are %d tensors, but an npy file has one: %w", len(tensors), ErrFormat)
 	}
 	return npy.WriteTensor(w, tensors[0].Tensor)
 }

@@ -81,7 +81,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"device", "/dev/null", named, files.InFormat(files.Safetensors), files.ErrKind, "it is a device"},
 		{"unknown format", filepath.Join(folder, "x.bin"), named, nil, files.ErrFormat, `"bin" is not one of the formats [`},
 		{"no format", filepath.Join(folder, "x"), named, nil, files.ErrFormat, `"" is not one of the formats [`},
-		{"two tensors in npy", filepath.Join(folder, "x.npy"), []files.Named{{Name: "x", Tensor: x}, {Name: "y", Tensor: x}}, nil, files.ErrFormat, "2 tensors, and an npy file has one"},
+		{"two tensors in npy", filepath.Join(folder, "x.npy"), []files.Named{{Name: "x", Tensor: x}, {Name: "y", Tensor: x}}, nil, files.ErrFormat, "there are 2 tensors, but an npy file has one"},
 		{"metadata in npy", filepath.Join(folder, "x.npy"), named, files.Metadata(map[string]string{}), files.ErrFormat, "are for safetensors"},
 		{"closed tensor", file, []files.Named{{Name: "x", Tensor: closed}}, nil, dlpack.ErrClosed, `tensor "x"`},
 		{"nil tensor", file, []files.Named{{Name: "x", Tensor: nil}}, nil, dlpack.ErrClosed, `tensor "x"`},

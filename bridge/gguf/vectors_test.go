@@ -65,7 +65,7 @@ func TestFilesOfThePythonPackageAreReadAlike(t *testing.T) {
 		})
 	}
 	_, err := gguf.DecodeFile(must.Do(os.ReadFile("testdata/big.gguf"))(t))
-	assert.EqualError(t, err, "gguf: byte 4: the file is big-endian, and only little-endian files can be read: malformed header")
+	assert.EqualError(t, err, "gguf: byte 4: the file is big-endian, but only little-endian files can be read: malformed header")
 }
 
 // flatten returns a value in the form of the Python package: the name of its type, the name of the type of its

@@ -142,9 +142,9 @@ func (r *reader) fail(at int, cause error, format string, args ...any) {
 func (r *reader) short(at int, format string, args ...any) {
 	what, left := fmt.Sprintf(format, args...), len(r.data)-r.at
 	if r.limited {
-		r.fail(at, ErrLimit, "%s, and %d bytes are left of %d", what, left, MaxHeader)
+		r.fail(at, ErrLimit, "%s, but only %d bytes are left of the %d that a header may have", what, left, MaxHeader)
 	} else {
-		r.fail(at, elements.ErrTruncated, "%s, and %d bytes are left", what, left)
+		r.fail(at, elements.ErrTruncated, "%s, but only %d bytes are left", what, left)
 	}
 }
 
@@ -206,9 +206,9 @@ func (r *reader) name(what string, most int, index map[string]int, i int) string
 	}
 	switch {
 	case name == "":
-		r.fail(at, elements.ErrName, "0 %s", what)
+		r.fail(at, elements.ErrName, "0 %s, but at least 1 is needed", what)
 	case len(name) > most:
-		r.fail(at, elements.ErrName, "%d %s, which are more than %d", len(name), what, most)
+		r.fail(at, elements.ErrName, "%d %s, but at most %d are allowed", len(name), what, most)
 	case !utf8.ValidString(name):
 		r.fail(at, elements.ErrName, "%s is not UTF-8", errtext.Quote(name))
 	}
@@ -228,9 +228,9 @@ func (r *reader) file() (f *File, offsets []placed) {
 	switch {
 	case r.err != nil:
 	case version&0xffff == 0:
-		r.fail(4, elements.ErrHeader, "the file is big-endian, and only little-endian files can be read")
+		r.fail(4, elements.ErrHeader, "the file is big-endian, but only little-endian files can be read")
 	case version != 2 && version != 3:
-		r.fail(4, elements.ErrHeader, "version %d, and only versions 2 and 3 can be read", version)
+		r.fail(4, elements.ErrHeader, "the version is %d, but only versions 2 and 3 can be read", version)
 	}
 	tensors := r.count(leastView, "tensors")
 	entries := r.count(leastEntry, "metadata")
@@ -343,7 +343,7 @@ func (r *reader) numbers(t valueType, n int, value func([]byte) any) any {
 	}
 	if t == typeBool {
 		if i := slices.IndexFunc(b, func(c byte) bool { return c > 1 }); i >= 0 {
-			r.fail(at+i, elements.ErrHeader, "a bool is %d", b[i])
+			r.fail(at+i, elements.ErrHeader, "a bool is %d, but must be 0 or 1", b[i])
 		}
 	}
 	return value(b)
@@ -398,7 +398,7 @@ func (r *reader) describe(v *View) (p placed) {
 			continue
 		}
 		if size > math.MaxInt64 {
-			r.fail(at, layout.ErrOverflow, "%d as the size of a dimension", size)
+			r.fail(at, layout.ErrOverflow, "the size of a dimension is %d", size)
 		}
 		v.Shape[int(rank)-1-i] = int64(size)
 	}
@@ -410,7 +410,7 @@ func (r *reader) describe(v *View) (p placed) {
 		return p
 	}
 	if !v.DType.known() {
-		r.fail(dtypeAt, elements.ErrDType, "type %d of tensor %s", uint32(v.DType), errtext.Quote(v.Name))
+		r.fail(dtypeAt, elements.ErrDType, "type %d of tensor %s is unknown", uint32(v.DType), errtext.Quote(v.Name))
 		return p
 	}
 	var err error
@@ -465,10 +465,10 @@ func (r *reader) place(f *File, offsets []placed, data []byte) {
 		v := &f.Tensors[p.tensor]
 		switch {
 		case p.offset%uint64(f.Alignment) != 0:
-			r.fail(p.at, ErrOffsets, "offset %d of tensor %s is not a multiple of %d", p.offset, errtext.Quote(v.Name), f.Alignment)
+			r.fail(p.at, ErrOffsets, "offset %d of tensor %s is not a multiple of the alignment %d", p.offset, errtext.Quote(v.Name), f.Alignment)
 			return
 		case left < 0 || p.offset > uint64(left) || p.size > left-int64(p.offset):
-			r.fail(p.at, elements.ErrTruncated, "offset %d of tensor %s with %d bytes, and the data section has %d", p.offset, errtext.Quote(v.Name), p.size, max(left, 0))
+			r.fail(p.at, elements.ErrTruncated, "at offset %d, tensor %s needs %d bytes, but the data section has %d", p.offset, errtext.Quote(v.Name), p.size, max(left, 0))
 			return
 		}
 		v.Offset = start + int64(p.offset)

@@ -173,7 +173,7 @@ func TestDecodeFileReturnsMetadataAndDescriptions(t *testing.T) {
 	assert.Empty(t, must.Do(f.Find("empty"))(t).Data)
 	_, err := f.Find("x")
 	assert.ErrorIs(t, err, elements.ErrNoName)
-	assert.EqualError(t, err, `gguf: "x", the file has 3 tensors, the first are ["w" "q" "empty"]: no tensor has this name`)
+	assert.EqualError(t, err, `gguf: "x" is not one of the 3 tensors in the file, which begin with ["w" "q" "empty"]: no tensor has this name`)
 	var none *gguf.File
 	_, err = none.Find("x")
 	assert.ErrorIs(t, err, elements.ErrNil)

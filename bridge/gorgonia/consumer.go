@@ -140,14 +140,14 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	case t.RequireOpen() != nil:
 		return nil, false, fmt.Errorf("the tensor is closed: %w", dlpack.ErrClosed)
 	case !t.Device().HostReadable():
-		return nil, false, fmt.Errorf("memory on %v; its producer can copy it to the CPU: %w", t.Device(), dlpack.ErrDevice)
+		return nil, false, fmt.Errorf("gorgonia cannot use memory on %v; its producer can copy it to the CPU: %w", t.Device(), dlpack.ErrDevice)
 	}
 	dt := t.DType()
 	if n = carriedAs(dt); n == nil {
 		return nil, false, fmt.Errorf("%v is not a type of gorgonia%s: %w", dt, remedy(dt), dlpack.ErrDType)
 	}
 	if t.ReadOnly() {
-		how := "is read-only, and gorgonia may write to it; Copy makes a writable one"
+		how := "is read-only, but gorgonia may write to it; Copy makes a writable one"
 		if t.Flags()&dlpack.ReadOnly == 0 {
 			how = "is not known to be writable; import it with AssumeWritable, or Copy it"
 		}
@@ -162,7 +162,7 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 		case !transposed:
 			return nil, false, fmt.Errorf("strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so: %w", strides, shape, dlpack.ErrLayout)
 		case allowed&AllowTransposed == 0:
-			return nil, false, fmt.Errorf("strides %v of shape %v are transposed; Contiguous(RowMajor) makes them row-major, AllowTransposed takes them as they are: %w", strides, shape, dlpack.ErrLayout)
+			return nil, false, fmt.Errorf("strides %v of shape %v are transposed; Contiguous(RowMajor) makes them row-major, AllowTransposed accepts them as they are: %w", strides, shape, dlpack.ErrLayout)
 		}
 	}
 	if align := n.held.Align(); t.Data()%uintptr(align) != 0 {

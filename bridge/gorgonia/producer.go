@@ -65,7 +65,7 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 		// If not, d is the result of an operation, in memory that gorgonia has allocated. Its engine and its flag
 		// ManuallyManaged come from an operand, and say nothing about its own memory.
 	} else if d.IsManuallyManaged() {
-		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap a View of that with Dense: %w", dlpack.ErrBorrowed)
+		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory alive; pass the memory to dlpack.Lend, and a View of the result to Dense: %w", dlpack.ErrBorrowed)
 	}
 	return dlpack.FromBytes(d.Raw, s)
 }
@@ -81,7 +81,7 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	case n == nil:
 		return fmt.Errorf("%v has no type in DLPack: %w", d.Dtype().Type, dlpack.ErrDType)
 	case !d.IsNativelyAccessible():
-		return fmt.Errorf("%T: Go cannot reach its memory; the engine's Accessible may: %w", d.Engine(), dlpack.ErrDevice)
+		return fmt.Errorf("the engine %T has memory that Go cannot reach; the engine's method Accessible may return memory that Go can reach: %w", d.Engine(), dlpack.ErrDevice)
 	case len(d.Mask()) > 0:
 		return fmt.Errorf("DLPack has no masks; SetMask(nil) drops the mask, and Filled before that gives the hidden elements a value: %w", ErrMasked)
 	}
@@ -98,7 +98,7 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 		return fmt.Errorf("%v: %w", err, dlpack.ErrLayout)
 	}
 	if room := int64(len(d.Raw)) / int64(n.carried.ItemSize()); low < 0 || high > room {
-		return fmt.Errorf("strides %v of shape %v lead to elements %d to %d of %d; Clone what it was made of: %w", s.Strides, s.Shape, low, high, room, dlpack.ErrLayout)
+		return fmt.Errorf("strides %v of shape %v need elements %d to %d, but the memory has %d elements; use Clone on the tensor that this one was made of: %w", s.Strides, s.Shape, low, high-1, room, dlpack.ErrLayout)
 	}
 	return nil
 }

@@ -52,17 +52,17 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	rank := len(c.shape)
 	if len(pads) != rank {
-		return Composite{}, fmt.Errorf("nervana: pad: the number of pads is %d, the rank %d: %w", len(pads), rank, layout.ErrRank)
+		return Composite{}, fmt.Errorf("nervana: pad: there are %d pads, but the rank is %d: %w", len(pads), rank, layout.ErrRank)
 	}
 	padded, shift := Composite{shape: slices.Clone(c.shape)}, make([]int64, rank)
 	for d, pad := range pads {
 		if pad[0] < 0 || pad[1] < 0 {
-			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrNegative)
+			return Composite{}, fmt.Errorf("nervana: pad: the pads of dimension %d are %d and %d: %w", d, pad[0], pad[1], layout.ErrNegative)
 		}
 		sum, fits1 := layout.Add(pad[0], pad[1])
 		size, fits2 := layout.Add(c.shape[d], sum)
 		if !fits1 || !fits2 {
-			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrOverflow)
+			return Composite{}, fmt.Errorf("nervana: pad: the pads of dimension %d are %d and %d: %w", d, pad[0], pad[1], layout.ErrOverflow)
 		}
 		padded.shape[d], shift[d] = size, pad[0]
 	}
@@ -113,11 +113,11 @@ func (c Composite) moved(shift []int64) []piece {
 // [layout.ErrAxis]; [layout.ErrOverflow].
 func Concat(axis int, parts ...Composite) (Composite, error) {
 	if len(parts) == 0 {
-		return Composite{}, fmt.Errorf("nervana: concat: no parts: %w", layout.ErrShape)
+		return Composite{}, fmt.Errorf("nervana: concat: there are no parts: %w", layout.ErrShape)
 	}
 	rank := len(parts[0].shape)
 	if axis < -rank || axis >= rank {
-		return Composite{}, fmt.Errorf("nervana: concat: dimension %d of %d: %w", axis, rank, layout.ErrAxis)
+		return Composite{}, fmt.Errorf("nervana: concat: the dimension is %d, but the rank is %d: %w", axis, rank, layout.ErrAxis)
 	}
 	if axis < 0 {
 		axis += rank
@@ -127,17 +127,17 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 	shift := make([]int64, rank)
 	for k, part := range parts {
 		if len(part.shape) != rank {
-			return Composite{}, fmt.Errorf("nervana: concat: part %d has rank %d, part 0 has %d: %w", k, len(part.shape), rank, layout.ErrShape)
+			return Composite{}, fmt.Errorf("nervana: concat: part %d has rank %d, but part 0 has %d: %w", k, len(part.shape), rank, layout.ErrShape)
 		}
 		for d, n := range part.shape {
 			if d != axis && n != joined.shape[d] {
-				return Composite{}, fmt.Errorf("nervana: concat: shape[%d] of part %d is %d, of part 0 %d: %w", d, k, n, joined.shape[d], layout.ErrShape)
+				return Composite{}, fmt.Errorf("nervana: concat: shape[%d] of part %d is %d, but of part 0 it is %d: %w", d, k, n, joined.shape[d], layout.ErrShape)
 			}
 		}
 		shift[axis] = joined.shape[axis]
 		size, fits := layout.Add(shift[axis], part.shape[axis])
 		if !fits {
-			return Composite{}, fmt.Errorf("nervana: concat: shape[%d] up to part %d: %w", axis, k, layout.ErrOverflow)
+			return Composite{}, fmt.Errorf("nervana: concat: the sum of shape[%d] up to part %d: %w", axis, k, layout.ErrOverflow)
 		}
 		joined.shape[axis] = size
 		joined.pieces = append(joined.pieces, part.moved(shift)...)
@@ -158,7 +158,7 @@ func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
 // shape.
 func (c Composite) OffsetOf(index ...int64) (source int, offset int64, err error) {
 	if len(index) != len(c.shape) {
-		return 0, 0, fmt.Errorf("nervana: index: the number of entries is %d, the rank %d: %w", len(index), len(c.shape), layout.ErrRank)
+		return 0, 0, fmt.Errorf("nervana: index: there are %d indices, but the rank is %d: %w", len(index), len(c.shape), layout.ErrRank)
 	}
 	within := make([]int64, len(index))
 pieces:
@@ -172,7 +172,7 @@ pieces:
 		offset, err = p.view.OffsetOf(within...)
 		return p.source, offset, err
 	}
-	return 0, 0, fmt.Errorf("nervana: index: %v of shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
+	return 0, 0, fmt.Errorf("nervana: index: %v is outside of the shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
 }
 
 // Into calls copy once for each piece, so that copy can write the composite to a destination of the same shape. The
@@ -183,10 +183,10 @@ pieces:
 // those of [layout.Layout.Span].
 func (c Composite) Into(dst layout.Layout, copy func(dst, src layout.Layout, source int) error) error {
 	if !slices.Equal(dst.Shape, c.shape) {
-		return fmt.Errorf("nervana: shape %v into %v: %w", c.shape, slices.Clone(dst.Shape), layout.ErrShape)
+		return fmt.Errorf("nervana: the composite has shape %v, but the destination has %v: %w", c.shape, slices.Clone(dst.Shape), layout.ErrShape)
 	}
 	if len(c.pieces) == 0 && len(c.shape) == 0 {
-		return fmt.Errorf("nervana: the zero Composite has no element for its index: %w", layout.ErrShape)
+		return fmt.Errorf("nervana: the zero Composite has no elements: %w", layout.ErrShape)
 	}
 	if _, _, err := dst.Span(); err != nil {
 		return err

@@ -348,7 +348,7 @@ func (d *Description) check(op string) error {
 		return nil
 	}
 	if d.Sizes != nil && !sameStrides(shape, laid.Strides, d.Strides) {
-		return conflict(op, dlpack.ErrLayout, "strides %v conflict with %v, which sizes %v give", d.Strides, laid.Strides, d.Sizes)
+		return conflict(op, dlpack.ErrLayout, "strides %v conflict with the strides %v of the sizes %v", d.Strides, laid.Strides, d.Sizes)
 	}
 	last := int64(math.MinInt64)
 	for _, k := range d.Order {

@@ -69,7 +69,7 @@ func (w *Walk) Reset(layouts ...layout.Layout) error {
 	}
 	for k := range layouts {
 		if !slices.Equal(layouts[k].Shape, layouts[0].Shape) {
-			return fmt.Errorf("nervana: walk: tensor %d has shape %v, tensor 0 has %v: %w",
+			return fmt.Errorf("nervana: walk: tensor %d has shape %v, but tensor 0 has %v: %w",
 				k, slices.Clone(layouts[k].Shape), slices.Clone(layouts[0].Shape), layout.ErrShape)
 		}
 		if _, _, err := layouts[k].Span(); err != nil {
@@ -286,7 +286,7 @@ func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 // Errors: [layout.ErrIndex] unless 0 ≤ i < of.
 func (w *Walk) Part(i, of int) error {
 	if i < 0 || i >= of {
-		return fmt.Errorf("nervana: walk: part %d of %d: %w", i, of, layout.ErrIndex)
+		return fmt.Errorf("nervana: walk: part %d of %d does not exist: %w", i, of, layout.ErrIndex)
 	}
 	if w.start == nil || of == 1 {
 		return nil

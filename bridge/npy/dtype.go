@@ -19,13 +19,13 @@ type element struct {
 
 // unsupported has the kinds of types that are refused, by letter.
 var unsupported = map[byte]string{
-	'O': "pickled objects; pickles are never read",
-	'U': "unicode texts",
-	'S': "byte strings",
-	'a': "byte strings",
-	'M': "datetime64",
-	'm': "timedelta64",
-	'T': "texts of variable size",
+	'O': "it stands for pickled objects, and pickles are never read",
+	'U': "it stands for unicode texts, which DLPack lacks",
+	'S': "it stands for byte strings, which DLPack lacks",
+	'a': "it stands for byte strings, which DLPack lacks",
+	'M': "it stands for datetime64, which DLPack lacks",
+	'm': "it stands for timedelta64, which DLPack lacks",
+	'T': "it stands for texts of variable size, which DLPack lacks",
 }
 
 // elementOf decodes a type string such as "<f4".
@@ -58,7 +58,7 @@ func elementOf(text string) (e element, err error) {
 		return refuse("DLPack has no such type")
 	}
 	if order == '|' && size > 1 {
-		return refuse("it has no byte order")
+		return refuse("it needs a byte order, such as the '<' of '<f4'")
 	}
 	e.bigEndian = order == '>' && size > 1
 	return e, nil

@@ -71,7 +71,7 @@ func encode(t *dlpack.Tensor) (head []byte, rows *dlpack.Tensor, err error) {
 		return nil, nil, payload.WithFormat("npy", err)
 	}
 	if t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0 {
-		return nil, nil, fmt.Errorf("npy: %s has packed elements, and NumPy a byte for each; Convert makes elements of a whole byte: %w", t, elements.ErrDType)
+		return nil, nil, fmt.Errorf("npy: %s has packed elements, but NumPy needs a byte for each; Convert makes elements of a whole byte: %w", t, elements.ErrDType)
 	}
 	shape := t.Shape()
 	fortran := !t.IsContiguous() && layout.IsColumnMajor(shape, t.Strides())
@@ -112,7 +112,7 @@ func WriteZip(w io.Writer, tensors []Named) error {
 	first := make(map[string]int, len(tensors))
 	for i, t := range tensors {
 		if name := t.Name + ".npy"; !payload.IsRelativePath(name) || len(name) > math.MaxUint16 {
-			return fmt.Errorf("npy: tensor %d: %s: a name is a relative path in UTF-8, without \"..\", NUL and backslashes: %w", i, errtext.Quote(t.Name), elements.ErrName)
+			return fmt.Errorf("npy: the name %s of tensor %d must be a relative path in UTF-8 without \"..\", NUL and backslashes: %w", errtext.Quote(t.Name), i, elements.ErrName)
 		}
 		if k, ok := first[t.Name]; ok {
 			return fmt.Errorf("npy: tensors %d and %d have the name %s: %w", k, i, errtext.Quote(t.Name), elements.ErrDuplicate)

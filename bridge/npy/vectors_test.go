@@ -139,7 +139,7 @@ func TestTypesThatNumPyNamesNotAreBytesUntilTheyAreNamed(t *testing.T) {
 func TestArraysThatDLPackLacksAreRefusedByName(t *testing.T) {
 	says := map[string]string{
 		"objects.npy": "pickles are never read", "unicode.npy": "unicode texts", "bytes.npy": "byte strings", "dates.npy": "datetime64",
-		"durations.npy": "timedelta64", "records.npy": "a structured array", "longdouble.npy": "DLPack has no such type",
+		"durations.npy": "timedelta64", "records.npy": "the array is structured", "longdouble.npy": "DLPack has no such type",
 		"clongdouble.npy": "DLPack has no such type",
 	}
 	for _, m := range manifests(t) {

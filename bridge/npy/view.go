@@ -101,7 +101,7 @@ func parse(head []byte, size int64) (v View, fail *elements.Error) {
 		return v, fail
 	}
 	if n > size-int64(start) {
-		return v, newError(8, elements.ErrTruncated, "a header of %d bytes, %d bytes are left", n, size-int64(start))
+		return v, newError(8, elements.ErrTruncated, "the header has %d bytes, but only %d are left", n, size-int64(start))
 	}
 	at := start + int(n)
 	h := header{text: head[:at], at: start}
@@ -110,9 +110,9 @@ func parse(head []byte, size int64) (v View, fail *elements.Error) {
 	}
 	v.Offset = int64(at)
 	if left := size - v.Offset; v.Size > left {
-		return v, newError(int(min(size, math.MaxInt)), elements.ErrTruncated, "%s%s takes %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), v.Size, left)
+		return v, newError(int(min(size, math.MaxInt)), elements.ErrTruncated, "%s%s needs %d bytes, but only %d are left", v.Type, errtext.Shape(v.Shape), v.Size, left)
 	} else if v.Size < left {
-		return v, newError(at+int(v.Size), ErrTrailing, "%d bytes after the last element of %s%s", left-v.Size, v.Type, errtext.Shape(v.Shape))
+		return v, newError(at+int(v.Size), ErrTrailing, "%d bytes follow the last element of %s%s", left-v.Size, v.Type, errtext.Shape(v.Shape))
 	}
 	return v, nil
 }
@@ -130,7 +130,7 @@ func sizeHeader(head []byte) (start int, size int64, fail *elements.Error) {
 		case [2]byte{2, 0}, [2]byte{3, 0}:
 			start = 12
 		default:
-			return 0, 0, newError(6, ErrMagic, "version %v.%d, which is not 1.0, 2.0 or 3.0", version[0], version[1])
+			return 0, 0, newError(6, ErrMagic, "the version is %v.%d, but must be 1.0, 2.0 or 3.0", version[0], version[1])
 		}
 	}
 	if len(head) < start {
@@ -166,7 +166,7 @@ func (h *header) parse(v *View) *elements.Error {
 		}
 		if !first {
 			if !h.take(',') {
-				return h.expected(", or }")
+				return h.expected("a comma or }")
 			}
 			if h.skip(); h.take('}') {
 				break
@@ -205,7 +205,7 @@ func (h *header) parse(v *View) *elements.Error {
 		h.at++
 	}
 	if h.at < len(h.text) {
-		return newError(h.at, elements.ErrHeader, "%q after the dictionary, where spaces and a newline may be", h.text[h.at])
+		return newError(h.at, elements.ErrHeader, "%q follows the dictionary, but only spaces and a newline may", h.text[h.at])
 	}
 	if len(seen) < 3 {
 		return newError(end, elements.ErrHeader, "the dictionary lacks a key: it needs descr, fortran_order and shape")
@@ -259,9 +259,9 @@ func (h *header) take(c byte) bool {
 
 func (h *header) expected(what string) *elements.Error {
 	if h.at == len(h.text) {
-		return newError(h.at, elements.ErrHeader, "the header ends, where %s is expected", what)
+		return newError(h.at, elements.ErrHeader, "the header ends, but %s is expected", what)
 	}
-	return newError(h.at, elements.ErrHeader, "%q, where %s is expected", h.text[h.at], what)
+	return newError(h.at, elements.ErrHeader, "%q instead of %s", h.text[h.at], what)
 }
 
 // string parses a string without escapes.
@@ -273,10 +273,10 @@ func (h *header) string() (string, *elements.Error) {
 	rest := h.text[h.at+1:]
 	n := bytes.IndexByte(rest, quote)
 	if n < 0 {
-		return "", newError(h.at, elements.ErrHeader, "a string without an end")
+		return "", newError(h.at, elements.ErrHeader, "a string does not end")
 	}
 	if i := bytes.IndexAny(rest[:n], "\\\n"); i >= 0 {
-		return "", newError(h.at+1+i, elements.ErrHeader, "%q in a string, which NumPy does not write", rest[i])
+		return "", newError(h.at+1+i, elements.ErrHeader, "a string contains %q, which NumPy does not write", rest[i])
 	}
 	h.at += n + 2
 	return string(rest[:n]), nil
@@ -285,7 +285,7 @@ func (h *header) string() (string, *elements.Error) {
 func (h *header) descr(v *View) *elements.Error {
 	where := h.at
 	if c := h.peek(); c == '[' || c == '(' {
-		return newError(where, elements.ErrDType, "a structured array, whose elements are records of several fields")
+		return newError(where, elements.ErrDType, "the array is structured: its elements are records of several fields")
 	}
 	text, fail := h.string()
 	if fail != nil {
@@ -319,12 +319,12 @@ func (h *header) sizes(v *View) *elements.Error {
 		h.skip()
 		if h.take(')') {
 			if len(v.Shape) == 1 && !comma {
-				return newError(h.shape, elements.ErrHeader, "a number in parentheses is not a tuple without a comma")
+				return newError(h.shape, elements.ErrHeader, "the shape is a number in parentheses, but must be a tuple, such as (3,)")
 			}
 			return nil
 		}
 		if !comma {
-			return h.expected(", or )")
+			return h.expected("a comma or )")
 		}
 		if len(v.Shape) == maxRank {
 			return newError(h.at, ErrRank, "more than %d dimensions", maxRank)
@@ -354,7 +354,7 @@ func (h *header) size(dim int) (int64, *elements.Error) {
 	case negative:
 		return 0, newError(start, layout.ErrNegative, "shape[%d] = -%.40s", dim, text)
 	case len(text) > 1 && text[0] == '0':
-		return 0, newError(start, elements.ErrHeader, "shape[%d] = %.40s, a number with a zero before it", dim, text)
+		return 0, newError(start, elements.ErrHeader, "shape[%d] = %.40s must not begin with a zero", dim, text)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -417,7 +417,7 @@ func AppendHeader(dst []byte, dt dlpack.DataType, shape []int64, fortran bool) (
 		return dst, err
 	}
 	if len(shape) > maxRank {
-		return dst, fmt.Errorf("npy: rank = %d, NumPy has at most %d: %w", len(shape), maxRank, ErrRank)
+		return dst, fmt.Errorf("npy: the rank is %d, but NumPy has at most %d: %w", len(shape), maxRank, ErrRank)
 	}
 	if _, err := layout.Count(shape); err != nil {
 		return dst, fmt.Errorf("npy: shape %v: %w", errtext.Shape(shape), err)
@@ -462,7 +462,7 @@ func (v *View) move(data []byte) error {
 		begin, end = int64(m.at), int64(m.at+len(m.bytes))
 	}
 	if end > int64(len(data)) {
-		return newError(len(data), elements.ErrTruncated, "a file that had at least %d bytes when it was parsed", end)
+		return newError(len(data), elements.ErrTruncated, "the file has %d bytes, but had at least %d when it was parsed", len(data), end)
 	}
 	if v.member == nil {
 		v.Data = data[begin:end:end]

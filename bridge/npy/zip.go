@@ -84,7 +84,7 @@ func DecodeZip(data []byte) (*File, error) {
 	f := &File{Tensors: make([]View, 0, count), index: make(map[string]int, count)}
 	for at := start; at < end || uint64(len(members)) < count; {
 		if uint64(len(members)) == count {
-			return nil, newError(at, ErrZip, "%d bytes after the last of %d entries of the directory", end-at, count)
+			return nil, newError(at, ErrZip, "%d bytes follow the last of the %d entries of the directory", end-at, count)
 		}
 		m, next, fail := z.entry(at, start, end)
 		if fail != nil {
@@ -92,7 +92,7 @@ func DecodeZip(data []byte) (*File, error) {
 		}
 		name := strings.TrimSuffix(m.name, ".npy")
 		if _, ok := f.index[name]; ok {
-			return nil, newError(at, elements.ErrDuplicate, "a second array %s; NumPy would read the last", errtext.Quote(name))
+			return nil, newError(at, elements.ErrDuplicate, "two arrays have the name %s, and NumPy would read the last", errtext.Quote(name))
 		}
 		f.index[name] = len(members)
 		members = append(members, m)
@@ -125,15 +125,15 @@ type span struct{ begin, end int }
 func (z *archive) directory() (start, end int, count uint64, fail *elements.Error) {
 	at := len(z.data) - sizeEnd
 	if at < 0 || string(z.data[at:at+4]) != endMagic {
-		return 0, 0, 0, newError(max(at, 0), ErrZip, "the last %d bytes are not the end of a directory without a comment", sizeEnd)
+		return 0, 0, 0, newError(max(at, 0), ErrZip, "the last %d bytes are not the end of a zip directory, or the archive has a comment", sizeEnd)
 	}
 	b := z.data[at:]
 	count, size, begin := uint64(le16(b[10:])), uint64(le32(b[12:])), uint64(le32(b[16:]))
 	if le16(b[4:]) != 0 || le16(b[6:]) != 0 || le16(b[8:]) != le16(b[10:]) {
-		return 0, 0, 0, newError(at+4, ErrZip, "an archive in several parts")
+		return 0, 0, 0, newError(at+4, ErrZip, "the archive has several parts, but must have one")
 	}
 	if le16(b[20:]) != 0 {
-		return 0, 0, 0, newError(at+20, ErrZip, "a comment of %d bytes beyond the file", le16(b[20:]))
+		return 0, 0, 0, newError(at+20, ErrZip, "a comment of %d bytes would end beyond the file", le16(b[20:]))
 	}
 	end = at
 	if locator := at - sizeLocator; locator >= 0 && string(z.data[locator:locator+4]) == locatorMagic {
@@ -148,16 +148,16 @@ func (z *archive) directory() (start, end int, count uint64, fail *elements.Erro
 		}
 		for _, both := range [][3]uint64{{count, math.MaxUint16, le64(e[32:])}, {size, math.MaxUint32, le64(e[40:])}, {begin, math.MaxUint32, le64(e[48:])}} {
 			if both[0] != both[1] && both[0] != both[2] {
-				return 0, 0, 0, newError(at, ErrZip, "the end of the directory says %d, the zip64 end %d", both[0], both[2])
+				return 0, 0, 0, newError(at, ErrZip, "the end of the directory says %d, but the zip64 end says %d", both[0], both[2])
 			}
 		}
 		count, size, begin = le64(e[32:]), le64(e[40:]), le64(e[48:])
 	}
 	if begin > uint64(end) || size != uint64(end)-begin {
-		return 0, 0, 0, newError(at, ErrZip, "a directory of %d bytes at byte %d, which does not end before byte %d", size, begin, end)
+		return 0, 0, 0, newError(at, ErrZip, "the directory has %d bytes and begins at byte %d, but must end at byte %d", size, begin, end)
 	}
 	if count > size/sizeEntry {
-		return 0, 0, 0, newError(at, ErrZip, "%d entries in a directory of %d bytes", count, size)
+		return 0, 0, 0, newError(at, ErrZip, "%d entries do not fit in a directory of %d bytes", count, size)
 	}
 	return int(begin), end, count, nil
 }
@@ -166,14 +166,14 @@ func (z *archive) directory() (start, end int, count uint64, fail *elements.Erro
 // directory has the bytes from start to end.
 func (z *archive) entry(at, start, end int) (m *member, next int, fail *elements.Error) {
 	if end-at < sizeEntry || string(z.data[at:at+4]) != entryMagic {
-		return nil, 0, newError(at, ErrZip, "no entry of the directory")
+		return nil, 0, newError(at, ErrZip, "an entry of the directory is expected here")
 	}
 	b := z.data[at:end]
 	flags, method, crc := le16(b[8:]), le16(b[10:]), le32(b[16:])
 	packed, size, offset := uint64(le32(b[20:])), uint64(le32(b[24:])), uint64(le32(b[42:]))
 	n, extra, comment := int(le16(b[28:])), int(le16(b[30:])), int(le16(b[32:]))
 	if len(b)-sizeEntry < n+extra+comment {
-		return nil, 0, newError(at+28, ErrZip, "an entry of %d bytes, %d bytes are left of the directory", sizeEntry+n+extra+comment, len(b))
+		return nil, 0, newError(at+28, ErrZip, "an entry of the directory has %d bytes, but only %d are left", sizeEntry+n+extra+comment, len(b))
 	}
 	next = at + sizeEntry + n + extra + comment
 	raw := b[sizeEntry : sizeEntry+n]
@@ -192,13 +192,13 @@ func (z *archive) entry(at, start, end int) (m *member, next int, fail *elements
 	case le16(b[34:]) != 0:
 		return nil, 0, newError(at+34, ErrZip, "%s is in another part of the archive", errtext.Quote(m.name))
 	case method == stored && size != packed:
-		return nil, 0, newError(at+20, ErrZip, "%s is stored, and has %d bytes in the file and %d outside of it", errtext.Quote(m.name), packed, size)
+		return nil, 0, newError(at+20, ErrZip, "%s is stored without compression, but has %d bytes in the file instead of %d", errtext.Quote(m.name), packed, size)
 	case offset > uint64(start) || uint64(start)-offset < sizeLocal:
-		return nil, 0, newError(at+42, elements.ErrTruncated, "%s begins at byte %d, the directory at byte %d", errtext.Quote(m.name), offset, start)
+		return nil, 0, newError(at+42, elements.ErrTruncated, "%s begins at byte %d, but must end before the directory at byte %d", errtext.Quote(m.name), offset, start)
 	case packed > uint64(start)-offset-sizeLocal:
-		return nil, 0, newError(at+20, elements.ErrTruncated, "%s has %d bytes, %d are left before the directory", errtext.Quote(m.name), packed, uint64(start)-offset-sizeLocal)
+		return nil, 0, newError(at+20, elements.ErrTruncated, "%s has %d bytes, but only %d are left before the directory", errtext.Quote(m.name), packed, uint64(start)-offset-sizeLocal)
 	case size > packed*maxDeflate: // packed is less than the file
-		return nil, 0, newError(at+24, ErrZip, "%s has %d bytes, and %d deflated bytes become %d at most", errtext.Quote(m.name), size, packed, packed*maxDeflate)
+		return nil, 0, newError(at+24, ErrZip, "%s has %d bytes, but %d deflated bytes become at most %d", errtext.Quote(m.name), size, packed, packed*maxDeflate)
 	}
 	return m, next, z.local(m, int(offset), start, raw, flags, packed)
 }
@@ -207,12 +207,12 @@ func (z *archive) entry(at, start, end int) (m *member, next int, fail *elements
 func (z *archive) local(m *member, at, start int, raw []byte, flags uint16, packed uint64) *elements.Error {
 	b := z.data[at:start]
 	if string(b[:4]) != localMagic {
-		return newError(at, ErrZip, "no header of %s", errtext.Quote(m.name))
+		return newError(at, ErrZip, "the header of %s is missing", errtext.Quote(m.name))
 	}
 	n, extra := int(le16(b[26:])), int(le16(b[28:]))
 	begin := sizeLocal + n + extra
 	if len(b) < begin || uint64(len(b)-begin) < packed {
-		return newError(at+26, elements.ErrTruncated, "a header of %d bytes and %d bytes of %s, %d bytes are left", begin, packed, errtext.Quote(m.name), len(b))
+		return newError(at+26, elements.ErrTruncated, "the header has %d bytes and %s has %d, but only %d are left", begin, errtext.Quote(m.name), packed, len(b))
 	}
 	crc, packedHere, size := uint64(le32(b[14:])), uint64(le32(b[18:])), uint64(le32(b[22:]))
 	if fail := numbers(b[sizeLocal+n:begin], at+sizeLocal+n, &size, &packedHere); fail != nil {
@@ -231,18 +231,18 @@ func (z *archive) local(m *member, at, start int, raw []byte, flags uint16, pack
 		{"number of bytes", 22, size, m.size, true},
 	} {
 		if field.here != field.said && !(field.later && flags&flagDescriptor != 0 && field.here == 0) {
-			return newError(at+field.at, ErrZip, "the %s of %s is %d, and %d in the directory", field.name, errtext.Quote(m.name), field.here, field.said)
+			return newError(at+field.at, ErrZip, "the %s of %s is %d, but %d in the directory", field.name, errtext.Quote(m.name), field.here, field.said)
 		}
 	}
 	if here := b[sizeLocal : sizeLocal+n]; !bytes.Equal(here, raw) {
-		return newError(at+sizeLocal, ErrZip, "the name %s, which is %s in the directory", errtext.Quote(here), errtext.Quote(raw))
+		return newError(at+sizeLocal, ErrZip, "the name is %s, but %s in the directory", errtext.Quote(here), errtext.Quote(raw))
 	}
 	end := begin + int(packed)
 	m.at, m.bytes = at+begin, b[begin:end:end]
 	if flags&flagDescriptor != 0 {
 		size := sizeDescriptor(b[end:], m, packed)
 		if size == 0 {
-			return newError(at+end, ErrZip, "no sizes and checksum of %s after its bytes", errtext.Quote(m.name))
+			return newError(at+end, ErrZip, "the sizes and the checksum are missing after the bytes of %s", errtext.Quote(m.name))
 		}
 		end += size
 	}
@@ -285,10 +285,10 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 		rest = rest[4+len(field):]
 		switch id {
 		case idUnicodePath:
-			return newError(here, elements.ErrName, "a second name of a member")
+			return newError(here, elements.ErrName, "an extra field gives a member a second name")
 		case idZip64:
 			if seen || len(field) != 8*len(missing) && len(field) != 8*len(fields) {
-				return newError(here, ErrZip, "a zip64 field of %d bytes for %d numbers", len(field), len(missing))
+				return newError(here, ErrZip, "a zip64 field has %d bytes, but must have 8 for each of %d numbers", len(field), len(missing))
 			}
 			seen = true
 			which := missing
@@ -312,7 +312,7 @@ func numbers(extra []byte, at int, fields ...*uint64) *elements.Error {
 func checkName(name []byte, at int, flags uint16) *elements.Error {
 	ascii := bytes.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 	if !payload.IsRelativePath(string(name)) || !ascii && flags&flagUTF8 == 0 {
-		return newError(at, elements.ErrName, "the member %s: a name is a relative path in UTF-8, without \"..\", NUL and backslashes", errtext.Quote(name))
+		return newError(at, elements.ErrName, "the name %s of a member must be a relative path in UTF-8 without \"..\", NUL and backslashes", errtext.Quote(name))
 	}
 	return nil
 }
@@ -322,7 +322,7 @@ func (z *archive) overlap() *elements.Error {
 	slices.SortFunc(z.spans, func(a, b span) int { return a.begin - b.begin })
 	for i := 1; i < len(z.spans); i++ {
 		if z.spans[i].begin < z.spans[i-1].end {
-			return newError(z.spans[i].begin, ErrZip, "a member begins before the one at byte %d ends", z.spans[i-1].begin)
+			return newError(z.spans[i].begin, ErrZip, "a member begins before the member at byte %d ends", z.spans[i-1].begin)
 		}
 	}
 	return nil
@@ -341,7 +341,7 @@ func (m *member) view(in *inflater) (v View, fail *elements.Error) {
 		return View{Name: name, Err: newError(m.at, ErrMagic, "the member %s", errtext.Quote(m.name))}, nil
 	}
 	if m.size > math.MaxInt64 {
-		return v, newError(m.at, elements.ErrTruncated, "%s has %d bytes", errtext.Quote(m.name), m.size)
+		return v, newError(m.at, elements.ErrTruncated, "%s has %d bytes, more than a file can have", errtext.Quote(m.name), m.size)
 	}
 	if v, fail = parse(head, int64(m.size)); fail != nil {
 		if m.method == deflated {
@@ -391,7 +391,7 @@ func (in *inflater) head(m *member) ([]byte, *elements.Error) {
 		return in.memory, nil // parse returns the error
 	}
 	if in.left -= start + int(size); in.left < 0 {
-		return nil, newError(m.at, elements.ErrHeader, "the headers of the members to %s, inflated, have more than four times the bytes of the file", errtext.Quote(m.name))
+		return nil, newError(m.at, elements.ErrHeader, "the inflated headers of the members up to %s have more than four times the bytes of the file", errtext.Quote(m.name))
 	}
 	in.memory = in.memory[:max(n, start+int(size))]
 	if _, err := io.ReadFull(in.reader, in.memory[n:]); err != nil {
@@ -422,7 +422,7 @@ func (v *View) read(to []byte) error {
 	}
 	crc.Write(to)
 	if sum := crc.Sum32(); sum != m.crc {
-		return newError(m.at, ErrChecksum, "%s has the checksum %08x, and %08x in the directory", errtext.Quote(m.name), sum, m.crc)
+		return newError(m.at, ErrChecksum, "%s has the checksum %08x, but %08x in the directory", errtext.Quote(m.name), sum, m.crc)
 	}
 	return nil
 }
@@ -438,7 +438,7 @@ func (m *member) inflate(to []byte, head io.Writer) error {
 		return err
 	}
 	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 || err != io.EOF {
-		return fmt.Errorf("more than %d bytes", m.size)
+		return fmt.Errorf("they inflate to more than %d bytes", m.size)
 	}
 	if source.Len() > 0 {
 		return fmt.Errorf("they end %d bytes earlier than the member", source.Len())

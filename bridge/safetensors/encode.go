@@ -61,7 +61,7 @@ func optionsOf(list []Option) (o options) {
 func AppendHeader(dst []byte, tensors []View, metadata map[string]string, options ...Option) ([]byte, []View, error) {
 	align := optionsOf(options).align
 	if align < 0 || align&(align-1) != 0 || align > 1<<12 {
-		return dst, nil, fmt.Errorf("safetensors: alignment to %d bytes, which is not a power of two up to 4096: %w", align, dlpack.ErrUnaligned)
+		return dst, nil, fmt.Errorf("safetensors: the alignment is %d, but must be a power of two up to 4096: %w", align, dlpack.ErrUnaligned)
 	}
 	sorted := slices.Clone(tensors)
 	sizes := make(map[string]int64, len(sorted))
@@ -143,7 +143,7 @@ func AppendHeader(dst []byte, tensors []View, metadata map[string]string, option
 func (v *View) check() (int64, error) {
 	switch {
 	case v.Name == metadataName:
-		return 0, fmt.Errorf("this is the name of the metadata: %w", elements.ErrName)
+		return 0, fmt.Errorf("a tensor must not have the name of the metadata: %w", elements.ErrName)
 	case !utf8.ValidString(v.Name):
 		return 0, fmt.Errorf("a name must be UTF-8: %w", elements.ErrName)
 	case !v.DType.valid():

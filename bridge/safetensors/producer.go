@@ -98,11 +98,11 @@ func viewOf(name string, t *dlpack.Tensor) (View, error) {
 	dtype, err := DTypeOf(dt)
 	switch {
 	case err != nil:
-		return View{}, fmt.Errorf("%v%v is not a type of safetensors; Convert makes it another: %w", t.DType(), shape, elements.ErrDType)
+		return View{}, fmt.Errorf("%v%v is not a type of safetensors; Convert makes a tensor of another type: %w", t.DType(), shape, elements.ErrDType)
 	case !t.Device().HostReadable():
 		return View{}, fmt.Errorf("the host cannot read memory on %v; copy the tensor to the host first: %w", t.Device(), dlpack.ErrDevice)
 	case dt.IsSubByte() && t.DType() == dt && t.Flags()&dlpack.SubbytePadded != 0:
-		return View{}, fmt.Errorf("%v has a byte for each element, and safetensors packs them; Convert makes them packed: %w", dt, elements.ErrDType)
+		return View{}, fmt.Errorf("%v has a byte for each element, but safetensors needs packed elements; Convert makes them packed: %w", dt, elements.ErrDType)
 	}
 	return View{Name: name, DType: dtype, Shape: shape}, nil
 }

@@ -51,7 +51,7 @@ func (r *reader) wrong(wanted string) {
 // texts reads an object whose values are texts. check, which may be nil, returns "" for a valid text, and otherwise a
 // description of the fault.
 func (r *reader) texts(all map[string]string, check func(text string) string) {
-	if !r.begins('{', "an object of texts") {
+	if !r.begins('{', "an object of strings") {
 		return
 	}
 	last := "" // consecutive texts are often the same
@@ -61,7 +61,7 @@ func (r *reader) texts(all map[string]string, check func(text string) string) {
 			r.Duplicate()
 			return
 		}
-		if !r.begins('"', "a text") {
+		if !r.begins('"', "a string") {
 			return
 		}
 		at := r.Pos

@@ -86,7 +86,7 @@ func DecodeFile(data []byte) (*File, error) {
 		}
 	}
 	if rest := bytes.TrimLeft(text[d.Pos:], " "); d.Err == nil && len(rest) > 0 {
-		d.fail(len(text)-len(rest), elements.ErrHeader, "%s after the header, where only spaces may be", errtext.Quote(rest[:1]))
+		d.fail(len(text)-len(rest), elements.ErrHeader, "%s follows the header, but only spaces may", errtext.Quote(rest[:1]))
 	}
 	if d.Err != nil {
 		return nil, d.err()
@@ -100,14 +100,14 @@ func DecodeFile(data []byte) (*File, error) {
 // header returns the text of the header of a file.
 func header(data []byte) ([]byte, error) {
 	if len(data) < lengthSize {
-		return nil, newError(int64(len(data)), elements.ErrTruncated, "%d bytes, but the length of the header takes %d", len(data), lengthSize)
+		return nil, newError(int64(len(data)), elements.ErrTruncated, "the file has %d bytes, but the length of the header needs %d", len(data), lengthSize)
 	}
 	n := binary.LittleEndian.Uint64(data)
 	switch {
 	case n > MaxHeader:
-		return nil, newError(0, elements.ErrHeader, "%d bytes of header are more than %d", n, MaxHeader)
+		return nil, newError(0, elements.ErrHeader, "a header of %d bytes is larger than %d", n, MaxHeader)
 	case n > uint64(len(data)-lengthSize):
-		return nil, newError(int64(len(data)), elements.ErrTruncated, "a header of %d bytes, %d bytes are left", n, len(data)-lengthSize)
+		return nil, newError(int64(len(data)), elements.ErrTruncated, "the header has %d bytes, but only %d are left", n, len(data)-lengthSize)
 	case n == 0 || data[lengthSize] != '{':
 		return nil, newError(lengthSize, elements.ErrHeader, "%s instead of a header that begins with '{'", errtext.Quote(data[lengthSize:lengthSize+min(n, 1)]))
 	}
@@ -179,10 +179,10 @@ func (d *decoder) tensor() {
 		d.fail(offsetsAt, ErrOffsets, "data_offsets [%d, %d] of tensor %s end before they begin", begin, end, errtext.Quote(v.Name))
 		return
 	case size != end-begin:
-		d.fail(offsetsAt, elements.ErrSize, "data_offsets [%d, %d] of tensor %s, and %v%s takes %d bytes", begin, end, errtext.Quote(v.Name), v.DType, errtext.Shape(v.Shape), size)
+		d.fail(offsetsAt, elements.ErrSize, "data_offsets [%d, %d] of tensor %s span %d bytes, but %v%s needs %d", begin, end, errtext.Quote(v.Name), end-begin, v.DType, errtext.Shape(v.Shape), size)
 		return
 	case end > all:
-		d.fail(offsetsAt, elements.ErrTruncated, "data_offsets [%d, %d] of tensor %s, and the file has %d bytes after its header", begin, end, errtext.Quote(v.Name), all)
+		d.fail(offsetsAt, elements.ErrTruncated, "data_offsets [%d, %d] of tensor %s end beyond the file, which has %d bytes after its header", begin, end, errtext.Quote(v.Name), all)
 		return
 	}
 	v.Offset, v.Data = int64(lengthSize+len(d.Data))+begin, d.elements[begin:end:end]
@@ -306,7 +306,7 @@ func (f *File) order(begin, end int64) error {
 	}
 	for i, v := range f.Tensors {
 		if v.Offset > begin {
-			return newError(begin, ErrOffsets, "no tensor has the %d bytes before tensor %s", v.Offset-begin, errtext.Quote(v.Name))
+			return newError(begin, ErrOffsets, "%d bytes before tensor %s belong to no tensor", v.Offset-begin, errtext.Quote(v.Name))
 		}
 		if v.Offset < begin {
 			return newError(v.Offset, ErrOffsets, "tensor %s begins inside of tensor %s", errtext.Quote(v.Name), errtext.Quote(f.Tensors[i-1].Name))
@@ -314,7 +314,7 @@ func (f *File) order(begin, end int64) error {
 		begin += int64(len(v.Data))
 	}
 	if begin < end {
-		return newError(begin, ErrOffsets, "no tensor has the last %d bytes of the file", end-begin)
+		return newError(begin, ErrOffsets, "the last %d bytes of the file belong to no tensor", end-begin)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestTensorsAreFoundByName(t *testing.T) {
 	}
 	_, err := f.Find("c")
 	require.ErrorIs(t, err, elements.ErrNoName)
-	assert.EqualError(t, err, `safetensors: "c", the file has 2 tensors, the first are ["a" "b"]: no tensor has this name`)
+	assert.EqualError(t, err, `safetensors: "c" is not one of the 2 tensors in the file, which begin with ["a" "b"]: no tensor has this name`)
 	must.Fail((*safetensors.File)(nil).Find("a"))(t, elements.ErrNil)
 }
 

@@ -205,7 +205,7 @@ static void a_stream_is_read_in_turns(void) {
   memset(values, 0xff, sizeof values);
   dlb_error error;
   CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode_batch(values, STREAM, &next, &frame, 12, DLB_DECTHINGS_DOC, &error));
-  CHECK(strstr(error.message, "decthings: byte 14: element 0 is the boolean 2") != NULL);
+  CHECK(strstr(error.message, "decthings: byte 14: element 0 of a bool tensor is 2") != NULL);
   check_zero(values, STREAM * sizeof *values);
   CHECK_INT(0, next);
   CHECK_INT(0, released);
@@ -364,7 +364,7 @@ static void reading_refuses_and_releases_nothing(void) {
   dlb_frame trailing = {more, 4, count_release, &f.released, 0};
   dlb_error error;
   CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode(&v, &trailing, 0, &error));
-  CHECK(strstr(error.message, "decthings: byte 3: 1 bytes after the tensor") != NULL);
+  CHECK(strstr(error.message, "decthings: byte 3: 1 bytes follow the tensor") != NULL);
   CHECK_INT(0, f.released);
   check_nothing_is_left(__func__);
 }

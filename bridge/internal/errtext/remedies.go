@@ -35,7 +35,7 @@ var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 
 // goOnly has the remedies of errors that C and Python never get.
 var goOnly = []string{
-	"AssumeWritable, or Copy it", "Clone what it was made of", "its method Dense makes", "Lend it to package dlpack", // package gorgonia
+	"AssumeWritable, or Copy it", "use Clone on the tensor", "its method Dense makes", "pass the memory to dlpack.Lend", // package gorgonia
 	"set DType", "set Shape", // package nervana
 	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", "Message.Pack and Send send one", "give the option To", "without the option To", // package zeromq
 }

@@ -17,7 +17,7 @@ REMEDY("Align makes", "dlb_tensor_copy makes", "copy() makes")
 REMEDY("Align copies it", "dlb_tensor_copy aligns it", "copy() aligns it")
 REMEDY("dlpack.New and Tensor.Align make memory that is", "dlb_tensor_copy makes memory that is", "copy() makes memory that is")
 REMEDY("a loop over Data, which the documentation of Strided shows, or All, which is slower, visits them there, and Contiguous(RowMajor) puts", "dlb_tensor_contiguous puts", "contiguous() or numpy.ascontiguousarray puts")
-REMEDY("Contiguous(RowMajor) makes them row-major, AllowTransposed takes them as they are",
+REMEDY("Contiguous(RowMajor) makes them row-major, AllowTransposed accepts them as they are",
        "dlb_tensor_contiguous makes them row-major", "contiguous() or numpy.ascontiguousarray makes them row-major")
 REMEDY("Contiguous(RowMajor) makes", "dlb_tensor_contiguous makes", "contiguous() or numpy.ascontiguousarray makes")
 REMEDY("Contiguous makes", "dlb_tensor_contiguous makes", "contiguous() or numpy.ascontiguousarray makes")
@@ -32,7 +32,7 @@ REMEDY("View shows them as another type", "dlb_tensor_import takes a description
        "from_buffer() shows their bytes as another type")
 REMEDY("View makes its lanes a dimension", "dlb_tensor_import takes a description in which its lanes are a dimension",
        "from_buffer() makes its lanes a dimension")
-REMEDY("AsBytes makes", "dlb_tensor_import of the same memory makes", "from_buffer() makes")
+REMEDY("use AsBytes to view", "use dlb_tensor_import to view", "use from_buffer() to view")
 REMEDY("AssumeWritable imports it as writable", "dlb_tensor_copy makes a writable one", "copy() makes a writable one")
 
 REMEDY("Relay allows what was decoded", "fields->relay allows what was decoded", "relay= allows what was decoded")

@@ -22,7 +22,7 @@ func Find(name string, index map[string]int, nameAt func(i int) string, format s
 	for i := range first {
 		first[i] = errtext.Quote(nameAt(i))
 	}
-	return 0, fmt.Errorf("%s: %s, the file has %d tensors, the first are %v: %w", format, errtext.Quote(name), len(index), first, elements.ErrNoName)
+	return 0, fmt.Errorf("%s: %s is not one of the %d tensors in the file, which begin with %v: %w", format, errtext.Quote(name), len(index), first, elements.ErrNoName)
 }
 
 // IsRelativePath reports whether name, which is UTF-8 with forward slashes, names a file inside a folder on every system.

@@ -30,7 +30,7 @@ func (c *checked) Read(data []byte) (int, error) {
 	}
 	n, err := c.in.Read(data)
 	if n < 0 || n > len(data) {
-		return 0, fmt.Errorf("the io.Reader returned %d for %d bytes", n, len(data))
+		return 0, fmt.Errorf("the io.Reader returned %d, but was asked for %d bytes", n, len(data))
 	}
 	if n > 0 {
 		c.idle, c.late = 0, err

@@ -31,7 +31,7 @@ func CheckSource(t *dlpack.Tensor) error {
 		return err
 	}
 	if t.DType() != dlpack.Uint8 || t.Rank() != 1 || !t.IsContiguous() {
-		return fmt.Errorf("%s is not a one-dimensional uint8 tensor without gaps; AsBytes makes one of any tensor: %w", t, dlpack.ErrLayout)
+		return fmt.Errorf("%s is not a one-dimensional uint8 tensor without gaps; use AsBytes to view its bytes: %w", t, dlpack.ErrLayout)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func checkBools(format string, t *dlpack.Tensor, data []byte) error {
 // Errors, without a prefix: [dlpack.ErrUnaligned].
 func CheckAlign(n int) error {
 	if n < 0 || n > dlpack.AllocAlignment || n&(n-1) != 0 {
-		return fmt.Errorf("alignment to %d bytes, which is not a power of two up to %d: %w", n, dlpack.AllocAlignment, dlpack.ErrUnaligned)
+		return fmt.Errorf("the alignment is %d, but must be a power of two up to %d: %w", n, dlpack.AllocAlignment, dlpack.ErrUnaligned)
 	}
 	return nil
 }

@@ -531,7 +531,7 @@ def test_iter_reads_no_further_than_it_is_asked():
     values = decthings.decode_all(good * 300 + b"\x0d\x00\x02" + good)
     for _ in range(300):
         assert np.from_dlpack(next(values)).tolist() == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match=rf"dlbridge: decthings: byte {300 * len(good) + 2}: element 0 is the boolean 2"):
+    with pytest.raises(ValueError, match=rf"dlbridge: decthings: byte {300 * len(good) + 2}: element 0 of a bool tensor is 2"):
         next(values)
     assert list(values) == []
 
