@@ -124,7 +124,7 @@ func TypeOf(dt dlpack.DataType) (Type, error) {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; convert it to another: %w", dt, elements.ErrDType)
+	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; convert the tensor to another type: %w", dt, elements.ErrDType)
 }
 
 // Dialect is the encoding of elements of variable size. In every dialect a varint with the length in bytes precedes

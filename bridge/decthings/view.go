@@ -270,7 +270,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("decthings: %v%v: Elements is nil or has another type or shape: %w", v.Type, errtext.Shape(v.Shape), ErrType)
+			return dst, fmt.Errorf("decthings: the View is %v%v, but its Elements are nil or have another type or shape: %w", v.Type, errtext.Shape(v.Shape), ErrType)
 		}
 		return AppendElements(dst, v.Elements, d)
 	}
@@ -420,7 +420,7 @@ func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 		}
 		section += sizeVarint(uint64(n)) + n
 		if section > payload.Addressable {
-			return m, fmt.Errorf("decthings: %v are too large: %w", e, dlpack.ErrMemory)
+			return m, fmt.Errorf("decthings: the elements %v are too large: %w", e, dlpack.ErrMemory)
 		}
 	}
 	if d != Doc {

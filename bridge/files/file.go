@@ -103,7 +103,7 @@ func (f *File) add(path string, o opening) error {
 		case o.writable && !row.writable:
 			return fmt.Errorf("the format is %s, but only npy can be opened for writing: %w", row.name, ErrFormat)
 		case o.dtype != 0 && row.name != NPY && row.name != NPZ:
-			return fmt.Errorf("it is %s, which has types of its own: %w", row.name, ErrFormat)
+			return fmt.Errorf("the format is %s, but only npy and npz files can be opened as another type: %w", row.name, ErrFormat)
 		}
 		f.format = row.name
 		return row.parse(f, p, o)

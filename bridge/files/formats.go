@@ -109,7 +109,7 @@ func (f *File) parseNPY(p *part, o opening) error {
 		}
 	}
 	if o.writable && v.BigEndian {
-		return fmt.Errorf("a big-endian array, %s, cannot be written to in place: %w", v.Type, ErrFormat)
+		return fmt.Errorf("the array of type %s is big-endian, so it cannot be opened for writing: %w", v.Type, ErrFormat)
 	}
 	f.putArray(p, &v)
 	return nil

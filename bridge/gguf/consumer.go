@@ -63,7 +63,7 @@ func (v *View) tensor(options []DecodeOption, view func(dlpack.Spec) (*dlpack.Te
 		s.Shape[len(v.Shape)-1] /= block
 	}
 	if s.DType == 0 {
-		return nil, fmt.Errorf("gguf: %v%s: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
+		return nil, fmt.Errorf("gguf: DLPack has no type for %v%s: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
 	}
 	return payload.FileTensor("gguf", s, d.align, view)
 }

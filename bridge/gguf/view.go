@@ -151,7 +151,7 @@ func (r *reader) short(at int, format string, args ...any) {
 // take returns the next n bytes.
 func (r *reader) take(n int, what string) []byte {
 	if r.err == nil && n > len(r.data)-r.at {
-		r.short(r.at, "%s of %d bytes", what, n)
+		r.short(r.at, "%s needs %d bytes", what, n)
 	}
 	if r.err != nil {
 		return nil
@@ -178,9 +178,12 @@ func (r *reader) uint64(what string) uint64 {
 // smallest size of an item in bytes.
 func (r *reader) count(least int, what string) int {
 	at := r.at
+	if r.err == nil && len(r.data)-at < 8 {
+		r.short(at, "the number of %s needs 8 bytes", what)
+	}
 	n := r.uint64(what)
 	if r.err == nil && n > uint64(len(r.data)-r.at)/uint64(least) {
-		r.short(at, "%d %s", n, what)
+		r.short(at, "%d %s are expected", n, what)
 	}
 	if r.err != nil {
 		return 0
@@ -233,7 +236,7 @@ func (r *reader) file() (f *File, offsets []placed) {
 		r.fail(4, elements.ErrHeader, "the version is %d, but only versions 2 and 3 can be read", version)
 	}
 	tensors := r.count(leastView, "tensors")
-	entries := r.count(leastEntry, "metadata")
+	entries := r.count(leastEntry, "entries of metadata")
 	f = new(File)
 	if !r.dry && r.err == nil {
 		*f = File{Version: int(version), Alignment: alignment, keys: make(map[string]int, entries), names: make(map[string]int, tensors)}
@@ -250,7 +253,7 @@ func (r *reader) file() (f *File, offsets []placed) {
 		if key == alignmentKey && r.err == nil {
 			n, ok := value.(uint32)
 			if !ok || n == 0 || n > maxAlignment || n&(n-1) != 0 {
-				r.fail(at, elements.ErrHeader, "%s is not a power of two up to %d of type uint32", alignmentKey, maxAlignment)
+				r.fail(at, elements.ErrHeader, "%s must be a power of two up to %d of type uint32", alignmentKey, maxAlignment)
 			}
 			f.Alignment = int64(n)
 		}

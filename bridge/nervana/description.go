@@ -64,7 +64,7 @@ const maxViews = 1000
 func (d *Description) root(op string) (*Description, error) {
 	for views := 0; d.base != nil; views++ {
 		if views == maxViews {
-			return nil, newError(op, dlpack.ErrLayout, "a chain of more than %d views, or a description that is a view of itself", maxViews)
+			return nil, newError(op, dlpack.ErrLayout, "the chain of views has more than %d views, or a description is a view of itself", maxViews)
 		}
 		if d.view == nil {
 			return nil, newError(op, dlpack.ErrNull, "the function of the view is nil")

@@ -36,7 +36,7 @@ func elementOf(text string) (e element, err error) {
 		return element{}, fmt.Errorf("the type %s: %s: %w", errtext.Quote(text), why, elements.ErrDType)
 	}
 	if len(text) < 2 || strings.IndexByte("<>|", text[0]) < 0 {
-		return refuse("it is not one that NumPy writes, such as '<f4'")
+		return refuse("want a type that NumPy writes, such as '<f4'")
 	}
 	order, kind, number := text[0], text[1], text[2:]
 	if what, ok := unsupported[kind]; ok {
@@ -44,7 +44,7 @@ func elementOf(text string) (e element, err error) {
 	}
 	size, err := strconv.ParseUint(number, 10, 31)
 	if err != nil || strconv.FormatUint(size, 10) != number {
-		return refuse("it is not one that NumPy writes, such as '<f4'")
+		return refuse("want a type that NumPy writes, such as '<f4'")
 	}
 	switch {
 	case kind == 'V' && order != '>' && size > 0:

@@ -125,7 +125,7 @@ type span struct{ begin, end int }
 func (z *archive) directory() (start, end int, count uint64, fail *elements.Error) {
 	at := len(z.data) - sizeEnd
 	if at < 0 || string(z.data[at:at+4]) != endMagic {
-		return 0, 0, 0, newError(max(at, 0), ErrZip, "the last %d bytes are not the end of a zip directory, or the archive has a comment", sizeEnd)
+		return 0, 0, 0, newError(max(at, 0), ErrZip, "the last %d bytes are not the end of a zip directory; a comment at the end is not supported", sizeEnd)
 	}
 	b := z.data[at:]
 	count, size, begin := uint64(le16(b[10:])), uint64(le32(b[12:])), uint64(le32(b[16:]))

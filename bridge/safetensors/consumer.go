@@ -44,7 +44,7 @@ func (v *View) tensor(o options, view func(s dlpack.Spec) (*dlpack.Tensor, error
 		return nil, fmt.Errorf("safetensors: the View is %w", elements.ErrNil)
 	}
 	if !v.DType.valid() {
-		return nil, fmt.Errorf("safetensors: %v: %w", v.DType, elements.ErrDType)
+		return nil, fmt.Errorf("safetensors: %v is not a type of safetensors: %w", v.DType, elements.ErrDType)
 	}
 	return payload.FileTensor("safetensors", dlpack.Spec{DType: v.DType.DataType(), Shape: v.Shape}, o.align, view)
 }

@@ -120,5 +120,5 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("safetensors: %v is not a type of safetensors; convert it to another: %w", dt, elements.ErrDType)
+	return 0, fmt.Errorf("safetensors: %v is not a type of safetensors; convert the tensor to another type: %w", dt, elements.ErrDType)
 }

@@ -194,7 +194,7 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorflow: %v is not a type of TensorFlow; convert it to another: %w", dt, elements.ErrDType)
+	return 0, fmt.Errorf("tensorflow: %v is not a type of TensorFlow; convert the tensor to another type: %w", dt, elements.ErrDType)
 }
 
 // integer describes the varints that stand for the elements of a type: the number of low bits that count, and the

@@ -96,7 +96,7 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	}
 	if v.DType.Storage() == 0 && v.DType.valid() {
 		if v.Elements == nil || v.Elements.Type != v.DType.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("tensorflow: %v%v: Elements is nil or has another type or shape: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
+			return dst, fmt.Errorf("tensorflow: the View is %v%v, but its Elements are nil or have another type or shape: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
 		}
 		return AppendElements(dst, v.Elements, options...)
 	}

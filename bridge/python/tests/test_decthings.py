@@ -643,7 +643,7 @@ def test_calls_in_a_forked_child_raise_at_once():
 
 def test_bfloat16_is_no_type_of_decthings():
     a = np.arange(6).astype(ml_dtypes.bfloat16)
-    with pytest.raises(BufferError, match="dlbridge: decthings: bfloat16 is not a type of Decthings; convert it to another: data type not representable"):
+    with pytest.raises(BufferError, match="dlbridge: decthings: bfloat16 is not a type of Decthings; convert the tensor to another type: data type not representable"):
         decthings.encode(dlbridge.from_buffer(a.view(np.uint16), "bfloat16", (6,)))
 
 
