@@ -258,7 +258,7 @@ func (s TensorSlice) fits(shape []int64) error {
 	}
 	for d, e := range s.extents {
 		if e.End() > shape[d] {
-			return fmt.Errorf("tensorflow: tensor slice: dimension %d goes from %d to %d, but has size %d: %w", d, e.Start, e.End(), shape[d], layout.ErrIndex)
+			return fmt.Errorf("tensorflow: tensor slice: in dimension %d the slice goes from %d to %d, but the size is %d: %w", d, e.Start, e.End(), shape[d], layout.ErrIndex)
 		}
 	}
 	return nil
