@@ -70,7 +70,7 @@ func choose(what string, all []ort.InputOutputInfo, wanted []string) ([]ort.Inpu
 		wanted = names(all)
 	}
 	if len(wanted) == 0 {
-		return nil, fmt.Errorf("no %ss; the binding runs models with at least one: %w", what, dlpack.ErrNull)
+		return nil, fmt.Errorf("the model has no %ss, but the binding runs only models with at least one: %w", what, dlpack.ErrNull)
 	}
 	var chosen []ort.InputOutputInfo
 	for i, name := range wanted {
@@ -141,7 +141,7 @@ func (r *Runner) run(inputs, outputs map[string]*dlpack.Tensor) error {
 		return err
 	}
 	if outputs == nil {
-		return fmt.Errorf("outputs is nil; an empty map receives the outputs: %w", dlpack.ErrNull)
+		return fmt.Errorf("outputs is nil; pass an empty map to receive the outputs: %w", dlpack.ErrNull)
 	}
 	made := map[string]*dlpack.Tensor{}
 	values := make([]ort.Value, len(r.inputs)+len(r.outputs))
@@ -174,7 +174,7 @@ func (r *Runner) run(inputs, outputs map[string]*dlpack.Tensor) error {
 		t := outputs[info.Name]
 		if t == nil && !fixed(info) {
 			if n := heldAs(info.DataType); !n.generic && n.carried.BitSize() != 8 {
-				return fmt.Errorf("output %q is %v without a fixed shape, which the binding cannot return; give Run a tensor for it: %w", info.Name, n.carried, dlpack.ErrDType)
+				return fmt.Errorf("output %q has type %v and no fixed shape, so the binding cannot return it; pass Run a tensor for it: %w", info.Name, n.carried, dlpack.ErrDType)
 			}
 			continue
 		}

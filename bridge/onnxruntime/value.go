@@ -102,26 +102,26 @@ func admit(t *dlpack.Tensor, allowed Option) (*number, error) {
 	case t.RequireOpen() != nil:
 		return nil, fmt.Errorf("the tensor is closed: %w", dlpack.ErrClosed)
 	case !t.Device().HostReadable():
-		return nil, fmt.Errorf("memory on %v; its producer can copy it to the CPU: %w", t.Device(), dlpack.ErrDevice)
+		return nil, fmt.Errorf("memory on %v cannot be read; its producer can copy it to the CPU: %w", t.Device(), dlpack.ErrDevice)
 	}
 	n := carriedAs(t.DType())
 	switch {
 	case n == nil:
-		return nil, fmt.Errorf("%v is not a type of ONNX Runtime's tensors%s: %w", t.DType(), remedy(t.DType()), dlpack.ErrDType)
+		return nil, fmt.Errorf("ONNX Runtime has no tensors of %v%s: %w", t.DType(), remedy(t.DType()), dlpack.ErrDType)
 	case t.Rank() == 0:
-		return nil, fmt.Errorf("the tensor has no dimensions, and the binding takes at least one; Reshape(1) adds it: %w", dlpack.ErrLayout)
+		return nil, fmt.Errorf("the tensor has no dimensions, but the binding needs at least one; use Reshape(1) to add it: %w", dlpack.ErrLayout)
 	case !n.generic && t.NumElements() == 0:
-		return nil, fmt.Errorf("shape %v has no elements, and the binding takes at least one %v; Convert to float32 makes it acceptable: %w", t.Shape(), n.carried, dlpack.ErrLayout)
+		return nil, fmt.Errorf("the shape %v has no elements, but the binding needs at least one %v; use Convert for a tensor of float32, which may be empty: %w", t.Shape(), n.carried, dlpack.ErrLayout)
 	case t.Flags()&dlpack.SubbytePadded != 0 && n.carried.BitSize() < 8:
-		return nil, fmt.Errorf("each %v has a byte of its own, and ONNX Runtime has them packed; CopyTo a tensor of New packs them: %w", n.carried, dlpack.ErrLayout)
+		return nil, fmt.Errorf("each %v is stored in a byte of its own, but ONNX Runtime packs them; use CopyTo into a tensor of New to pack them: %w", n.carried, dlpack.ErrLayout)
 	case !t.IsContiguous():
 		return nil, fmt.Errorf("strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so: %w", t.Strides(), t.Shape(), dlpack.ErrLayout)
 	case t.RequireAlign(n.carried.ItemSize()) != nil:
 		return nil, fmt.Errorf("data at %#x is not aligned to %d bytes; Align copies it: %w", t.Data(), n.carried.ItemSize(), dlpack.ErrUnaligned)
 	case t.ReadOnly() && allowed&AsInput == 0:
-		how := "is read-only; Copy makes a writable one, and AsInput takes it for an input"
+		how := "is read-only; use Copy for a writable copy, or AsInput if the tensor is an input"
 		if t.Flags()&dlpack.ReadOnly == 0 {
-			how = "is not known to be writable; import it with AssumeWritable, Copy it, or take it for an input with AsInput"
+			how = "is not known to be writable; import it with AssumeWritable, Copy it, or use AsInput if the tensor is an input"
 		}
 		return nil, fmt.Errorf("the memory %s: %w", how, dlpack.ErrReadOnly)
 	}

@@ -94,7 +94,7 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 	case 0:
 		return int(fd), nil
 	case syscall.EINVAL:
-		return 0, fmt.Errorf("the name %q is not one of a file in %s: %w", name, dir, dlpack.ErrValue)
+		return 0, fmt.Errorf("the name %q must be that of a file in %s, without a slash: %w", name, dir, dlpack.ErrValue)
 	default:
 		return 0, &os.PathError{Op: "open", Path: filepath.Join(dir, name), Err: code}
 	}
@@ -104,7 +104,7 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 // each dimension.
 func checkSpec(spec *dlpack.Spec) error {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
-		return fmt.Errorf("the number of strides is %d, the rank %d: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
+		return fmt.Errorf("strides has %d entries, but shape has %d: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
 	}
 	if len(spec.Shape) > dlpack.MaxRank {
 		return fmt.Errorf("%d dimensions, but at most %d are allowed: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)

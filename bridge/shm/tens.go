@@ -32,7 +32,7 @@ const Packing = "shm"
 func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
 	return func(l *tens.Label) error {
 		if len(ts) != len(l.Tensors) {
-			return fmt.Errorf("shm: Offers: %d tensors for a message of %d: %w", len(ts), len(l.Tensors), dlpack.ErrValue)
+			return fmt.Errorf("shm: Offers: got %d tensors, but the message has %d: %w", len(ts), len(l.Tensors), dlpack.ErrValue)
 		}
 		s := settingsOf(options)
 		befores := make(map[int]int64) // for each tensor to offer, the bytes before element (0, ..., 0)
@@ -90,7 +90,7 @@ func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, o
 		}
 		k := slices.Index(ts[next:], nil) // the entry of this tensor, the next that is not dense
 		if k < 0 {
-			return fmt.Errorf("shm: tensor %d: it has no entry among those of bridge.Decode: %w", i, dlpack.ErrValue)
+			return fmt.Errorf("shm: tensor %d: the list of tensors has no entry for it; pass the list that bridge.Decode returned: %w", i, dlpack.ErrValue)
 		}
 		k += next
 		next = k + 1

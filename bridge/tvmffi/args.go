@@ -156,7 +156,7 @@ func (a Args) wrong(i int, want string) {
 		return
 	}
 	if kind == C.FFI_MOVED {
-		want += "; Keep takes it"
+		want += "; use Keep to accept it"
 	}
 	a.disagree(i, TypeError, "it is %s, want %s", typeName(kind), want)
 }
@@ -308,7 +308,7 @@ func (a Args) Shape(i int) []int64 {
 		return nil
 	}
 	if at := addressIn(&d.shape); d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && at < lowest {
-		a.refused(i, newError(dlpack.ErrNull, "ndim = %d, shape at %#x", d.ndim, at))
+		a.refused(i, newError(dlpack.ErrNull, "ndim is %d and shape points to %#x, which cannot both be valid", d.ndim, at))
 		return nil
 	}
 	if d.ndim == 0 {
@@ -372,7 +372,7 @@ func (a Args) Keep(i int) (any, error) {
 	case arg == nil:
 		return nil, Errorf(TypeError, "argument %d: it is missing", i)
 	case below(arg):
-		return nil, newError(dlpack.ErrNull, "argument %d: a value of type %d at %#x", i, kind, word(arg))
+		return nil, newError(dlpack.ErrNull, "argument %d: a value of type %d has the invalid address %#x", i, kind, word(arg))
 	case kind == C.FFI_DLTENSOR:
 		return nil, newError(dlpack.ErrBorrowed, "argument %d: the tensor is borrowed for the call only; Tensor.Copy copies it", i)
 	case !attached():

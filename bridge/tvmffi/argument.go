@@ -166,7 +166,7 @@ func (c *call) add(f *Function, arg any) error {
 		}
 		return c.object(&a.reference)
 	default:
-		return newError(ErrArgument, "%s has no form in TVM-FFI; Function.Call lists the types that have one", reflect.TypeOf(arg).String())
+		return newError(ErrArgument, "TVM-FFI cannot represent %s; Function.Call lists the types that can be passed", reflect.TypeOf(arg).String())
 	}
 	return nil
 }
@@ -236,8 +236,11 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	c.dims = slices.Grow(c.dims, 2*rank)[:start+2*rank]
 	copy(c.dims[start:], shape)
 	_, err := layout.AppendRowMajor(c.dims[:start+rank], c.dims[start:start+rank])
-	if count, _ := layout.Count(c.dims[start : start+rank]); err != nil || count != int64(s.count) {
-		return newError(dlpack.ErrLayout, "shape %v does not have %d elements", slices.Clone(shape), s.count)
+	if err != nil {
+		return newError(dlpack.ErrLayout, "the shape %v is negative or too large", slices.Clone(shape))
+	}
+	if count, _ := layout.Count(c.dims[start : start+rank]); count != int64(s.count) {
+		return newError(dlpack.ErrLayout, "the shape %v has %d elements, but the slice has %d", slices.Clone(shape), count, s.count)
 	}
 	return c.view(f, s.data, s.count, s.dtype, rank)
 }
@@ -268,7 +271,7 @@ func (c *call) view(f *Function, data unsafe.Pointer, count int, dtype dlpack.Da
 }
 
 func unaligned(address, align uintptr) error {
-	remedy := "; dlpack.New and Tensor.Align make memory that is"
+	remedy := "; use dlpack.New or Tensor.Align to get aligned memory"
 	if align > dlpack.AllocAlignment {
 		remedy = ""
 	}

@@ -24,7 +24,7 @@ func As[T any](result any, err error) (T, error) {
 	value, ok := result.(T)
 	if err == nil && !ok {
 		dispose(result)
-		err = newError(ErrArgument, "result: %T, want %v", result, reflect.TypeFor[T]())
+		err = newError(ErrArgument, "result: got %T, want %v", result, reflect.TypeFor[T]())
 	}
 	return value, err
 }
@@ -148,7 +148,7 @@ func (c *call) end() {
 // describe appends the descriptions of all arguments.
 func (c *call) describe(f *Function, args []any) error {
 	if len(args) > C.FFI_ARGUMENTS {
-		return newError(ErrArgument, "%s: %d arguments are more than %d", f.name, len(args), C.FFI_ARGUMENTS)
+		return newError(ErrArgument, "%s: got %d arguments, but at most %d are allowed", f.name, len(args), C.FFI_ARGUMENTS)
 	}
 	for i, arg := range args {
 		if err := c.add(f, arg); err != nil {

@@ -645,7 +645,7 @@ func TestAsPassesErrorsOn(t *testing.T) {
 	assert.NoError(t, err)
 	assert.EqualValues(t, 3, n)
 	_, err = tvmffi.As[string](int64(3), nil)
-	assert.EqualError(t, err, "tvmffi: result: int64, want string")
+	assert.EqualError(t, err, "tvmffi: result: got int64, want string")
 }
 
 func TestCallsAllocateNothing(t *testing.T) {

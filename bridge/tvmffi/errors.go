@@ -23,7 +23,7 @@ var (
 	// ErrRuntime reports that a module calls libtvm_runtime, for example for parallel loops, but this library is not
 	// loaded ([LoadRuntime]).
 	ErrRuntime = errors.New("libtvm_runtime is needed")
-	// ErrArgument reports a Go value that has no form in TVM-FFI, too many arguments, or a result whose type is not the
+	// ErrArgument reports a Go value that TVM-FFI cannot represent, too many arguments, or a result whose type is not the
 	// type requested by [As].
 	ErrArgument = errors.New("unsupported argument")
 )

@@ -183,7 +183,7 @@ func ExampleFunction_Call() {
 	// Output:
 	// [2 1 4 3] <nil>
 	// true
-	// tvmffi: matmul: argument 2: shape [2 2] does not have 5 elements
+	// tvmffi: matmul: argument 2: the shape [2 2] has 4 elements, but the slice has 5
 }
 
 func ExampleAs() {
@@ -195,7 +195,7 @@ func ExampleAs() {
 	fmt.Println(err)
 	// Output:
 	// 42 <nil>
-	// tvmffi: result: string, want int64
+	// tvmffi: result: got string, want int64
 }
 
 func ExampleErrorf() {

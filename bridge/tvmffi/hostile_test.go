@@ -321,7 +321,7 @@ func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
 	need(t)
 	object := uintptr(unsafe.Pointer(new(ffiAny)))
 	for kind, text := range map[int32]string{
-		constant("FFI_MOVED"):     "argument 0: it is an object that the caller moves into the call, want a tensor; Keep takes it",
+		constant("FFI_MOVED"):     "argument 0: it is an object that the caller moves into the call, want a tensor; use Keep to accept it",
 		constant("FFI_UNCHANGED"): "argument 0: it is the marker Unchanged, want a tensor",
 		-1:                        "argument 0: it is a value of type -1, want a tensor", // TVM-FFI's number for "any type"
 		math.MinInt32:             "argument 0: it is a value of type -2147483648, want a tensor",
@@ -343,9 +343,9 @@ func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
 func TestValuesWithoutAFormInGoAreNotKept(t *testing.T) {
 	need(t)
 	for kind, text := range map[int32]string{
-		constant("FFI_UNCHANGED"): "tvmffi: argument 0: the marker Unchanged, which has no form in Go",
-		-1:                        "tvmffi: argument 0: a value of type -1, which has no form in Go",
-		math.MinInt32:             "tvmffi: argument 0: a value of type -2147483648, which has no form in Go",
+		constant("FFI_UNCHANGED"): "tvmffi: argument 0: Go cannot represent the marker Unchanged",
+		-1:                        "tvmffi: argument 0: Go cannot represent a value of type -1",
+		math.MinInt32:             "tvmffi: argument 0: Go cannot represent a value of type -2147483648",
 	} {
 		status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
 			v, err := a.Keep(0)

@@ -66,7 +66,7 @@ func storeNumber(result *C.ffi_any, n reflect.Value) error {
 	case n.CanFloat():
 		put(result, C.FFI_FLOAT, 0, math.Float64bits(n.Float()))
 	default:
-		return newError(ErrArgument, "result: %v has no form in TVM-FFI", n.Type())
+		return newError(ErrArgument, "result: TVM-FFI cannot represent %v", n.Type())
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func resultOf(r C.ffi_result) (any, error) {
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
 	if r._type >= C.FFI_OBJECT && object == 0 {
-		return nil, newError(dlpack.ErrNull, "an object of type %d at 0", r._type)
+		return nil, newError(dlpack.ErrNull, "an object of type %d has the address 0", r._type)
 	}
 	switch r._type {
 	case C.FFI_NONE:
@@ -114,9 +114,9 @@ func value(r C.ffi_result) (any, error) {
 	}
 	switch {
 	case r._type >= C.FFI_DLTENSOR && r._type <= C.FFI_MOVED:
-		return nil, newError(ErrArgument, "a value of type %d, which is valid only as an argument", r._type)
+		return nil, newError(ErrArgument, "a value of type %d is valid only as an argument", r._type)
 	case r._type < C.FFI_OBJECT:
-		return nil, newError(ErrArgument, "%s, which has no form in Go", typeName(r._type))
+		return nil, newError(ErrArgument, "Go cannot represent %s", typeName(r._type))
 	}
 	o := new(Object)
 	o.hold(int32(r._type), object)

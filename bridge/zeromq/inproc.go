@@ -43,13 +43,13 @@ func (c *Context) before(s *Socket, verb, endpoint string) error {
 	case verb == "connect" && c.inprocs.bound[endpoint] == nil && c.inprocs.last == nil:
 		last, err := C.zmq_socket(c.ptr, C.ZMQ_PULL)
 		if last == nil {
-			return fmt.Errorf("nothing is bound to it yet, which takes one more socket; MaxSockets allows more: %w", err)
+			return fmt.Errorf("no socket is bound to the endpoint yet, so the connection needs one more socket; use MaxSockets to allow more: %w", err)
 		}
 		c.inprocs.last = last
 	case verb == "bind" && s.kind == Pair && len(waiting) > 0:
-		return fmt.Errorf("a ROUTER or REP has connected to it, which a PAIR cannot take: %w", Errno(syscall.EINVAL))
+		return fmt.Errorf("a ROUTER or REP has connected to the endpoint, but a PAIR accepts neither: %w", Errno(syscall.EINVAL))
 	case verb != "bind" && verb != "connect" && waiting[s]:
-		return fmt.Errorf("nothing is bound to it yet; Close ends the connection: %w", Errno(syscall.EINVAL))
+		return fmt.Errorf("no socket is bound to the endpoint yet; use Close to end the connection: %w", Errno(syscall.EINVAL))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestCloseEndsMoreConnectionsThanThereAreSockets(t *testing.T) {
 	push := newSocket(t, c, zeromq.Push)
 	err := push.Connect("inproc://nobody")
 	require.ErrorIs(t, err, syscall.EMFILE)
-	require.ErrorContains(t, err, "zeromq: connect inproc://nobody: nothing is bound to it yet, which takes one more socket; MaxSockets allows more: ")
+	require.ErrorContains(t, err, "zeromq: connect inproc://nobody: no socket is bound to the endpoint yet, so the connection needs one more socket; use MaxSockets to allow more: ")
 	must.Do(push.Bind("inproc://own"))(t)
 	require.NoError(t, push.Connect("inproc://own"))
 }
@@ -54,12 +54,12 @@ func TestABindThatLibzmqCannotDoIsPrevented(t *testing.T) {
 			}
 			err := waiting[0].Disconnect("inproc://later")
 			require.ErrorIs(t, err, syscall.EINVAL)
-			require.EqualError(t, err, "zeromq: disconnect inproc://later: nothing is bound to it yet; Close ends the connection: Invalid argument")
+			require.EqualError(t, err, "zeromq: disconnect inproc://later: no socket is bound to the endpoint yet; use Close to end the connection: Invalid argument")
 			require.ErrorIs(t, waiting[0].Unbind("inproc://later"), syscall.EINVAL)
 			pair := newSocket(t, c, zeromq.Pair)
 			_, err = pair.Bind("inproc://later")
 			require.ErrorIs(t, err, syscall.EINVAL)
-			require.EqualError(t, err, "zeromq: bind inproc://later: a ROUTER or REP has connected to it, which a PAIR cannot take: Invalid argument")
+			require.EqualError(t, err, "zeromq: bind inproc://later: a ROUTER or REP has connected to the endpoint, but a PAIR accepts neither: Invalid argument")
 			require.NoError(t, waiting[0].Close())
 			dealer := newSocket(t, c, zeromq.Dealer)
 			must.Do(dealer.Bind("inproc://later"))(t)

@@ -67,7 +67,7 @@ func Load(path string) error {
 				return err
 			}
 			if filepath.IsAbs(path) && !libzmq.Is(path, file()) {
-				return fmt.Errorf("%s is no libzmq, it uses %s", path, file())
+				return fmt.Errorf("%s is not libzmq, but a library that uses %s", path, file())
 			}
 			return nil
 		})
@@ -88,7 +88,7 @@ func requireDrafts(kind Type) error {
 	if kind != Client && kind != Server || bool(C.zeromq_drafts()) {
 		return nil
 	}
-	return fmt.Errorf("zeromq: socket: CLIENT and SERVER: %w: %s lacks it; set %s to libzmq 4.3.2 or later that is built with it "+
+	return fmt.Errorf("zeromq: socket: CLIENT and SERVER: %w: %s lacks this API; set %s to libzmq 4.3.2 or later that is built with it "+
 		"(cmake -DENABLE_DRAFTS=ON)", ErrDrafts, file(), LibraryVariable)
 }
 

@@ -54,7 +54,7 @@ var children = map[string]func(t *testing.T){
 			compiled(t, fmt.Sprintf(version, 4, 1)): "has version 4.1.9, want 4.2 or a later 4.x",
 			compiled(t, fmt.Sprintf(version, 5, 3)): "has version 5.3.9, want 4.2 or a later 4.x",
 			compiled(t, fmt.Sprintf(version, 4, 3)): "undefined symbol: zmq_strerror",
-			compiled(t, "int x;", "-Wl,--no-as-needed", os.Getenv(pathVariable)): "is no libzmq, it uses " + os.Getenv(pathVariable),
+			compiled(t, "int x;", "-Wl,--no-as-needed", os.Getenv(pathVariable)): "is not libzmq, but a library that uses " + os.Getenv(pathVariable),
 		} {
 			err := zeromq.Load(path)
 			assert.ErrorIs(t, err, zeromq.ErrLibrary)
@@ -148,7 +148,7 @@ func TestClientAndServerNeedTheDraftAPI(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, zeromq.ErrDrafts)
-		require.EqualError(t, err, "zeromq: socket: CLIENT and SERVER: libzmq has no draft API: "+zeromq.Path()+" lacks it; set DLBRIDGE_LIBZMQ to "+
+		require.EqualError(t, err, "zeromq: socket: CLIENT and SERVER: libzmq has no draft API: "+zeromq.Path()+" lacks this API; set DLBRIDGE_LIBZMQ to "+
 			"libzmq 4.3.2 or later that is built with it (cmake -DENABLE_DRAFTS=ON)")
 	}
 }

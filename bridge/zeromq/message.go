@@ -201,7 +201,7 @@ func Routed() Option { return func(r *receiving) { r.router = true } }
 func Limit(n int64) Option {
 	return func(r *receiving) {
 		if r.limit = n; n < 0 {
-			r.err = fmt.Errorf("zeromq: a limit of %d bytes is negative; without Limit there is none", n)
+			r.err = fmt.Errorf("zeromq: a limit of %d bytes is negative; leave out Limit to have no limit", n)
 		}
 	}
 }

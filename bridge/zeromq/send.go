@@ -107,7 +107,7 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, o sending, lists ...
 	case len(frames) == 0:
 		return errors.New("zeromq: send: a message has at least one frame")
 	case len(frames) > 1 && s.singleFrame():
-		return fmt.Errorf("zeromq: send: CLIENT and SERVER send messages of one frame, not %d; Encode, Message.Pack and Send send one, without Routing: %w",
+		return fmt.Errorf("zeromq: send: CLIENT and SERVER send messages of one frame, not %d; use Encode, or Message.Pack and Send, without Routing: %w",
 			len(frames), Errno(syscall.EINVAL))
 	case s.kind == Server && o.to == 0:
 		return fmt.Errorf("zeromq: send: a SERVER sends to one CLIENT; set Message.RoutingID, or give the option To: %w", Errno(syscall.EINVAL))

@@ -178,7 +178,7 @@ func (s *Socket) Set(options ...SocketOption) error {
 func (s *Socket) set(o SocketOption) (rc C.int, err error) {
 	switch {
 	case (o.name == C.ZMQ_SUBSCRIBE || o.name == C.ZMQ_UNSUBSCRIBE) && len(o.text) > maxPrefix:
-		return -1, fmt.Errorf("a prefix of %d bytes is longer than %d: %w", len(o.text), maxPrefix, Errno(syscall.EINVAL))
+		return -1, fmt.Errorf("a prefix of %d bytes is too long; the maximum is %d bytes: %w", len(o.text), maxPrefix, Errno(syscall.EINVAL))
 	case o.text != nil:
 		rc, err = C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(unsafe.SliceData(o.text)), C.size_t(len(o.text)))
 	case (o.name == C.ZMQ_SNDHWM || o.name == C.ZMQ_RCVHWM) && s.attached:

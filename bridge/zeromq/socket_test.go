@@ -590,7 +590,7 @@ func TestLongSubscriptionsAreRefused(t *testing.T) {
 		"Unsubscribe": zeromq.Unsubscribe(longest + "x")} {
 		err := sub.Set(option)
 		require.ErrorIs(t, err, syscall.EINVAL)
-		require.EqualError(t, err, "zeromq: set "+name+": a prefix of 1025 bytes is longer than 1024: Invalid argument")
+		require.EqualError(t, err, "zeromq: set "+name+": a prefix of 1025 bytes is too long; the maximum is 1024 bytes: Invalid argument")
 	}
 }
 
@@ -634,7 +634,7 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 	pull, push := pair(t, "inproc://negative", zeromq.Pull, zeromq.Push)
 	require.NoError(t, push.SendFrames(deadline(t), encoded(t)))
 	_, err = pull.Recv(deadline(t), zeromq.Limit(-1))
-	require.EqualError(t, err, "zeromq: a limit of -1 bytes is negative; without Limit there is none")
+	require.EqualError(t, err, "zeromq: a limit of -1 bytes is negative; leave out Limit to have no limit")
 	got, err := pull.Recv(deadline(t))
 	require.NoError(t, err, "the message was not touched")
 	got.Close()

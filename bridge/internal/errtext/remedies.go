@@ -37,7 +37,7 @@ var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 var goOnly = []string{
 	"AssumeWritable, or Copy it", "use Clone on the tensor", "its method Dense makes", "pass the memory to dlpack.Lend", // package gorgonia
 	"set DType", "set Shape", // package nervana
-	"Close ends", "give the option to NewSocket", "MaxSockets allows more", "without Limit there is none", "Message.Pack and Send send one", "give the option To", "without the option To", // package zeromq
+	"use Close to end", "give the option to NewSocket", "use MaxSockets to allow more", "leave out Limit", "use Encode, or Message.Pack and Send", "give the option To", "without the option To", // package zeromq
 }
 
 // clause returns an expression that matches a clause with a Go remedy and the semicolon before it.

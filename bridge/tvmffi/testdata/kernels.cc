@@ -31,7 +31,7 @@ ffi::String caught(ffi::Function f, ffi::Any x) {
   return "nothing";
 }
 
-// A list, which has no form in Go, with tensors in it.
+// A list, which Go cannot represent, with tensors in it.
 ffi::Array<ffi::Any> list(ffi::Tensor x) { return {x, x, ffi::String("a longer string"), nullptr}; }
 
 ffi::Tensor last(ffi::Array<ffi::Tensor> tensors) { return tensors.back(); }

@@ -208,7 +208,7 @@ func TestWhatClientAndServerCannotSendIsRefused(t *testing.T) {
 	frames := must.Do(zeromq.Encode([]*dlpack.Tensor{x}))(t)
 	defer frames.Close()
 	one := [][]byte{[]byte("one")}
-	const several = "zeromq: send: CLIENT and SERVER send messages of one frame, not 3; Encode, Message.Pack and Send send one, without Routing: " +
+	const several = "zeromq: send: CLIENT and SERVER send messages of one frame, not 3; use Encode, or Message.Pack and Send, without Routing: " +
 		"Invalid argument"
 	for name, row := range map[string]struct {
 		err  error
