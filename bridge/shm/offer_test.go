@@ -84,7 +84,7 @@ func TestViewsAndWritableOffers(t *testing.T) {
 	must.Fail(shm.Offer(plain, time.Minute))(t, shm.ErrNotShared)
 	_, err = shm.Offer(numbers(t, 0, 3), time.Minute)
 	require.ErrorIs(t, err, dlpack.ErrLayout)
-	require.ErrorContains(t, err, "it has no elements, so that there is nothing to fetch")
+	require.ErrorContains(t, err, "it has no elements, so there is nothing to fetch")
 }
 
 func TestAnOfferEnds(t *testing.T) {
@@ -101,11 +101,11 @@ func TestHandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 		change func(h *shm.Handle, s *dlpack.Spec)
 		text   string
 	}{
-		{"socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "../../run/docker.sock" }, "the socket is not"},
-		{"another socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-/tmp" }, "the socket is not"},
+		{"socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "../../run/docker.sock" }, "the socket must be"},
+		{"another socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-/tmp" }, "the socket must be"},
 		{"nobody", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-" + strings.Repeat("0", 32) }, "its process has ended"},
-		{"no token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = "" }, "the token is not 32 hexadecimal digits"},
-		{"token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("x", 32) }, "the token is not 32 hexadecimal digits"},
+		{"no token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = "" }, "the token must be 32 hexadecimal digits"},
+		{"token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("x", 32) }, "the token must be 32 hexadecimal digits"},
 		{"another token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("0", 32) }, "it was used before"},
 		{"offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 4 }, "the segment has 16 bytes"},
 		{"size", func(h *shm.Handle, s *dlpack.Spec) { h.Size, s.Shape = 20, []int64{5} }, "the segment has 16 bytes"},
@@ -227,7 +227,7 @@ func init() {
 			return fmt.Errorf("send: %v", err)
 		}
 		_, err = shm.Fetch(context.Background(), h, four)
-		if !errors.Is(err, syscall.ETOOMANYREFS) || !strings.Contains(err.Error(), "too many of its user are under way") || shm.Offered() != 1 {
+		if !errors.Is(err, syscall.ETOOMANYREFS) || !strings.Contains(err.Error(), "too many of its user's descriptors are in transit") || shm.Offered() != 1 {
 			return fmt.Errorf("fetch: %v, with %d offers", err, shm.Offered())
 		}
 		for range sent - 1 {

@@ -282,7 +282,7 @@ func TestTheFirstHandOverDecides(t *testing.T) {
 			for _, options := range [][]shm.SendOption{writable, readOnly} {
 				other, text := readOnly, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy"
 				if len(options) == 0 {
-					other, text = writable, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it read-only, or send a copy"
+					other, text = writable, "its segment was handed over read-only before, so no process can map it writable any more; send it read-only, or send a copy"
 				}
 				x := numbers(t, 4)
 				require.NoError(t, hand[first](x, options...))
@@ -553,12 +553,12 @@ func TestWhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 		text   string
 	}{
 		{"as it should be", good, same, nil, ""},
-		{"magic", good, set(0, 0, 4), dlpack.ErrValue, "is not the beginning"},
-		{"size", good, set(8, 1<<30, 4), dlpack.ErrValue, "do not belong together"},
-		{"tensors", good, set(12, 1<<31, 4), dlpack.ErrValue, "do not belong together"},
-		{"segments", good, set(16, 254, 4), dlpack.ErrValue, "do not belong together"},
-		{"no segments", good, set(16, 0, 4), dlpack.ErrValue, "1 descriptors came with it, not 0"},
-		{"segment", good, set(20, 1, 4), dlpack.ErrValue, "segment 1 of 1"},
+		{"magic", good, set(0, 0, 4), dlpack.ErrValue, "is not a message of tensors"},
+		{"size", good, set(8, 1<<30, 4), dlpack.ErrValue, "cannot describe"},
+		{"tensors", good, set(12, 1<<31, 4), dlpack.ErrValue, "cannot describe"},
+		{"segments", good, set(16, 254, 4), dlpack.ErrValue, "cannot describe"},
+		{"no segments", good, set(16, 0, 4), dlpack.ErrValue, "1 file descriptors came with the message, but it has 0 segments"},
+		{"segment", good, set(20, 1, 4), dlpack.ErrValue, "it names segment 1, but the message has 1"},
 		{"no segment", good, set(20, 1<<32-1, 4), dlpack.ErrLayout, ""},
 		{"dtype", good, set(24, 0xff, 4), dlpack.ErrDType, "dtype"},
 		{"lanes", good, set(24, 2|32<<8, 4), dlpack.ErrDType, "dtype"},
@@ -566,7 +566,7 @@ func TestWhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 		{"rank", good, func(data []byte) []byte {
 			return set(8, 492+16*dlpack.MaxRank, 4)(append(set(32, dlpack.MaxRank+1, 4)(data), make([]byte, 16*dlpack.MaxRank)...))
 		}, dlpack.ErrLayout, "dimensions"},
-		{"cut rank", good, set(32, 40, 4), dlpack.ErrValue, "cut"},
+		{"cut rank", good, set(32, 40, 4), dlpack.ErrValue, "truncated"},
 		{"rest", good, func(data []byte) []byte { return set(8, 2000, 4)(append(data, make([]byte, 2020-512)...)) }, dlpack.ErrValue, "follow"},
 		{"broadcast", good, func(data []byte) []byte { return set(44, 1<<40, 8)(set(52, 0, 8)(data)) }, dlpack.ErrLayout, "broadcast"},
 		{"offset", good, set(36, 4, 8), dlpack.ErrOverflow, "reach from byte 4 to 20"},
@@ -579,19 +579,19 @@ func TestWhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 		{"stride", good, set(52, 2, 8), dlpack.ErrOverflow, "reach"},
 		{"negative stride", good, set(52, 1<<64-1, 8), dlpack.ErrOverflow, "reach from byte -12"},
 		{"huge stride", good, set(52, 1<<62, 8), nil, ""},
-		{"writable where it is sealed", func(t *testing.T) int { return sealed(t, true) }, set(28, 0, 4), dlpack.ErrReadOnly, "said to be writable"},
-		{"it can shrink", unsealed, same, dlpack.ErrValue, "must be copied; CopyUnsealed allows it, and is 0"},
-		{"a file", open("/proc/self/exe", syscall.O_RDONLY), same, dlpack.ErrValue, "must be copied; CopyUnsealed allows it, and is 0"},
-		{"huge pages", hugePages, same, dlpack.ErrValue, "must be copied; CopyUnsealed allows it, and is 0"},
-		{"a folder", open("/", syscall.O_RDONLY), same, dlpack.ErrValue, "not one of a file"},
-		{"a device", open("/dev/zero", syscall.O_RDWR), same, dlpack.ErrValue, "not one of a file"},
+		{"writable where it is sealed", func(t *testing.T) int { return sealed(t, true) }, set(28, 0, 4), dlpack.ErrReadOnly, "described as writable"},
+		{"it can shrink", unsealed, same, dlpack.ErrValue, "must be copied; CopyUnsealed must allow as many bytes, but is 0"},
+		{"a file", open("/proc/self/exe", syscall.O_RDONLY), same, dlpack.ErrValue, "must be copied; CopyUnsealed must allow as many bytes, but is 0"},
+		{"huge pages", hugePages, same, dlpack.ErrValue, "must be copied; CopyUnsealed must allow as many bytes, but is 0"},
+		{"a folder", open("/", syscall.O_RDONLY), same, dlpack.ErrValue, "does not refer to a regular file"},
+		{"a device", open("/dev/zero", syscall.O_RDWR), same, dlpack.ErrValue, "does not refer to a regular file"},
 		{"a path", open("/proc/self/exe", onlyPath), same, nil, ""},
 		{"a pipe", func(t *testing.T) int {
 			var ends [2]int
 			require.NoError(t, syscall.Pipe2(ends[:], syscall.O_CLOEXEC))
 			syscall.Close(ends[1])
 			return ends[0]
-		}, same, dlpack.ErrValue, "not one of a file"},
+		}, same, dlpack.ErrValue, "does not refer to a regular file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			leavesNothing(t)
@@ -630,7 +630,7 @@ func TestDescriptorsThatDoNotFitTheirNumber(t *testing.T) {
 			syscall.Close(file)
 		}
 		_, err = shm.Recv(t.Context(), b)
-		require.ErrorContains(t, err, fmt.Sprintf("%d descriptors came with it, not 1", count))
+		require.ErrorContains(t, err, fmt.Sprintf("%d file descriptors came with the message, but it has 1 segments", count))
 	}
 }
 
@@ -654,11 +654,11 @@ func TestTheFirstWrongByteEndsRecv(t *testing.T) {
 	leavesNothing(t)
 	header := message(set(8, 1<<30, 4))[:20]
 	for _, test := range []struct{ beginning, text string }{
-		{"x", "is not the beginning"},
-		{"dlb-shM", "is not the beginning"},
-		{"GET / HTTP/1.1\r\n\r\n", "is not the beginning"},
-		{"dlb-shm\x02", "the message has version 2, and this library reads version 1"},
-		{string(header), "do not belong together"},
+		{"x", "is not a message of tensors"},
+		{"dlb-shM", "is not a message of tensors"},
+		{"GET / HTTP/1.1\r\n\r\n", "is not a message of tensors"},
+		{"dlb-shm\x02", "the message has version 2, but this library reads version 1"},
+		{string(header), "cannot describe"},
 	} {
 		a, b := pair(t)
 		must.Do(a.Write([]byte(test.beginning)))(t)

@@ -150,7 +150,7 @@ func TestAttributesThatAreNotHandlesAreRefused(t *testing.T) {
 		{``, `tensor 1: it has no attribute "shm"`},
 		{`,"shm":7`, `tensor 1: attribute "shm"`},
 		{`,"shm":{}`, "the segment has 0 bytes"},
-		{`,"shm":{"socket":"x","token":"00000000000000000000000000000000","offset":0,"size":16}`, "the socket is not"},
+		{`,"shm":{"socket":"x","token":"00000000000000000000000000000000","offset":0,"size":16}`, "the socket must be"},
 		{`,"shm":{"offset":-1}`, `tensor 1: attribute "shm"`},
 	} {
 		text := `{"TENS":{"tensors":[{"dtype":"f","packing":"lz4","shape":[4],"word":4},` +

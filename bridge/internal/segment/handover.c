@@ -69,11 +69,11 @@ dlbcore_status dlbsegment_fail(int code, const char *what, char *text, size_t te
 static dlbcore_status decided(int code, int writable, char *text, size_t text_size) {
   if (code == 0) return CORE_OK;
   if (code == EACCES)
-    return FAILURE(CORE_ERR_READONLY, "its memory is that of a file that others can write to, and cannot be made read-only; send it "
+    return FAILURE(CORE_ERR_READONLY, "its memory is a file that other processes can write to, so it cannot be made read-only; send it "
                                    "writable, or send a copy");
   if (code != EPERM) return dlbsegment_fail(code, "a segment cannot be made read-only", text, text_size);
   if (writable)
-    return FAILURE(CORE_ERR_READONLY, "its segment was handed over read-only before, and no process can write to it by a new mapping; send it "
+    return FAILURE(CORE_ERR_READONLY, "its segment was handed over read-only before, so no process can map it writable any more; send it "
                                    "read-only, or send a copy");
   return FAILURE(CORE_ERR_READONLY, "its segment was handed over writable before, and can no longer be made read-only; send it writable, or send a copy");
 }
@@ -137,14 +137,14 @@ dlbcore_status dlbsegment_place_of(dlbsegment_place *place, const DLTensor *t, c
                              size_t text_size) {
   if (t->device.device_type != kDLCPU)
     return FAILURE(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
-  if (extent->count == 0) return FAILURE(CORE_ERR_LAYOUT, "it has no elements, so that there is nothing to fetch; its shape says all");
+  if (extent->count == 0) return FAILURE(CORE_ERR_LAYOUT, "it has no elements, so there is nothing to fetch; pass on its shape instead");
   int code = dlbsegment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
   if (code == ENOENT) return FAILURE(CORE_NEEDS_COPY, "the memory is not in a segment");
   if (code != 0) return dlbsegment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
   dlbcore_status status;
   if (writable && (place->read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY)))
-    status = FAILURE(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
+    status = FAILURE(CORE_ERR_READONLY, "it is read-only, so it cannot be sent as writable");
   else
     status = decided(dlbsegment_may_hand_over(place->file, writable), writable, text, text_size);
   if (status == CORE_OK && extent->nbytes > (int64_t)place->size)
@@ -192,7 +192,7 @@ dlbcore_status dlbsegment_pack(dlbsegment_outbox *out, const DLManagedTensorVers
       if (status != CORE_OK) break;
       int found = number_of(out, known, place.file);
       if (found < 0) {
-        status = FAILURE(CORE_ERR_OVERFLOW, "the tensors lie in more than %d segments, as many as one message carries; send fewer at once",
+        status = FAILURE(CORE_ERR_OVERFLOW, "the tensors lie in more than %d segments, the maximum of one message; send fewer at once",
                       SEGMENT_FILES);
         break;
       }
@@ -247,14 +247,14 @@ static uint32_t get32(const char *at) {
 dlbcore_status dlbsegment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size) {
   *whole = 0;
   if (memcmp(first, magic, have < sizeof magic ? have : sizeof magic) != 0)
-    return FAILURE(CORE_ERR_FORMAT, "header: this is not the beginning of tensors that were sent from shared memory");
+    return FAILURE(CORE_ERR_FORMAT, "header: this is not a message of tensors in shared memory");
   if (have > sizeof magic && first[sizeof magic] != VERSION)
-    return FAILURE(CORE_ERR_FORMAT, "header: the message has version %d, and this library reads version %d; use the same version of dlbridge on both sides",
+    return FAILURE(CORE_ERR_FORMAT, "header: the message has version %d, but this library reads version %d; use the same version of dlbridge on both sides",
                 (unsigned char)first[sizeof magic], VERSION);
   if (have < HEADER) return CORE_OK;
   uint32_t size = get32(first + 8), tensors = get32(first + 12), segments = get32(first + 16);
   if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST - HEADER || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors)
-    return FAILURE(CORE_ERR_FORMAT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
+    return FAILURE(CORE_ERR_FORMAT, "header: a message of %" PRIu32 " bytes cannot describe %" PRIu32 " tensors in %" PRIu32 " segments", size, tensors,
                 segments);
   *whole = HEADER + size;
   return CORE_OK;
@@ -274,15 +274,15 @@ static dlbcore_status check_place(dlbsegment_tensor *t, uint32_t flags, need *n,
   dlbcore_status status = dlbcore_check_layout(&t->view, t->flags, &t->extent, text, text_size);
   if (status != CORE_OK) return status;
   const dlbcore_extent *e = &t->extent;
-  if ((e->count == 0) != (n == NULL))
-    return FAILURE(CORE_ERR_LAYOUT, "%" PRId64 " elements, of which a tensor in a segment has some, and only such a tensor", e->count);
+  if (n == NULL && e->count > 0) return FAILURE(CORE_ERR_LAYOUT, "it has %" PRId64 " elements, but is not in a segment", e->count);
   if (n == NULL) return CORE_OK;
+  if (e->count == 0) return FAILURE(CORE_ERR_LAYOUT, "it has no elements, but is in a segment");
   uint64_t offset = t->view.byte_offset, before = (uint64_t)-e->low;
   if (offset > n->size || before > offset || (uint64_t)e->high > n->size - offset)
-    return FAILURE(CORE_ERR_OVERFLOW, "its elements reach from byte %" PRId64 " to %" PRIu64 ", and the segment has %" PRIu64 " bytes",
+    return FAILURE(CORE_ERR_OVERFLOW, "its elements reach from byte %" PRId64 " to %" PRIu64 ", but the segment has %" PRIu64 " bytes",
                 (int64_t)(offset - before), offset + (uint64_t)e->high, n->size);
   if ((uint64_t)e->nbytes > n->size)
-    return FAILURE(CORE_ERR_LAYOUT, "it is a broadcast: its elements have %" PRId64 " bytes, and the segment %" PRIu64, e->nbytes, n->size);
+    return FAILURE(CORE_ERR_LAYOUT, "it is a broadcast: its elements have %" PRId64 " bytes, but the segment has %" PRIu64, e->nbytes, n->size);
   if (!n->used || offset - before < n->low) n->low = offset - before;
   if (!n->used || offset + (uint64_t)e->high > n->high) n->high = offset + (uint64_t)e->high;
   n->read_only = (!n->used || n->read_only) && (flags & SENT_READ_ONLY);
@@ -294,12 +294,13 @@ static dlbcore_status check_place(dlbsegment_tensor *t, uint32_t flags, need *n,
  * Shape and strides go to dims. *taken is the number of bytes that the description takes. */
 static dlbcore_status read_tensor(dlbsegment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
                                char *text, size_t text_size) {
-  if (left < RECORD) return FAILURE(CORE_ERR_ARGUMENT, "its description is cut");
+  if (left < RECORD) return FAILURE(CORE_ERR_ARGUMENT, "its description is truncated");
   uint32_t number = get32(at), flags = get32(at + 8), rank = get32(at + 12);
-  if (number != no_segment && number >= segments) return FAILURE(CORE_ERR_ARGUMENT, "segment %" PRIu32 " of %" PRIu32, number, segments);
+  if (number != no_segment && number >= segments)
+    return FAILURE(CORE_ERR_ARGUMENT, "it names segment %" PRIu32 ", but the message has %" PRIu32, number, segments);
   if (flags & ~(uint32_t)(SENT_READ_ONLY | SENT_PADDED)) return FAILURE(CORE_ERR_ARGUMENT, "flags %#" PRIx32 " are not known", flags);
   if (rank > CORE_RANK_MAX) return FAILURE(CORE_ERR_LAYOUT, "%" PRIu32 " dimensions, but at most %d are allowed", rank, CORE_RANK_MAX);
-  if ((left - RECORD) / 16 < rank) return FAILURE(CORE_ERR_ARGUMENT, "its description is cut");
+  if ((left - RECORD) / 16 < rank) return FAILURE(CORE_ERR_ARGUMENT, "its description is truncated");
   memcpy(dims, at + RECORD, 16 * (size_t)rank);
   *taken = RECORD + 16 * (size_t)rank;
   t->view = (DLTensor){.device = {kDLCPU, 0}, .ndim = (int32_t)rank, .shape = dims, .strides = dims + rank};
@@ -313,11 +314,11 @@ static dlbcore_status read_tensor(dlbsegment_tensor *t, int64_t *dims, size_t *t
 static dlbcore_status check_need(const need *n, const char *what, uint64_t size, uint64_t copy_unsealed, char *text, size_t text_size) {
   if (!n->used) return FAILURE(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
   if (n->fixed && !n->read_only && !n->writable)
-    return FAILURE(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
+    return FAILURE(CORE_ERR_READONLY, "%s: a tensor is described as writable, but the segment is read-only", what);
   if (n->fixed || size <= copy_unsealed) return CORE_OK;
   return FAILURE(CORE_ERR_ARGUMENT,
-              "%s: another process can make it smaller at any time, so that its %" PRIu64
-              " bytes must be copied; copy_unsealed allows it, and is %" PRIu64,
+              "%s: another process can make it smaller at any time, so its %" PRIu64
+              " bytes must be copied; copy_unsealed must allow as many bytes, but is %" PRIu64,
               what, size, copy_unsealed);
 }
 
@@ -392,11 +393,12 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
   size_t claimed = SEGMENT_FIRST;
   dlbcore_status status = size < SEGMENT_FIRST ? CORE_OK : dlbsegment_message_size(&claimed, data, size, text, text_size);
   if (status == CORE_OK && claimed != size) {
-    status = FAILURE(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, not %zu", size, claimed);
+    status = FAILURE(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, but should have %zu", size, claimed);
   } else if (status == CORE_OK) {
     tensors = get32(data + 12);
     segments = get32(data + 16);
-    if (file_count != segments) status = FAILURE(CORE_ERR_ARGUMENT, "header: %zu descriptors came with it, not %" PRIu32, file_count, segments);
+    if (file_count != segments)
+      status = FAILURE(CORE_ERR_ARGUMENT, "header: %zu file descriptors came with the message, but it has %" PRIu32 " segments", file_count, segments);
   }
   if (status == CORE_OK) {
     needs = calloc((size_t)segments + 1, sizeof *needs);
@@ -405,7 +407,7 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
   }
   for (uint32_t i = 0; i < segments && status == CORE_OK; i++) {
     if (dlbsegment_check(files[i], &needs[i].size, &needs[i].fixed, &needs[i].writable) != 0)
-      status = FAILURE(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor is not one of a file", i);
+      status = FAILURE(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor does not refer to a regular file", i);
   }
   const char *at = data + HEADER;
   int64_t *dims = out->dims;
@@ -430,7 +432,7 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
 /* Fills an empty inbox with one tensor, whose description it copies. After an error the inbox is empty. */
 static dlbcore_status describe(dlbsegment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
-    return FAILURE(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
+    return FAILURE(CORE_ERR_LAYOUT, "ndim is %d, but must be in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
   if (tensor->ndim > 0 && tensor->shape == NULL) return FAILURE(CORE_ERR_NULL, "shape is NULL with ndim = %d", (int)tensor->ndim);
   size_t size = (size_t)tensor->ndim * sizeof(int64_t);
   if (inbox_room(out, 1, 1, 2 * size) != CORE_OK) return FAILURE(CORE_ERR_MEMORY, "no memory for a tensor");

@@ -97,8 +97,8 @@ const char *dlbsegment_handle_set(dlbsegment_handle *out, const char *socket, si
   const size_t before = sizeof prefix - 1;
   unsigned char bytes[TOKEN];
   if (socket_size < before || memcmp(socket, prefix, before) != 0 || !read_hex(bytes, socket + before, socket_size - before))
-    return "the socket is not \"dlbridge-shm-\" and 32 hexadecimal digits";
-  if (!read_hex(bytes, token, token_size)) return "the token is not 32 hexadecimal digits";
+    return "the socket must be \"dlbridge-shm-\" followed by 32 hexadecimal digits";
+  if (!read_hex(bytes, token, token_size)) return "the token must be 32 hexadecimal digits";
   memcpy(out->socket, socket, socket_size);
   out->socket[socket_size] = 0;
   memcpy(out->token, token, token_size);
@@ -475,10 +475,10 @@ int dlbsegment_fetch_step(int conn, int *fd) {
 const char *dlbsegment_fetch_text(int code) {
   switch (code) {
   case ENOENT: return "it was used before, its time is over, or its process has ended or is in another network namespace";
-  case EACCES: return "its socket is that of another user, or its process has changed its user since it made the socket";
+  case EACCES: return "its socket belongs to another user, or its process has changed its user since it made the socket";
   case ETOOMANYREFS:
-    return "its process can send no descriptor now, because too many of its user are under way (RLIMIT_NOFILE); fetch it again when some were "
-           "received";
+    return "its process cannot send a descriptor now, because too many of its user's descriptors are in transit (RLIMIT_NOFILE); fetch it again "
+           "later";
   default: return NULL;
   }
 }

@@ -25,7 +25,7 @@ int dlbsegment_check_socket(int fd, char *text, size_t text_size) {
   if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
     return refused("getsockopt", errno, text, text_size);
   if (family == AF_UNIX && type == SOCK_STREAM) return 0;
-  snprintf(text, text_size, "a connected Unix socket of the type SOCK_STREAM is required, not one of family %d and type %d", family, type);
+  snprintf(text, text_size, "a connected Unix socket of the type SOCK_STREAM is required, but the socket has family %d and type %d", family, type);
   return EPROTOTYPE;
 }
 
@@ -63,8 +63,8 @@ int dlbsegment_receive_step(int fd, dlbsegment_arrival *a, char *text, size_t te
       return ECONNRESET;
     }
     if (n < 0 && errno != EINTR) return refused("recvmsg", errno == EINVAL ? ENOTCONN : errno, text, text_size); /* as sendmsg */
-    if (failed == EMFILE) snprintf(text, text_size, "descriptors came with it, and this process can have no further one");
-    if (failed == EPROTO) snprintf(text, text_size, "header: more descriptors came with it than %d", SEGMENT_FILES);
+    if (failed == EMFILE) snprintf(text, text_size, "file descriptors came with the message, but this process cannot open more (RLIMIT_NOFILE)");
+    if (failed == EPROTO) snprintf(text, text_size, "header: more than %d file descriptors came with the message", SEGMENT_FILES);
     if (n < 0 || failed) continue;
     a->done += (size_t)n;
     failed = look(a, text, text_size);
