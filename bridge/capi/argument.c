@@ -114,6 +114,6 @@ int32_t dlbcapi_check_own(const char *op, const char *what, const DLManagedTenso
 
 int32_t dlbcapi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error) {
   if ((bits & ~known) == 0) return DLB_OK;
-  return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits, %#" PRIx64 " are known", op,
+  return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits; the known bits are %#" PRIx64, op,
                       what, bits, known);
 }

@@ -33,7 +33,7 @@ int32_t dlbcapi_text_out(const char *op, size_t *out, char *data, size_t room, v
   *out = counted.size + 1; /* the NUL */
   if (data == NULL) return dlbcapi_ok(error);
   if (room < *out)
-    return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: room = %zu bytes, the text needs %zu", op, room, *out);
+    return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: room is %zu bytes, but the text needs %zu", op, room, *out);
   write(&text, thing);
   return dlbcapi_ok(error);
 }

@@ -120,7 +120,7 @@ static int32_t decode_values(const char *op, dlb_value *out, const dlb_frame *fr
   if (code == DLB_OK) code = dlbcapi_check_forked(op, error);
   if (code != DLB_OK) return code;
   if (in->offset > frame->size)
-    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset is %zu, but frame has %zu bytes", op, in->offset,
                         frame->size);
   if (in->count > READINGS) in->count = READINGS;
   size_t dims_at = in->count * sizeof *in->readings;
@@ -260,7 +260,7 @@ static int32_t encode(const char *op, size_t format, size_t *out, void *data, si
   code = capiValueEncode(op, format, out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements,
                          options, error);
   if (code != DLB_OK || data == NULL || *out <= room) return code;
-  return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: data has room for %zu bytes, %zu are required", op, room, *out);
+  return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: data has room for %zu bytes, but %zu are required", op, room, *out);
 }
 
 static int32_t check(const char *op, size_t format, dlb_bytes rules, const dlb_value *value, dlb_error *error) {

@@ -67,7 +67,7 @@ func capiValueDecode(op *C.dlbcapi_name, in *C.dlbcapi_input, e *C.dlb_error) C.
 // spend subtracts memory that a value takes from the limit. It fails if less is left.
 func (r *reading) spend(bytes int64) error {
 	if bytes > r.limit {
-		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; Limit allows more", bytes, r.limit)
+		return fmt.Errorf("dlbridge: a value needs %d bytes besides the frame, but the limit leaves %d; Limit allows more", bytes, r.limit)
 	}
 	r.limit -= bytes
 	return nil

@@ -105,7 +105,7 @@ int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *name, dlb_e
     *out = i;
     return dlbcapi_ok(error);
   }
-  return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: none of the %zu tensors is named \"%.80s\"; dlb_file_at says how they are named",
+  return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: none of the %zu tensors is named \"%.80s\"; dlb_file_at returns their names",
                       __func__, file->count, name);
 }
 

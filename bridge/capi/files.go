@@ -81,7 +81,7 @@ func copyText(s *C.char) string {
 func openFile(path string, flags C.uint64_t, as C.DLDataType) (*files.File, error) {
 	if flags&C.DLB_FILE_SET != 0 {
 		if flags != C.DLB_FILE_SET || as != (C.DLDataType{}) {
-			return nil, errors.New("dlbridge: the files of a safetensors index are read-only and have their own data types")
+			return nil, errors.New("dlbridge: a safetensors index is always read-only and has its own data types; pass no other flags and no data type")
 		}
 		return files.OpenSet(path)
 	}
@@ -390,7 +390,7 @@ func writeOptions(fields *C.dlb_file_fields) (options []files.WriteOption, err e
 			s.Once(0)
 			name := string(s.Name)
 			if s.Peek() != '"' {
-				s.Fail(&strictjson.Error{Kind: strictjson.ErrSyntax, Offset: s.Pos, Detail: "a value that is no text"})
+				s.Fail(&strictjson.Error{Kind: strictjson.ErrSyntax, Offset: s.Pos, Detail: "a value that is not a string"})
 				return
 			}
 			texts[name] = string(s.Text())

@@ -231,7 +231,7 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
     for (int i = 0; i < in.mapping_count; i++) dlbsegment_release(in.mappings[i]);
     dlbsegment_inbox_free(&in);
     *out = count;
-    return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: %zu tensors came, and there is room for %zu; the message is lost", __func__, count, room);
+    return dlbcapi_fail(error, DLB_ERROR_ROOM, "%s: %zu tensors came, but there is room for only %zu; the message is lost", __func__, count, room);
   }
   code = export_all(__func__, tensors, &in, error);
   if (code == DLB_OK) *out = count;
@@ -343,7 +343,8 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   if (code != DLB_OK) return code;
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
   int failed = dlbsegment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
-  if (failed == EINVAL) return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is \"%.80s\", not that of a file in the directory, without the leading slash of shm_open", __func__, name);
+  if (failed == EINVAL)
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: the name \"%.80s\" must be that of a file in %.80s, without a slash", __func__, name, directory);
   if (failed) {
     char what[192];
     snprintf(what, sizeof what, "\"%.80s\" in %.80s cannot be opened", name, directory);

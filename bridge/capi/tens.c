@@ -58,7 +58,7 @@ static int32_t decode_packed(const char *op, dlb_message **out, size_t *next, co
   int32_t code = dlbcapi_check_frames(op, "packed", packed, 1, error);
   if (code == DLB_OK) code = dlbcapi_check_bits(op, "options", options, DECODE_OPTIONS, error);
   if (code == DLB_OK && offset > packed->size)
-    code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, packed has %zu bytes", op, offset, packed->size);
+    code = dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset is %zu, but packed has %zu bytes", op, offset, packed->size);
   if (code == DLB_OK) code = dlbcapi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;

@@ -122,7 +122,7 @@ int32_t dlb_message_find(size_t *out, const dlb_message *message, const char *na
   }
   if (found == message->tensor_count)
     return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: none of the %zu tensors is named \"%.80s\"; dlb_message_tensor_name "
-                        "says how they are named", __func__, message->tensor_count, name);
+                        "returns their names", __func__, message->tensor_count, name);
   *out = found;
   return dlbcapi_ok(error);
 }
@@ -176,10 +176,10 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   if (code != DLB_OK) return code;
   const dlbcapi_tensor *tensor = &message->tensors[index];
   if (tensor->only_metadata)
-    return dlbcapi_fail(error, DLB_ERROR_METADATA, "%s: tensor %zu is only metadata, which dlb_message_tensor_metadata returns", __func__,
+    return dlbcapi_fail(error, DLB_ERROR_METADATA, "%s: tensor %zu is only metadata; use dlb_message_tensor_metadata to get it", __func__,
                         index);
   if (tensor->frame == NULL)
-    return dlbcapi_fail(error, DLB_ERROR_FORMAT, "%s: tensor %zu has a packing other than \"dense\"; dlb_message_label says which",
+    return dlbcapi_fail(error, DLB_ERROR_FORMAT, "%s: tensor %zu has a packing other than \"dense\"; dlb_message_label returns the label that names it",
                         __func__, index);
   *out = dlbcore_export_versioned(tensor->frame->share, &tensor->view, tensor->flags);
   return *out != NULL ? dlbcapi_ok(error) : dlbcapi_memory(__func__, error);
@@ -213,7 +213,7 @@ int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *mess
   if (code == DLB_OK) code = dlbcapi_message_check(__func__, message, error);
   if (code != DLB_OK) return code;
   if (count != message->frame_count)
-    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, the message has %zu frames (dlb_message_frame_count)", __func__,
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: count is %zu, but the message has %zu frames (dlb_message_frame_count)", __func__,
                         count, message->frame_count);
   for (size_t i = 0; i < count && code == DLB_OK; i++) code = dlbcapi_frame_out(__func__, &out[i], &message->frames[i], error);
   if (code != DLB_OK) dlb_frames_release(out, count);

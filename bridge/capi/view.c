@@ -41,7 +41,7 @@ static int32_t export_view(const char *op, DLManagedTensorVersioned **out, const
                    dlbcore_layout *layout, uint64_t flags, dlbcore_status status, const char *where, dlb_error *error) {
   enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | PADDED };
   if (status == CORE_NEEDS_COPY)
-    return dlbcapi_fail(error, DLB_ERROR_LAYOUT, "%s: %s: dlb_tensor_contiguous makes one", op, where);
+    return dlbcapi_fail(error, DLB_ERROR_LAYOUT, "%s: %s; dlb_tensor_contiguous makes one", op, where);
   if (status != CORE_OK) return dlbcapi_fail(error, (int32_t)status, "%s: %s", op, where);
   flags |= tensor->flags & KEPT;
   DLTensor view = tensor->dl_tensor;

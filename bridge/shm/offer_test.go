@@ -112,7 +112,7 @@ func TestHandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 		{"small size", func(h *shm.Handle, _ *dlpack.Spec) { h.Size = 15 }, "the segment has 15 bytes"},
 		{"large offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 1 << 63 }, "the segment has 16 bytes"},
 		{"shape", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{5} }, "the segment has 16 bytes"},
-		{"no elements", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{0} }, "0 elements"},
+		{"no elements", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{0} }, "it has no elements, but is in a segment"},
 		{"negative shape", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{-4} }, "shape[0] is -4, must not be negative"},
 		{"broadcast", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape, s.Strides = []int64{5}, []int64{0} }, "is a broadcast"},
 		{"type", func(_ *shm.Handle, s *dlpack.Spec) { s.DType = 0xff }, "dtype"},

@@ -57,7 +57,7 @@ static void a_buffer_that_is_too_small_is_an_error(void) {
           CHECK_INT(DLB_ERROR_ROOM, code);
           CHECK_INT(DLB_ERROR_ROOM, error.code);
           char says[128];
-          snprintf(says, sizeof says, "_encode: data has room for %zu bytes, %zu are required", room, need);
+          snprintf(says, sizeof says, "_encode: data has room for %zu bytes, but %zu are required", room, need);
           CHECK(strstr(error.message, says) != NULL);
           CHECK_INT(DLB_ERROR_ROOM, f->encode(&size, out, room, v, *how, NULL));
         } else {

@@ -303,7 +303,7 @@ static void a_limit_bounds_copies_and_elements(void) {
   dlb_tensor_release(v[0].tensor);
   CHECK_INT(1, released);
   CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode_batch(v, 2, &next, &frame, 3, DLB_LIMIT(7), &error));
-  CHECK(strstr(error.message, "takes 8 bytes beside the frame, where 7 are left") != NULL);
+  CHECK(strstr(error.message, "needs 8 bytes besides the frame, but the limit leaves 7") != NULL);
   CHECK_OK(dlb_decthings_decode_batch(v, 2, &next, &frame, 3, DLB_LIMIT(8), &error));
   CHECK_INT(14, next);
   CHECK_INT(1, v[0].copied);
@@ -338,7 +338,7 @@ static void reading_refuses_and_releases_nothing(void) {
   } rows[] = {
       {"dialect 3", DLB_ERROR_ARGUMENT, &f.frame, 0, 3, "dialect = 3"},
       {"dialect -1", DLB_ERROR_ARGUMENT, &f.frame, 0, UINT64_MAX, "dialect = 65535"},
-      {"offset", DLB_ERROR_ARGUMENT, &f.frame, sizeof f.bytes + 1, 0, "offset = 29, frame has 28 bytes"},
+      {"offset", DLB_ERROR_ARGUMENT, &f.frame, sizeof f.bytes + 1, 0, "offset is 29, but frame has 28 bytes"},
       {"cut", DLB_ERROR_FORMAT, &(dlb_frame){f.bytes, 27, count_release, &f.released, 0}, 0, 0, "decthings: byte 4: "},
       {"type 200", DLB_ERROR_FORMAT, &(dlb_frame){"\xc8\x00", 2, count_release, &f.released, 0}, 0, 0, "decthings: byte 0: "},
   };

@@ -328,6 +328,6 @@ def test_tensors_on_any_part_share_it(nothing_left_alive_in_go, size, rank):
 
 def test_the_limit_says_how_to_go_on():
     frames = tens.decode_frames(packed(label(PIECES), *[b"\1"] * 1000))
-    with pytest.raises(ValueError, match=r"several parts take .* bytes, where the limit leaves .*; limit= allows more"):
+    with pytest.raises(ValueError, match=r"several parts needs .* bytes, but the limit leaves .*; limit= allows more"):
         tens.decode(frames, limit=0)
     assert len(tens.decode(frames, limit=10 << 20).tensors) == 5000

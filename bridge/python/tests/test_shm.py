@@ -659,7 +659,7 @@ def file_of(tensor, writable=False):
         ({"flags": 16}, ValueError, "flags"),
         ({"flags": 0}, None, ""),
         ({"rank": 300}, ValueError, "dimensions"),
-        ({"offset": 4}, ValueError, "reach from byte 4 to 20, and the segment has 16 bytes"),
+        ({"offset": 4}, ValueError, "reach from byte 4 to 20, but the segment has 16 bytes"),
         ({"offset": 1 << 63}, ValueError, "the segment has 16 bytes"),
         ({"shape": 1 << 40, "stride": 0}, ValueError, "broadcast"),
         ({"shape": -1}, ValueError, r"shape\[0\] is -1, must not be negative"),
@@ -1691,7 +1691,7 @@ def test_parts_that_other_tensors_name_stay(offered):
     ("change", "error", "text"),
     [
         ({"shape": [1 << 40]}, ValueError, "the segment has 24 bytes"),
-        ({"shape": [4]}, ValueError, "reach from byte 0 to 32, and the segment has 24 bytes"),
+        ({"shape": [4]}, ValueError, "reach from byte 0 to 32, but the segment has 24 bytes"),
         ({"shape": [1 << 62, 1 << 62]}, ValueError, "overflows 64 bits"),
         ({"dtype": "V", "dlpack": [0, 8, 1 << 62]}, ValueError, "more than 2\\*\\*63-1 bytes"),
         ({"shm": None}, ValueError, "the attribute shm is None, not a handle"),
