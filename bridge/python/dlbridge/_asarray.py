@@ -116,7 +116,7 @@ def _flat(x: Any) -> tuple[tuple[int, ...], list[Any]]:
         for row in items:
             if not isinstance(row, (list, tuple)) or len(row) != size:
                 found = f"one of {len(row)}" if isinstance(row, (list, tuple)) else repr(type(row))
-                raise ValueError(f"dlbridge: asarray: x has a list of {size} at axis {axis}, and beside it {found}; all must be alike")
+                raise ValueError(f"dlbridge: asarray: x has a list of {size} at axis {axis}, but also {found}; all must be alike")
         items = [item for row in items for item in row]
     if any(isinstance(item, (list, tuple)) for item in items):
         raise ValueError(f"dlbridge: asarray: x has lists beside numbers or arrays at axis {len(shape)}; all must be alike")
@@ -144,7 +144,7 @@ def _common_type(parts: list[Any]) -> str:
         return types.pop()
     if any(isinstance(part, Tensor) for part in parts):
         first, second, *_ = sorted(types)
-        raise TypeError(f"dlbridge: asarray: x has {first} and {second}; dtype= names the type of the tensor")
+        raise TypeError(f"dlbridge: asarray: x has both {first} and {second}; use dtype= to choose the type of the tensor")
     if types == {"int64", "uint64"}:
         return "float64"  # as in NumPy
     return max(types, key=["bool", "int64", "uint64", "float64", "complex128"].index)

@@ -27,7 +27,7 @@ def name_of(dtype: Any) -> str:
         if isinstance(of_numpy, numpy.dtype) and not hasattr(dtype, "__dlpack__"):
             if not of_numpy.isnative:
                 raise BufferError(
-                    f"dlbridge: dtype {of_numpy.str!r} is not in native byte order, which all of DLPack is; swap the bytes first"
+                    f"dlbridge: dtype {of_numpy.str!r} is not in native byte order, which DLPack requires; swap the bytes first"
                 )
             return str(of_numpy.name)
     package = type(dtype).__module__.partition(".")[0]

@@ -64,14 +64,14 @@ class Elements:
         sizes = tuple(shape)
         for size in sizes:
             if not hasattr(size, "__index__"):
-                raise TypeError(f"dlbridge: Elements: shape must be a sequence of ints, and has {size!r}")
+                raise TypeError(f"dlbridge: Elements: shape must be a sequence of ints, but has {size!r}")
         if isinstance(values, (str, bytes)) or not isinstance(values, Sized):
             raise TypeError(f"dlbridge: Elements: values must be a list of the elements, not {values!r}")
         self.type = type
         self.shape = tuple(operator.index(size) for size in sizes)
         self.values = values
         if len(values) != math.prod(self.shape) or min(self.shape, default=0) < 0:
-            raise ValueError(f"dlbridge: Elements: the shape {self.shape} is not one of {len(values)} elements")
+            raise ValueError(f"dlbridge: Elements: the shape {self.shape} does not match the {len(values)} elements of values")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Elements):
@@ -100,7 +100,7 @@ class Elements:
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
-            raise IndexError(f"dlbridge: Elements: {len(parts)} indices for {len(self.shape)} dimensions")
+            raise IndexError(f"dlbridge: Elements: too many indices: {len(parts)} were given for {len(self.shape)} dimensions")
         places, shape = [0], []
         for axis, size in enumerate(self.shape):
             part = parts[axis] if axis < len(parts) else slice(None)
@@ -165,8 +165,8 @@ def copied(value: Tensor | Elements, data: Buffer, copy: bool | None) -> Tensor 
         return value.copy() if aliases else value
     if not aliases:
         raise BufferError(
-            f"dlbridge: the elements are {value.dtype}, and not aligned or not stored so in the data, so that only a copy of them is "
-            "possible; copy=None makes it"
+            f"dlbridge: the elements are {value.dtype}, but not aligned or not stored as this type in the data, so only a copy is "
+            "possible; use copy=None to allow it"
         )
     return value
 

@@ -24,7 +24,7 @@ def dumps(value: Mapping[str, Any], what: str, name: str | None = None) -> bytes
     try:
         whole = dict(value) if name is None else {"name": name, **value}
         if name is not None and whole["name"] != name:
-            raise ValueError(f"the name {whole['name']!r} is not that of the tensor, {name!r}")
+            raise ValueError(f"the name is {whole['name']!r}, but the tensor's name is {name!r}")
         return json.dumps(whole, allow_nan=False, separators=(",", ":"), default=_number).encode()
     except RecursionError:
         raise ValueError(f"dlbridge: {what} is nested too deep, or not enough stack is left to encode it") from None

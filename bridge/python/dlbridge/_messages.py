@@ -203,7 +203,7 @@ class Message(Mapping[str, Tensor]):
         `spread` and decoded without `join`; and those of `tensor_metadata`.
         """
         if not isinstance(name, str):
-            raise TypeError(f"dlbridge: message[{name!r}]: a name is a str, not {type(name)!r}; message.tensors has the tensors by index")
+            raise TypeError(f"dlbridge: message[{name!r}]: a name must be a str, not {type(name)!r}; use message.tensors for an index")
         places = self._names().get(name, [])
         if len(places) == 1:
             return self.tensors[places[0]]
@@ -418,7 +418,7 @@ def _named(tensors: Iterable[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...],
     """Returns the names, if this is a mapping, and the tensors."""
     if not isinstance(tensors, (dict, Mapping)):  # dict, because it is found sooner
         if hasattr(tensors, "__dlpack__"):
-            raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: encode([t]), or encode({{'name': t}})")
+            raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}; use encode([t]), or encode({{'name': t}})")
         if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
             raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
         return (), tuple(tensors)

@@ -18,7 +18,7 @@ _PACKING = "shm"  # Go: shm.Packing
 def checked(tensor: Any, what: str) -> Tensor:
     """Returns an argument that must be a Tensor."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"dlbridge: shm: {what} takes a dlbridge.Tensor, not {type(tensor)!r}; shm.copy makes one of any array")
+        raise TypeError(f"dlbridge: shm: {what} needs a dlbridge.Tensor, not {type(tensor)!r}; use shm.copy to copy any array into a Tensor")
     return tensor
 
 
@@ -275,7 +275,7 @@ def _size(tensor: Mapping[str, Any]) -> int:
     if isinstance(data_type, list) and len(data_type) == 3:  # code, bits, lanes: elements without padding
         bits = prod(n for n in data_type[1:] if type(n) is int)
     if not isinstance(shape, list) or not all(type(n) is int and 0 < n < 1 << 63 for n in shape) or bits < 1:
-        raise ValueError("dlbridge: the description of a tensor in a segment has no valid shape and word")
+        raise ValueError("dlbridge: the description of a tensor in a segment needs a valid shape and a valid word (element size)")
     for n in shape:
         bits *= n
         if bits >= 1 << 66:  # here, so that the product of a long list takes no time

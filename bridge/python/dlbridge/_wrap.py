@@ -419,7 +419,7 @@ def wrap(
             raise TypeError(f"dlbridge: wrap: ctypes cannot return {returns!r}: {error}") from error
     if to is not None and result != _TENSOR:
         raise TypeError(
-            f'dlbridge: wrap: `to` takes a tensor, but {name} returns {returns!r}; returns="tensor" declares a tensor'
+            f'dlbridge: wrap: `to` needs a tensor, but {name} returns {returns!r}; use returns="tensor" to declare a tensor'
         )
     direct = type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors)
     converters = tuple(None if kind == "tensor" else kind if tensor else kind.from_param for tensor, kind in zip(tensors, args))

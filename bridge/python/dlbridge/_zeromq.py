@@ -428,11 +428,11 @@ def _peer_id(state: _State, packed: bool, routing: Sequence[Any], routing_id: Su
     peer = operator.index(routing_id)
     if state.type == _SERVER and not 0 < peer < 2**32:
         raise ValueError(
-            f"dlbridge: tens: send: a SERVER sends to one CLIENT, and routing_id {peer} is not that of one; "
-            "Message.routing_id of a message from the CLIENT is"
+            f"dlbridge: tens: send: a SERVER sends to one CLIENT, but routing_id {peer} names none; use "
+            "Message.routing_id of a message from the CLIENT"
         )
     if state.type != _SERVER and peer != 0:
-        raise ValueError("dlbridge: tens: send: only a SERVER socket has routing_id; a ROUTER has routing")
+        raise ValueError("dlbridge: tens: send: only a SERVER socket accepts routing_id; use routing for a ROUTER")
     if state.type in (_SERVER, _CLIENT) and (routing or not packed):
         raise ValueError(
             "dlbridge: tens: send: a message of a CLIENT or SERVER socket has one frame; send it with packed=True, without routing"
@@ -451,8 +451,8 @@ def _refuse_inner_call(state: _State, what: str) -> None:
     while frame is not None:
         if frame.f_code in _CALLS and frame.f_locals.get("state") is state:
             raise RuntimeError(
-                f"dlbridge: tens: {what}: the caller has interrupted another call on the socket, such as a signal handler; "
-                "it can set a flag, which the program tests after that call"
+                f"dlbridge: tens: {what}: the call has interrupted another call on the socket, for example from a signal handler; "
+                "let the handler set a flag, and test it after the other call"
             )
         frame = frame.f_back
 

@@ -52,7 +52,7 @@ def savez(path: _Path, *args: Any, **kwds: Any) -> None:
     tensors = dict(kwds)
     for i, x in enumerate(args):
         if isinstance(x, dict):
-            raise TypeError("dlbridge: savez: a dict is no tensor; pass the tensors of a dict as savez(path, **tensors)")
+            raise TypeError("dlbridge: savez: a dict is not a tensor; pass the tensors of a dict as savez(path, **tensors)")
         if f"arr_{i}" in tensors:
             raise ValueError(f"dlbridge: savez: argument {i} and a keyword are both named arr_{i}")
         tensors[f"arr_{i}"] = x

@@ -82,7 +82,7 @@ static PyObject *ml_type(DLDataType dtype) {
   } else if (type == NULL && (!can_be || PyErr_ExceptionMatches(PyExc_AttributeError))) {
     PyErr_Clear();
     PyErr_Format(PyExc_BufferError,
-                 "dlbridge: neither NumPy nor ml_dtypes has %U; consumers of DLPack can take the tensor, and view('uint8') has its bytes", name);
+                 "dlbridge: neither NumPy nor ml_dtypes has %U; pass the tensor to a consumer of DLPack, or use view('uint8') for its bytes", name);
   }
   Py_DECREF(name);
   return type;
@@ -142,7 +142,7 @@ static PyObject *ml_array(Tensor *self, int may_copy) {
     array = unpacked(self, type);
   } else {
     PyErr_SetString(PyExc_ValueError,
-                    "dlbridge: Unable to avoid copy: several elements share a byte, and each has its own in NumPy; "
+                    "dlbridge: Unable to avoid copy: several elements share a byte, but NumPy needs a byte for each; "
                     "numpy.asarray(tensor) copies them");
   }
   Py_DECREF(type);

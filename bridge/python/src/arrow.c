@@ -124,11 +124,11 @@ static const char *letter_of(DLDataType dtype) {
 
 static PyObject *refuse_dtype(DLDataType dtype) {
   if (dtype.code == kDLBool && dtype.lanes == 1)
-    return PyErr_Format(PyExc_BufferError, "dlbridge: __arrow_c_array__: a bool takes a bit in Arrow; pass tensor.numpy(), of which pyarrow "
-                                           "and polars make a copy in bits");
+    return PyErr_Format(PyExc_BufferError, "dlbridge: __arrow_c_array__: Arrow stores a bool as one bit; pass tensor.numpy(), which pyarrow "
+                                           "and polars copy into bits");
   PyObject *name = dtype_name(dtype);
   if (name != NULL)
-    PyErr_Format(PyExc_BufferError, "dlbridge: __arrow_c_array__: Arrow has no %U; tensor.convert() makes a tensor of a type that it has", name);
+    PyErr_Format(PyExc_BufferError, "dlbridge: __arrow_c_array__: Arrow has no type %U; use tensor.convert() to get a type of Arrow", name);
   Py_XDECREF(name);
   return NULL;
 }
@@ -141,7 +141,7 @@ static int set_lengths(const DLTensor *view, int64_t *lengths) {
   for (int32_t d = 0; d < view->ndim; d++) {
     lengths[d] = view->shape[d];
     if (d > 0 && (view->shape[d] > INT32_MAX || __builtin_mul_overflow(lengths[d - 1], view->shape[d], &lengths[d])))
-      return raise_error(PyExc_BufferError, "dlbridge: __arrow_c_array__: shape[%d] is %lld, too much for a list of Arrow; reshape it", (int)d,
+      return raise_error(PyExc_BufferError, "dlbridge: __arrow_c_array__: shape[%d] is %lld, too large for a list of Arrow; reshape it", (int)d,
                          (long long)view->shape[d]);
   }
   return 0;

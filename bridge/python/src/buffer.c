@@ -53,14 +53,14 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   if (letter == NULL) {
     PyObject *name = dtype_name(self->view.dtype);
     if (name != NULL)
-      PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %U has no struct letter; view('uint8') has one, tobytes() copies the bytes, and "
-                                      "consumers of DLPack can take the tensor",
+      PyErr_Format(PyExc_BufferError, "dlbridge: buffer: Python's buffers have no format for %U; use view('uint8') or tobytes() for the bytes, or "
+                                      "pass the tensor to a consumer of DLPack",
                    name);
     Py_XDECREF(name);
     return -1;
   }
   Py_ssize_t ndim = self->view.ndim;
-  if (ndim > BUFFER_RANK_MAX) return refuse("a buffer has at most 64 dimensions; consumers of DLPack can take the tensor");
+  if (ndim > BUFFER_RANK_MAX) return refuse("the tensor has more than 64 dimensions, the most that a buffer can have; pass the tensor to a consumer of DLPack");
   int read_only = tensor_read_only(self);
   if (flags & PyBUF_WRITABLE && read_only)
     return refuse("the memory is read-only; copy() makes a writable copy");
@@ -78,7 +78,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !row_major && !column_major(self))
     return refuse("the tensor is not contiguous; contiguous() makes one that is");
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !row_major)
-    return refuse("the tensor is not row-major, and strides were not asked for; contiguous() makes one that is");
+    return refuse("the tensor is not row-major, but the consumer did not ask for strides; contiguous() makes one that is");
   int64_t item = dtype_itemsize(self->view.dtype);
   int64_t *steps = self->dims + 2 * ndim;
   dlbcore_share *share = tensor_hold(self); /* the buffer has a share of its own, so that the tensor may be closed */
@@ -152,7 +152,7 @@ static int parse_sizes(PyObject *object, int64_t *shape, int32_t *ndim, const ch
   if (parse_shape(object, shape, ndim) < 0) return -1;
   for (int32_t d = 0; d < *ndim; d++) {
     if (shape[d] < 0)
-      return raise_error(PyExc_ValueError, "dlbridge: %s: shape[%d] is %lld, must not be negative; only reshape takes a -1", place, (int)d,
+      return raise_error(PyExc_ValueError, "dlbridge: %s: shape[%d] is %lld, but must not be negative; only reshape accepts -1", place, (int)d,
                          (long long)shape[d]);
   }
   return 0;
@@ -233,7 +233,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
                          dlbcore_extent *extent) {
   if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");
   if (!PyBuffer_IsContiguous(buffer, 'C'))
-    return refuse("a new dtype, shape or offset needs a row-major buffer; numpy.ascontiguousarray(x) makes a copy that is");
+    return refuse("a new dtype, shape or offset needs a row-major buffer; numpy.ascontiguousarray(x) makes a row-major copy");
   if (offset < 0 || offset > buffer->len)
     return raise_error(PyExc_ValueError, "dlbridge: from_buffer: offset = %zd is not in 0..%zd, the size of the buffer", offset,
                        buffer->len);
@@ -252,8 +252,8 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
   if (shape != NULL ? extent->nbytes <= left : extent->nbytes == left) return 0;
   if (shape == NULL)
     return raise_error(PyExc_ValueError,
-                       "dlbridge: from_buffer: the buffer has %lld byte%s, no multiple of the %lld bytes of an element; "
-                       "shape= takes a part of them",
+                       "dlbridge: from_buffer: the buffer has %lld byte%s, which is not a multiple of the %lld bytes of an element; "
+                       "use shape= to select a part",
                        (long long)left, ENDING(left), (long long)dtype_itemsize(view->dtype));
   return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld byte%s, but the buffer has %lld%s",
                      (long long)extent->nbytes, ENDING(extent->nbytes), (long long)left, offset > 0 ? " from offset on" : "");

@@ -58,12 +58,12 @@ static int disown(PyObject *capsule, void *managed, int versioned) {
 static Tensor *raise_capsule(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, capsule_used_names[1]) || PyCapsule_IsValid(capsule, capsule_used_names[0]))
     return (Tensor *)PyErr_Format(PyExc_ValueError,
-                                  "dlbridge: from_dlpack: the capsule has been consumed already; __dlpack__ makes another");
+                                  "dlbridge: from_dlpack: the capsule has been consumed already; call __dlpack__ for a new one");
   const char *name = PyCapsule_GetName(capsule);
   if (PyErr_Occurred()) return NULL;
   return (Tensor *)PyErr_Format(PyExc_TypeError,
-                                "dlbridge: from_dlpack: a capsule named '%s' does not contain a tensor, "
-                                "unlike 'dltensor_versioned' and 'dltensor'",
+                                "dlbridge: from_dlpack: the capsule is named '%s', but must be named "
+                                "'dltensor_versioned' or 'dltensor'",
                                 name == NULL ? "" : name);
 }
 
@@ -207,8 +207,8 @@ COLD static Tensor *number_or_error(module_state *state, PyObject *producer, PyO
   if (self == NULL && !PyErr_Occurred())
     PyErr_Format(error,
                  PyObject_CheckBuffer(producer)
-                     ? "dlbridge: from_dlpack: %R has no __dlpack__; from_buffer makes a tensor of a buffer"
-                     : "dlbridge: from_dlpack: %R has no __dlpack__; dlbridge.asarray makes a tensor of lists and of what has elements",
+                     ? "dlbridge: from_dlpack: %R has no __dlpack__; use from_buffer for objects with a buffer"
+                     : "dlbridge: from_dlpack: %R has no __dlpack__; use dlbridge.asarray for lists and other collections of numbers",
                  Py_TYPE(producer));
   return self;
 }
@@ -432,7 +432,7 @@ static void explain_conjugate(module_state *state, PyObject *producer) {
   int conjugate = answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL));
   if (restore(type, value, traceback) == 0 && conjugate == TRUE_)
     PyErr_SetString(PyExc_BufferError,
-                    "dlbridge: from_dlpack: the tensor has the conjugate bit set, use tensor.resolve_conj()");
+                    "dlbridge: from_dlpack: the tensor has the conjugate bit set; use tensor.resolve_conj()");
 }
 
 /* Reports whether the memory of a device that an exchange API has exported may be used on the default stream of the device, as every
@@ -628,7 +628,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, wish asks,
     int negative = kind.lazy ? is_negative(state, producer) : FALSE_;
     if (negative == TRUE_)
       PyErr_SetString(PyExc_BufferError,
-                      "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
+                      "dlbridge: from_dlpack: the tensor has the negative bit set; use tensor.resolve_neg()");
     if (negative < 0 || negative == TRUE_) return NULL;
     if (negative == FALSE_ && kind.api != NULL && device == NULL && copy < 0 && asks.stream == NULL) {
       self = take_exchanged(state, kind, producer);
@@ -736,7 +736,7 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
   if (!PyObject_CheckBuffer(values[0]))
-    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: a bytes-like object is required, not %R; from_dlpack takes arrays",
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: a bytes-like object is required, not %R; use from_dlpack for arrays",
                         Py_TYPE(values[0]));
   Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
   if (offset == -1 && PyErr_Occurred()) return NULL;

@@ -38,7 +38,7 @@ static int parse_text(PyObject *name, DLDataType *out) {
   if (whole && dlb_dtype_parse(out, text, NULL) == DLB_OK) return 0;
   if (whole && *text == '>' && dlb_dtype_parse(out, text + 1, NULL) == DLB_OK)
     return raise_error(PyExc_BufferError,
-                       "dlbridge: dtype %R is not in native byte order, which all of DLPack is; swap the bytes first", name);
+                       "dlbridge: dtype %R is not in native byte order, which DLPack requires; swap the bytes first", name);
   return raise_error(PyExc_TypeError, /* as NumPy */
                      "dlbridge: dtype %R is not known; the names are those of NumPy and ml_dtypes, such as 'float32' or "
                      "'bfloat16', and NumPy's type strings, such as '<f4'",
@@ -246,7 +246,7 @@ int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   DLDataType dtype = {(uint8_t)code, (uint8_t)(itemsize * 8), 1};
   if (code < 0 || letter[1] != '\0' || itemsize > 16 || dtype_letter(dtype) == NULL)
     return raise_error(PyExc_BufferError,
-                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd byte%s; dtype= names one",
+                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd byte%s; use dtype= to name one",
                        format == NULL ? "B" : format, itemsize, ENDING(itemsize));
   if (swapped && itemsize > 1)
     return raise_error(PyExc_BufferError,

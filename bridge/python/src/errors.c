@@ -26,8 +26,8 @@ int check_readable(const Tensor *self, const char *place) {
   if (self->share == NULL) return raise_closed(self), -1;
   if (dlbcore_host_readable(self->view.device.device_type)) return 0;
   return raise_error(PyExc_BufferError,
-                     "dlbridge: %s: the memory is not in the host; dlbridge.from_dlpack(x, device='cpu', copy=True) asks x, which has made "
-                     "it, for a copy there",
+                     "dlbridge: %s: the memory is not in the host; dlbridge.from_dlpack(x, device='cpu', copy=True) asks the producer x for "
+                     "a copy on the CPU",
                      place);
 }
 

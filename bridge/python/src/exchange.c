@@ -91,7 +91,7 @@ static int exchange_view(void *object, DLTensor *out) {
                                                                                 : NULL;
   if (what != NULL)
     return raise_error(PyExc_BufferError,
-                       "dlbridge: C exchange API: a DLTensor cannot represent %s; a managed tensor can, of "
+                       "dlbridge: C exchange API: a DLTensor cannot represent %s; get a managed tensor from "
                        "managed_tensor_from_py_object_no_sync or __dlpack__(max_version=(1, 0))", what);
   *out = self->view;
   return 0;

@@ -40,7 +40,7 @@ PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *len
       (frame.data == lent->data || memcmp(frame.data, lent->data, frame.size) == 0))
     return view_of_frame(state, &frame);
   frame.release(frame.ctx);
-  return PyErr_Format(PyExc_ValueError, "dlbridge: the buffer of data has other bytes on each request");
+  return PyErr_Format(PyExc_ValueError, "dlbridge: the buffer of data returns different bytes on each request");
 }
 
 PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void *ctx) {

@@ -6,7 +6,7 @@
 
 #define NOT_AN_INDEX \
   "dlbridge: only integers, slices (`:`), ellipsis (`...`) and numpy.newaxis (`None`) are valid indices, not %R; " \
-  "tensor.numpy() also has arrays and masks as indices"
+  "tensor.numpy() also accepts arrays and masks as indices"
 
 enum { INDICES_MAX = 2 * CORE_RANK_MAX + 1 }; /* as many as dlbcore_view_slice takes */
 
@@ -115,7 +115,7 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   if (count <= CORE_RANK_USUAL) return view_at_tuple(self, object, usual, count);
   if (count > INDICES_MAX)
     return PyErr_Format(PyExc_IndexError,
-                        "dlbridge: too many indices for tensor: %zd are more than %d dimensions can have", count,
+                        "dlbridge: too many indices for tensor: %zd were given, but a tensor has at most %d dimensions", count,
                         CORE_RANK_MAX);
   dlbcore_index *indices = PyMem_Malloc((size_t)count * sizeof *indices);
   if (indices == NULL) return PyErr_NoMemory();
@@ -126,7 +126,7 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
 
 static int raise_unfit(PyObject *error, PyObject *object, DLDataType dtype) {
   PyObject *name = dtype_name(dtype);
-  if (name != NULL) PyErr_Format(error, "dlbridge: assign: %R is no %U", object, name);
+  if (name != NULL) PyErr_Format(error, "dlbridge: assign: %R cannot be stored as %U", object, name);
   Py_XDECREF(name);
   return -1;
 }
@@ -209,7 +209,7 @@ int tensor_write(Tensor *to, Tensor *from, const dlbcore_scaling *scaling, const
   if (target != NULL) share_end(target);
   if (!held) return -1;
   if (status == CORE_OK) return 0;
-  raise_status(status, place, message[0] != 0 ? message : "the data types are not numbers of the same lanes");
+  raise_status(status, place, message[0] != 0 ? message : "the data types must be numeric and have the same number of lanes");
   return -1;
 }
 

@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *ty
   return -1;
 }
 
-#define OF_C "a plain C library is loaded with ctypes.CDLL, whose functions dlbridge.wrap takes"
+#define OF_C "load a plain C library with ctypes.CDLL, and pass its functions to dlbridge.wrap"
 
 /* Sets *function, a pointer to a function, to the symbol `name`. */
 static int find(void *handle, const char *path, const char *name, void *function, failure *why) {

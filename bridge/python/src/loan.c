@@ -215,7 +215,7 @@ static void add_function(dlbcore_share *share, notice *new, function_list *entry
 
 PyObject *tensor_on_release(PyObject *op, PyObject *function) {
   if (!PyCallable_Check(function))
-    return PyErr_Format(PyExc_TypeError, "dlbridge: on_release takes a function, not %R", Py_TYPE(function));
+    return PyErr_Format(PyExc_TypeError, "dlbridge: on_release needs a function, not %R", Py_TYPE(function));
   dlbcore_share *share = tensor_hold((Tensor *)op);
   if (share == NULL) return NULL;
   notice *told = calloc(1, sizeof *told);

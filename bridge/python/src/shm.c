@@ -158,7 +158,7 @@ static int pack(dlbsegment_outbox *out, PyObject *tuple, int writable) {
     PyObject *item = PyTuple_GetItem(tuple, (Py_ssize_t)held);
     Tensor *t = (Tensor *)item;
     if (!tensor_check(item)) {
-      PyErr_Format(PyExc_TypeError, "dlbridge: shm: send: tensors[%zu] is %R, not a dlbridge.Tensor; shm.copy makes one of any array", held,
+      PyErr_Format(PyExc_TypeError, "dlbridge: shm: send: tensors[%zu] is %R, not a dlbridge.Tensor; use shm.copy to copy any array into a Tensor", held,
                    (PyObject *)Py_TYPE(item));
       break;
     }
@@ -200,8 +200,8 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
 /* Raises the exception for a Tensor in a segment that cannot be pickled. */
 static PyObject *raise_not_pickled(dlbcore_status status, const Tensor *t, const char *text) {
   if (status != CORE_ERR_READONLY) return raise_shm(status, -1, text);
-  return PyErr_Format(PyExc_BufferError, "dlbridge: shm: %s: %sdlbridge.shm.copy(t) is a copy, for which nothing is decided", text,
-                      tensor_read_only(t) ? "" : "dlbridge.shm.readonly(t) is read-only, and ");
+  return PyErr_Format(PyExc_BufferError, "dlbridge: shm: %s: use %sdlbridge.shm.copy(t) for a new copy", text,
+                      tensor_read_only(t) ? "" : "dlbridge.shm.readonly(t) for a read-only view, or ");
 }
 
 /* Offers the segment of a Tensor. (Tensor, milliseconds) -> (bytes of a message, socket, token); None if it is in no segment; for a
@@ -396,7 +396,7 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   if (!t->extent.row_major)
     return PyErr_Format(PyExc_BufferError, "dlbridge: shm: offer: the tensor is not row-major; shm.copy makes a copy that is");
   if (t->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
-    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: offer: each element has a byte of its own, and fetch would read them as packed; "
+    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: offer: each element has a byte of its own, but fetch expects packed elements; "
                                            "send them, or offer shm.copy(t.convert(\"int8\")) or a copy in another type of whole bytes");
   char text[MESSAGE_SIZE];
   dlbsegment_place place;

@@ -66,8 +66,8 @@ static PyObject *refuse_arithmetic(PyObject *left, PyObject *right) {
   PyObject *const operands[] = {left, right};
   for (int i = 0; i < 2; i++)
     if (tensor_check(operands[i]) && ((Tensor *)operands[i])->missing != NULL) return raise_closed((Tensor *)operands[i]);
-  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic and no order; tensor.numpy() returns an array on the same "
-                                       "memory, which has both");
+  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic and no comparisons such as <; tensor.numpy() returns an array on the same "
+                                       "memory, which supports both");
 }
 
 /* Reports whether an object leaves arithmetic with a Tensor to the Tensor, unlike NumPy's arrays. */
@@ -150,15 +150,15 @@ static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) 
   if (!refused || scalar) Py_RETURN_NOTIMPLEMENTED;
   if (number)
     return PyErr_Format(PyExc_TypeError,
-                        "a dlbridge.Tensor does not compare its elements with a number; compare item(), tolist() or numpy() of it");
+                        "a dlbridge.Tensor does not compare its elements with a number; compare t.item(), t.tolist() or t.numpy() instead");
   return PyErr_Format(PyExc_TypeError,
-                      "a dlbridge.Tensor does not compare its elements with those of %R; compare item(), tolist() or numpy() of it",
+                      "a dlbridge.Tensor does not compare its elements with those of %R; compare t.item(), t.tolist() or t.numpy() instead",
                       Py_TYPE(right));
 }
 
 static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
-  return PyErr_Format(PyExc_TypeError, "cannot create 'dlbridge.Tensor' instances by the type: from_dlpack makes one of an array, "
-                                       "from_buffer of bytes, asarray of lists, and empty and zeros of new memory");
+  return PyErr_Format(PyExc_TypeError, "cannot create 'dlbridge.Tensor' instances by the type; use from_dlpack for an array, "
+                                       "from_buffer for bytes, asarray for lists, and empty or zeros for new memory");
 }
 
 /* Hashes the address, because == compares identity. Objects lie at multiples of 16. */

@@ -82,7 +82,7 @@ static PyObject *element(const Tensor *self, int64_t position, const char *place
 static PyObject *only_element(const Tensor *self, const char *place) {
   if (check_numbers(self, place) < 0) return NULL;
   if (self->extent.count == 1) return element(self, 0, place);
-  return PyErr_Format(PyExc_TypeError, "dlbridge: %s: only a tensor of 1 element is a number, not one of %lld", place,
+  return PyErr_Format(PyExc_TypeError, "dlbridge: %s: only a tensor of 1 element can be converted to a number, but this tensor has %lld", place,
                       (long long)self->extent.count);
 }
 
@@ -96,7 +96,7 @@ static Py_ssize_t item_index(PyObject *object) {
 static int position_of(const Tensor *self, PyObject *indexes, int64_t *out) {
   int64_t position = 0;
   if (PyTuple_Size(indexes) != self->view.ndim)
-    return raise_error(PyExc_ValueError, "dlbridge: item: %zd %s for %d dimension%s", PyTuple_Size(indexes),
+    return raise_error(PyExc_ValueError, "dlbridge: item: %zd %s given, but the tensor has %d dimension%s", PyTuple_Size(indexes),
                        PyTuple_Size(indexes) == 1 ? "index" : "indices", (int)self->view.ndim, ENDING(self->view.ndim));
   for (int32_t d = 0; d < self->view.ndim; d++) {
     int64_t n = self->view.shape[d];
@@ -121,7 +121,7 @@ PyObject *tensor_item(PyObject *op, PyObject *args) {
     if (self->extent.count != 1)
       return PyErr_Format(PyExc_ValueError,
                           "dlbridge: item: can only convert a tensor of size 1 to a Python scalar, not one of %lld elements; "
-                          "item(index) takes one of them, and tolist() all",
+                          "use item(index) for one element, or tolist() for all",
                           (long long)self->extent.count);
   } else if (only != NULL && !PyTuple_Check(only)) {
     Py_ssize_t i = item_index(only), n = (Py_ssize_t)self->extent.count;
@@ -151,8 +151,8 @@ PyObject *tensor_format(PyObject *op, PyObject *spec) {
   const Tensor *self = (Tensor *)op;
   if (PyUnicode_Check(spec) && PyUnicode_GetLength(spec) == 0) return PyObject_Str(op);
   if (self->share != NULL && self->view.ndim > 0)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimension%s; tensor.numpy() and "
-                        "tensor.tolist() have the elements", spec, (int)self->view.ndim, ENDING(self->view.ndim));
+    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimension%s; format the elements of tensor.numpy() or "
+                        "tensor.tolist()", spec, (int)self->view.ndim, ENDING(self->view.ndim));
   PyObject *object = check_numbers(self, "format") < 0 ? NULL : element(self, 0, "format");
   PyObject *result = object == NULL ? NULL : PyObject_Format(object, spec);
   Py_XDECREF(object);
@@ -173,7 +173,7 @@ PyObject *tensor_index(PyObject *op) {
   uint8_t code = self->view.dtype.code;
   if (self->share == NULL) return raise_closed(self);
   if (self->view.ndim > 0 || self->view.dtype.lanes != 1 || (code != kDLInt && code != kDLUInt))
-    return PyErr_Format(PyExc_TypeError, "dlbridge: only integer tensors of 0 dimensions are an index");
+    return PyErr_Format(PyExc_TypeError, "dlbridge: only integer tensors of 0 dimensions can be used as an index");
   return check_numbers(self, "index") < 0 ? NULL : element(self, 0, "index");
 }
 
@@ -182,8 +182,8 @@ int tensor_bool(PyObject *op) {
   if (check_numbers(self, "bool") < 0) return -1;
   if (self->extent.count != 1)
     return raise_error(PyExc_ValueError,
-                       "dlbridge: the truth value of a tensor of %lld elements is ambiguous; tensor.numpy() has any() and "
-                       "all(), and `tensor is not None` asks for a tensor",
+                       "dlbridge: the truth value of a tensor of %lld elements is ambiguous; use any() or all() of "
+                       "tensor.numpy(), or test `tensor is not None`",
                        (long long)self->extent.count);
   PyObject *object = element(self, 0, "bool");
   int yes = object == NULL ? -1 : PyObject_IsTrue(object);
@@ -196,7 +196,7 @@ int tensor_bool(PyObject *op) {
 /* Converts the elements, scaled unless `scaling` is NULL, into new row-major memory, and sets *extent. NULL with an exception, whose text
  * names `place`. */
 static dlbcore_share *converted(Tensor *self, DLDataType dtype, const dlbcore_scaling *scaling, dlbcore_extent *extent, const char *place) {
-  char message[MESSAGE_SIZE] = "the data types are not numbers of the same lanes";
+  char message[MESSAGE_SIZE] = "the data types must be numeric and have the same number of lanes";
   dlbcore_share *share = tensor_hold(self), *made = NULL;
   if (share == NULL) return NULL;
   dlbcore_status status;
@@ -249,13 +249,13 @@ static int check_out(const Tensor *self, const Tensor *to, PyObject *dtype) {
   if (dtype != NULL && dtype != Py_None) {
     if (dtype_parse(PyType_GetModuleState(Py_TYPE((PyObject *)self)), dtype, &asked) < 0) return -1;
     if (asked.code != has.code || asked.bits != has.bits || asked.lanes != has.lanes)
-      return raise_error(PyExc_TypeError, "dlbridge: convert: out has another data type than dtype, which can be left out");
+      return raise_error(PyExc_TypeError, "dlbridge: convert: out must have the data type dtype; leave out dtype to convert to the type of out");
   }
   if (self->view.ndim == to->view.ndim && memcmp(self->view.shape, to->view.shape, (size_t)to->view.ndim * sizeof(int64_t)) == 0)
     return 0;
   PyObject *shape = tuple_of(self->view.shape, self->view.ndim), *other = tuple_of(to->view.shape, to->view.ndim);
   if (shape != NULL && other != NULL)
-    PyErr_Format(PyExc_ValueError, "dlbridge: convert: out has the shape %R, and the tensor %R; reshape one of them", other, shape);
+    PyErr_Format(PyExc_ValueError, "dlbridge: convert: out has the shape %R, but the tensor has %R; reshape one of them", other, shape);
   Py_XDECREF(other);
   Py_XDECREF(shape);
   return -1;

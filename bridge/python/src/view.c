@@ -63,7 +63,7 @@ PyObject *tensor_transpose(PyObject *op, PyObject *args) {
   PyObject *list = only != NULL && PySequence_Check(only) && !PyUnicode_Check(only) ? only : args;
   if (parse_axes(list, axes, &count, "transpose", "axes") < 0) return NULL;
   if (count == 0 && self->view.ndim > 0)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: transpose: 0 axes for %d dimension%s: not a permutation",
+    return PyErr_Format(PyExc_ValueError, "dlbridge: transpose: axes is empty, but the tensor has %d dimension%s",
                         (int)self->view.ndim, ENDING(self->view.ndim));
   return transposed(self, count, axes);
 }
@@ -123,7 +123,7 @@ PyObject *tensor_moveaxis(PyObject *op, PyObject *const *args, Py_ssize_t nargs,
       parse_own_axes(self, values[1], destination, &others, "moveaxis", names[1]) < 0)
     return NULL;
   if (count != others)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: moveaxis: source has %d of the axes, and destination %d; both must have the same number",
+    return PyErr_Format(PyExc_ValueError, "dlbridge: moveaxis: source names %d axes, but destination names %d; both must name the same number",
                         (int)count, (int)others);
   for (int32_t d = 0; d < rank; d++) order[d] = -1;
   for (int32_t k = 0; k < count; k++) {
@@ -221,7 +221,7 @@ PyObject *tensor_reshape(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   PyObject *result = copy > 0 ? NULL : reshaped(self, ndim, sizes, &needs_copy);
   if (copy <= 0 && !needs_copy) return result;
   if (copy == 0)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: reshape: only a copy can have this shape; copy=None makes one");
+    return PyErr_Format(PyExc_ValueError, "dlbridge: reshape: only a copy can have this shape; use copy=None to allow a copy");
   Tensor *copied = tensor_copy(self);
   if (copied == NULL) return NULL;
   result = reshaped(copied, ndim, sizes, &needs_copy);
@@ -260,12 +260,12 @@ PyObject *tensor_view_as(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   dlbcore_viewing v;
   if (parse_arguments("view", args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
   if (self->share == NULL) return raise_closed(self);
-  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: view: dtype is missing; t[...] is a view of the same type");
+  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: view: dtype is missing; use t[...] for a view of the same type");
   if (dtype_parse(PyType_GetModuleState(Py_TYPE(op)), name, &dtype) < 0) return NULL;
   int64_t from = width_of(self, self->view.dtype), to = width_of(self, dtype);
   if (self->view.ndim == 0 && from != to)
     return PyErr_Format(PyExc_ValueError,
-                        "dlbridge: view: a tensor of 0 dimensions keeps the size of its element; t[None].view(dtype) changes it");
+                        "dlbridge: view: a tensor of 0 dimensions cannot change the size of its element; use t[None].view(dtype)");
   if (dlbcore_viewing_begin(&v, &self->view, 0) != CORE_OK) return PyErr_NoMemory();
   dlbcore_status status = dlbcore_view_bitcast(&v.view, &v.base, from, to, message, sizeof message);
   if (status == CORE_OK) view = (PyObject *)tensor_retyped(self, dtype, &v.view, self->flags, "view");

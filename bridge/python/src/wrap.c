@@ -54,7 +54,7 @@ static PyObject *finish(Function *self, module_state *state, managed result) {
   if (result == NULL)
     return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U returned no tensor (%s)", self->name,
                         self->takes_error ? "returns=None declares a function without a result"
-                                          : "args without \"error\" loses the error of a function that reports one");
+                                          : "add \"error\" to args if the function reports errors");
   if (!can_be_managed((uintptr_t)result))
     return PyErr_Format(PyExc_ValueError, "dlbridge: %U returned %p, where there can be no managed tensor", self->name,
                         result);
@@ -190,7 +190,7 @@ static managed export_argument(Function *self, module_state *state, PyObject *ar
   if (made == NULL || self->any_device || check_device("wrap", &made->dl_tensor.device, self->device) == 0) return made;
   DLDevice is = made->dl_tensor.device;
   PyErr_Format(PyExc_BufferError,
-               "the memory is on device (%d, %d), and the function takes that of (%d, %d); the argument device of wrap says which",
+               "the memory is on device (%d, %d), but the function accepts only device (%d, %d); the argument device= of wrap changes this",
                (int)is.device_type, (int)is.device_id, (int)self->device.device_type, (int)self->device.device_id);
   release_quietly(made);
   if (keep != NULL && *keep != NULL) share_end(*keep);
@@ -409,7 +409,7 @@ static PyObject *in_order(Function *self, PyObject *args, PyObject *keywords) {
   Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments), named = keywords == NULL ? 0 : PyDict_Size(keywords);
   if (count == takes && named == 0) return Py_NewRef(args);
   if (named > 0 && self->names == Py_None)
-    return PyErr_Format(PyExc_TypeError, "%U() takes no keyword arguments: args of wrap is no dict, which would name the arguments",
+    return PyErr_Format(PyExc_TypeError, "%U() takes no keyword arguments; pass args to wrap as a dict to name them",
                         self->name);
   if (count > takes || self->names == Py_None) return raise_miscalled(self, args, keywords);
   calling c = {self, args, keywords, 0};

@@ -267,9 +267,9 @@ def test_elements_are_those_of_the_bytes_that_were_read():
     again = bytes(bytearray(data))
     assert [bytes(v) for v in decthings.decode(exporter([data, again])).values] == [b"ab", b"cde"]
     for other in [data[:-1], data[:-1] + b"f", data + b"g"]:
-        with pytest.raises(ValueError, match="other bytes on each request"):
+        with pytest.raises(ValueError, match="different bytes on each request"):
             decthings.decode(exporter([data, other]))
-        with pytest.raises(ValueError, match="other bytes on each request"):
+        with pytest.raises(ValueError, match="different bytes on each request"):
             list(decthings._iterate(exporter([data, other]), 0))
 
 

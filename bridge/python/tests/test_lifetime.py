@@ -908,7 +908,7 @@ def test_on_release_comes_after_the_memory_was_given_back(c):
 
 def test_on_release_refuses_what_it_cannot_call():
     t = dlbridge.empty(3, "int8")
-    with pytest.raises(TypeError, match="on_release takes a function, not <class 'int'>"):
+    with pytest.raises(TypeError, match="on_release needs a function, not <class 'int'>"):
         t.on_release(7)
     t.close()
     with pytest.raises(ValueError, match="the tensor is closed"):

@@ -1520,12 +1520,12 @@ def test_what_cannot_be_offered_is_refused(offered):
     with pytest.raises(BufferError, match="not in a segment"):
         shm.offer(dlbridge.empty(3, "int8"))
     padded = shm.copy(np.array([1, 2, 3, 1, 2, 3], ml_dtypes.int4))
-    with pytest.raises(BufferError, match=r"would read them as packed; send them, or offer shm.copy\(t.convert\("):
+    with pytest.raises(BufferError, match=r"expects packed elements; send them, or offer shm.copy\(t.convert\("):
         shm.offer(padded)
     assert shm.fetch(shm.offer(shm.copy(padded.convert("int8"))), 6, "int8").tolist() == padded.tolist()
     packed = shm.zeros(4, "int4")
     assert shm.fetch(shm.offer(packed), 4, "int4").nbytes == packed.nbytes == 2
-    with pytest.raises(TypeError, match="offer takes a dlbridge.Tensor, not <class 'list'>"):
+    with pytest.raises(TypeError, match="offer needs a dlbridge.Tensor, not <class 'list'>"):
         shm.offer([1])
     with pytest.raises(ValueError, match="timeout must be more than 0 seconds, not 0"):
         shm.offer(x, timeout=0)

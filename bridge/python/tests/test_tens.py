@@ -996,12 +996,12 @@ def test_names_and_metadata_of_tensors_travel_together():
         (
             lambda a: tens.encode({"w": a, "b": a}, tensor_metadata=[None, {"name": "x"}]),
             ValueError,
-            "dlbridge: tensor_metadata[1]: the name 'x' is not that of the tensor, 'b'",
+            "dlbridge: tensor_metadata[1]: the name is 'x', but the tensor's name is 'b'",
         ),
         (
             lambda a: tens.encode({"w": a}, tensor_metadata=[{"name": 5}]),
             ValueError,
-            "dlbridge: tensor_metadata[0]: the name 5 is not that of the tensor, 'w'",
+            "dlbridge: tensor_metadata[0]: the name is 5, but the tensor's name is 'w'",
         ),
         (lambda a: tens.encode({"w": a}, tensor_metadata=[5]), TypeError, "dlbridge: tensor_metadata[0] must be a mapping, not <class 'int'>"),
     ],
@@ -1016,7 +1016,7 @@ def test_other_wrong_names_and_numbers_of_metadata_are_refused():
     with pytest.raises(ValueError, match='^dlbridge: encode: "\ud800": '):
         tens.encode({"w": np.zeros(1), "\ud800": np.zeros(1)})
     for wrong in ([], [None, None]):
-        with pytest.raises(ValueError, match=f"{len(wrong)} tensor metadata for 1 tensor$"):
+        with pytest.raises(ValueError, match=f"tensor_metadata has {len(wrong)} items, but there are 1 tensor$"):
             tens.encode({"w": np.zeros(1)}, tensor_metadata=wrong)
 
 
@@ -1040,7 +1040,7 @@ def test_names_that_are_not_of_one_tensor_are_errors():
     with pytest.raises(KeyError, match="'7', ...\""):
         tens.decode(tens.encode(dict.fromkeys("0123456789", a)))["x"]
     for wrong in (0, b"w", None, [], slice(None)):
-        with pytest.raises(TypeError, match="a name is a str"):
+        with pytest.raises(TypeError, match="a name must be a str"):
             message[wrong]
     for read in (dict, lambda message: list(message.values()), lambda message: message.get("w")):
         with pytest.raises(ValueError, match="both have this name"):

@@ -142,7 +142,7 @@ def test_a_number_that_is_returned_is_no_address(lib, kind, number):
 def test_a_restype_that_was_never_set_is_an_int(lib):
     lib.fixture_int.argtypes = [ADDRESS, ctypes.c_int]
     assert dlbridge.wrap(lib.fixture_int)(floats(1), 0x10000) == 0x10000
-    with pytest.raises(TypeError, match='`to` takes a tensor, but .*; returns="tensor" declares a tensor'):
+    with pytest.raises(TypeError, match='`to` needs a tensor, but .*; use returns="tensor" to declare a tensor'):
         dlbridge.wrap(lib.fixture_int, to=np.from_dlpack)
 
 
@@ -980,8 +980,8 @@ SERVED = {
     "its argument": ("np.from_dlpack(one(go.same)(x)).ctypes.data == x.ctypes.data", "True"),
     "memory of a device that it does not take": (
         "one(go.same)(on_cuda())",
-        "BufferError: dlbridge: same: argument 1: the memory is on device (2, 3), and the function takes that of (1, 0); the argument "
-        "device of wrap says which",
+        "BufferError: dlbridge: same: argument 1: the memory is on device (2, 3), but the function accepts only device (1, 0); the argument "
+        "device= of wrap changes this",
     ),
     "memory of the device that it takes": ("one(go.same, device='cuda:3')(on_cuda()).device", "(2, 3)"),
     "memory of any device, which it does not read": (
@@ -996,7 +996,7 @@ SERVED = {
     "an argument of nine that is no tensor": (
         "nine(*many[1:], '3')",
         "TypeError: dlbridge: last_of_nine: argument 9: <class 'str'> has no __dlpack__; "
-        "dlbridge.asarray makes a tensor of lists and of what has elements",
+        "use dlbridge.asarray for lists and other collections of numbers",
     ),
     "tensors and a number": ("add(x, 2.0, y), y.tolist()", "(None, [1.0, 3.0, 5.0, 7.0])"),
     "text for a number": (
@@ -1019,11 +1019,11 @@ SERVED = {
     "its error argument left out": ("np.from_dlpack(without(go.same)(x)).ctypes.data == x.ctypes.data", "True"),
     "its error argument left out, and an error": (
         "without(go.throw)(x)",
-        "RuntimeError: dlbridge: throw returned no tensor (args without \"error\" loses the error of a function that reports one)",
+        "RuntimeError: dlbridge: throw returned no tensor (add \"error\" to args if the function reports errors)",
     ),
     "a tensor and its error argument left out": (
         "without(go.second)(x)",
-        "RuntimeError: dlbridge: second returned no tensor (args without \"error\" loses the error of a function that reports one)",
+        "RuntimeError: dlbridge: second returned no tensor (add \"error\" to args if the function reports errors)",
     ),
     "a tensor left out": (
         "one(go.second)(x)",
@@ -1540,7 +1540,7 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
     with pytest.raises(BufferError, match="negative bit"):
         dlbridge.from_dlpack(Lazy(array, is_neg=True))
     refused = type("Refused", (Lazy,), {"__dlpack__": refuse_export})
-    with pytest.raises(BufferError, match=r"conjugate bit set, use tensor.resolve_conj\(\)"):
+    with pytest.raises(BufferError, match=r"conjugate bit set; use tensor.resolve_conj\(\)"):
         dlbridge.from_dlpack(refused(array, is_conj=True))
     for says in (False, KeyError("mine")):  # the error of __dlpack__ has another cause
         with pytest.raises(BufferError, match="not exported"):
