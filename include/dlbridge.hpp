@@ -223,7 +223,7 @@ inline constexpr bool never = false;
 // Makes compilation fail if the program asks a temporary tensor for an address.
 template <class T>
 constexpr void temporary_tensor() {
-  static_assert(never<T>, "dlbridge: the tensor is a temporary, which may be the last owner of the memory: give it a name first.");
+  static_assert(never<T>, "dlbridge: the tensor is a temporary, which may be the last owner of the memory: give the tensor a name first.");
 }
 #ifdef __cpp_lib_span
 template <class T>
@@ -289,15 +289,15 @@ template <class Argument>
 constexpr bool lendable() {
   using Container = plain<Argument>;
   static_assert(!std::is_pointer_v<std::decay_t<Argument>>,
-                "dlbridge: lend: a pointer owns no memory: lend(data, shape, owner) takes what keeps it.");
+                "dlbridge: lend: a pointer owns no memory: use lend(data, shape, owner) with an owner that keeps the memory.");
   static_assert(!is_view<Container>,
-                "dlbridge: lend: a view owns no memory: lend(data, shape, owner) takes what keeps it.");
+                "dlbridge: lend: a view owns no memory: use lend(data, shape, owner) with an owner that keeps the memory.");
   static_assert(!std::is_lvalue_reference_v<Argument>,
-                "dlbridge: lend: the container is moved into the tensor or frame: lend(std::move(x)).");
+                "dlbridge: lend: the container must be moved into the tensor or frame: write lend(std::move(x)).");
   static_assert(!std::is_const_v<std::remove_reference_t<Argument>>,
                 "dlbridge: lend: a const container cannot be moved; drop its const, or lend a copy of it.");
   static_assert(!std::is_same_v<Container, std::vector<bool>>,
-                "dlbridge: lend: std::vector<bool> has no bool in memory: use std::vector<std::uint8_t>, or lend(data, shape, "
+                "dlbridge: lend: std::vector<bool> stores bits and not bools: use std::vector<std::uint8_t>, or lend(data, shape, "
                 "owner) with a std::unique_ptr<bool[]>.");
   static_assert(has_data<Container> || std::is_pointer_v<std::decay_t<Argument>>,
                 "dlbridge: lend: the elements must lie in one block, as those of std::vector do: copy a std::list or std::deque "
@@ -310,21 +310,21 @@ template <class Argument, class Pointer>
 constexpr bool keeps() {
   using Owner = std::decay_t<Argument>;
   static_assert(std::is_constructible_v<Owner, Argument>,
-                "dlbridge: lend: this owner cannot be copied: it is moved into the tensor by std::move(owner).");
+                "dlbridge: lend: this owner cannot be copied: pass std::move(owner), which is moved into the tensor.");
   static_assert(!is_deleter<Owner, Pointer>,
-                "dlbridge: lend: an owner is destroyed and not called: pass std::shared_ptr<void>(data, function), which calls the "
-                "function, or, of an owner that can be called too, a std::make_unique<Owner>(std::move(owner)).");
+                "dlbridge: lend: the owner is destroyed and never called: to call a function, pass std::shared_ptr<void>(data, function); "
+                "if this object owns the memory and can also be called, pass std::make_unique<Owner>(std::move(owner)).");
   static_assert(!std::is_pointer_v<Owner> || is_deleter<Owner, Pointer>,
-                "dlbridge: lend: a pointer keeps no memory: pass its smart pointer or its container, or nullptr for memory that "
+                "dlbridge: lend: a pointer keeps no memory alive: pass its smart pointer or its container, or nullptr for memory that "
                 "is never freed.");
-  static_assert(!is_view<Owner>, "dlbridge: lend: a view keeps no memory: pass the container, or nullptr for memory that is "
+  static_assert(!is_view<Owner>, "dlbridge: lend: a view keeps no memory alive: pass the container, or nullptr for memory that is "
                                  "never freed.");
   static_assert(!is_inert<Owner> || std::is_pointer_v<Owner> || is_view<Owner> || is_deleter<Owner, Pointer>,
-                "dlbridge: lend: an object of this type keeps no memory: pass a smart pointer or a container, or nullptr for memory "
+                "dlbridge: lend: an object of this type keeps no memory alive: pass a smart pointer or a container, or nullptr for memory "
                 "that is never freed; strides and flags come after the owner.");
   static_assert(!std::is_lvalue_reference_v<Argument> || is_inert<Owner> || !(has_begin<Owner> || has_data<Owner>),
-                "dlbridge: lend: the tensor would keep a copy of this container, whose elements lie elsewhere: pass the container by "
-                "std::move(x), or a std::shared_ptr of it, or, if copies share their elements, a copy: Owner(x).");
+                "dlbridge: lend: the tensor would keep a copy of this container, with other elements than those at data: pass "
+                "std::move(x), or a std::shared_ptr of the container, or, if copies share their elements, a copy: Owner(x).");
   return true;
 }
 
@@ -361,7 +361,8 @@ class array_view {
                                  !detail::may_be_view<detail::plain<Container>>, int> = 0>
   constexpr array_view(Container &&container DLBRIDGE_LIFETIMEBOUND) noexcept
       : array_view(std::data(container), std::size(container)) {
-    static_assert(!detail::is_list<Container>, "dlbridge: this list is a temporary, to which no address may lead: give it a name first.");
+    static_assert(!detail::is_list<Container>,
+                  "dlbridge: this list is a temporary, so its address becomes invalid at once: give the list a name first.");
   }
   template <class View, class Data = decltype(std::data(std::declval<const View &>())),
             std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]> && detail::may_be_view<View>, int> = 0>
@@ -412,7 +413,7 @@ class list_of {
   }
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> || std::is_same_v<Number, T>, int> = 0>
   list_of(Number) {
-    static_assert(detail::never<Number>, "dlbridge: a list is written in braces, also one of a single number: {3}.");
+    static_assert(detail::never<Number>, "dlbridge: a list is written in braces, even if it has a single number: {3}.");
   }
 
   std::size_t size() const noexcept { return size_; }
@@ -456,8 +457,8 @@ class list_of {
       if constexpr (detail::is_number<Element> && !std::is_same_v<Element, T>) {
         const T number = static_cast<T>(element);
         if (static_cast<Element>(number) != element || (number < 0) != (element < Element{}))
-          detail::fail(DLB_ERROR_OVERFLOW, "dlbridge::list_of: " + std::to_string(element) + " is not a number of " +
-                                               std::to_string(8 * sizeof(T)) + " bits with a sign");
+          detail::fail(DLB_ERROR_OVERFLOW, "dlbridge::list_of: " + std::to_string(element) + " is out of range for a signed integer of " +
+                                               std::to_string(8 * sizeof(T)) + " bits");
         return number;
       } else {
         return static_cast<T>(element);
@@ -472,7 +473,7 @@ class list_of {
   static const_iterator iterator_at(const T *p) noexcept { return const_iterator(std::reverse_iterator<const T *>(p)); }
   const list_of &list() const noexcept { return *this; }
   static const T *refuse() noexcept {
-    static_assert(detail::never<T>, "dlbridge: this list is a temporary, to which no address may lead: give it a name first.");
+    static_assert(detail::never<T>, "dlbridge: this list is a temporary, so its address becomes invalid at once: give the list a name first.");
     return nullptr;
   }
 
@@ -712,8 +713,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     static_assert(detail::lendable<Container>());
     return detail::lend_container(container, [&shape](Container &owner) {
       if (count_of(shape) != static_cast<std::int64_t>(std::size(owner)))
-        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(std::size(owner)) +
-                                          " elements, and a shape of " + std::to_string(count_of(shape)));
+        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: the container has " + std::to_string(std::size(owner)) +
+                                          " elements, but the shape has " + std::to_string(count_of(shape)));
       return lend_raw(std::data(owner), shape, {}, 0, detail::destroy<Container>, &owner);
     });
   }
@@ -732,8 +733,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     static_assert(detail::keeps<Owner, std::remove_cv_t<T> *>());
     const auto first = reinterpret_cast<std::uintptr_t>(data), object = reinterpret_cast<std::uintptr_t>(std::addressof(owner));
     if (first >= object && first - object < sizeof owner)
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::lend: the elements lie in the owner itself, and would not move with it: "
-                                       "lend(std::move(x), shape) moves a container, and a std::make_unique keeps any object in its place");
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::lend: the elements lie in the owner itself, so data would be invalid after a move: "
+                                       "use lend(std::move(x), shape) for a container, or keep the object in a std::unique_ptr");
     auto kept = std::make_unique<Kept>();
     tensor out = lend_raw(data, shape, strides, flags, detail::destroy<Kept>, kept.get());
     kept.release()->emplace(std::forward<Owner>(owner));
@@ -785,7 +786,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     const auto fail = [](std::int32_t code, const std::string &text) { detail::fail(code, "dlbridge::tensor::data: " + text); };
     if (t.dtype != dlbridge::dtype<T>)
       fail(DLB_ERROR_DTYPE, "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
-                               "; convert() makes them so");
+                               "; convert() changes their type");
     // The rule is that of dlbcore_host_readable, which the library does not export.
     if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost && t.device.device_type != kDLROCMHost)
       fail(DLB_ERROR_DEVICE, "the host cannot read memory of " + to_string(t.device));
@@ -832,7 +833,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     }
     if (!inside) {
       std::ostringstream text;
-      text << "dlbridge::tensor::at: index " << index << " of shape " << shape();
+      text << "dlbridge::tensor::at: index " << index << " is not valid for shape " << shape();
       detail::fail(DLB_ERROR_ARGUMENT, text.str());
     }
     return *element;
@@ -863,11 +864,11 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const & {
     static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right> ||
                       std::is_same_v<Layout, std::layout_left>,
-                  "dlbridge: mdspan: the layout is std::layout_stride, std::layout_right or std::layout_left.");
+                  "dlbridge: mdspan: the layout must be std::layout_stride, std::layout_right or std::layout_left.");
     T *first = data<T>();
     const sizes extents = shape(), steps = strides();
     if (extents.size() != Rank)
-      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: " + std::to_string(extents.size()) + " dimensions, not " +
+      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: the tensor has " + std::to_string(extents.size()) + " dimensions, not " +
                                         std::to_string(Rank));
     std::array<std::int64_t, Rank> sizes_of{}, strides_of{};
     std::copy(extents.begin(), extents.end(), sizes_of.begin());
@@ -967,7 +968,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   std::size_t axis_of(std::int32_t axis) const {
     const std::int32_t positive = axis < 0 ? axis + ndim() : axis;
     if (positive < 0 || positive >= ndim())
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) + " of " +
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) + " is out of bounds for " +
                                           std::to_string(ndim()) + " dimensions");
     return static_cast<std::size_t>(positive);
   }
@@ -984,8 +985,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   template <class T>
   static tensor lend_raw(T *data, const sizes &shape, const sizes &strides, std::uint64_t flags, void (*release)(void *), void *owner) {
     if (!strides.empty() && strides.size() != shape.size())
-      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(strides.size()) + " strides of " +
-                                        std::to_string(shape.size()) + " dimensions");
+      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: strides has " + std::to_string(strides.size()) + " entries, but shape has " +
+                                        std::to_string(shape.size()));
     DLTensor view{};
     view.data = const_cast<std::remove_cv_t<T> *>(data);
     view.device.device_type = kDLCPU;
@@ -1017,7 +1018,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     for (std::size_t d : order) {
       if (steps[d] < least)
         detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: strides[" + std::to_string(d) + "] = " +
-                                          std::to_string(steps[d]) + " repeats or reverses elements; copy() has none");
+                                          std::to_string(steps[d]) + " repeats or reverses elements; use copy()");
       least = steps[d] * extents[d];
     }
   }
@@ -1049,7 +1050,7 @@ auto given(Argument &&argument) noexcept {
     static_assert(!std::is_lvalue_reference_v<Argument>, "dlbridge: call: the function takes the tensors over: call(f, std::move(x)).");
     return argument.release();
   } else {
-    static_assert(std::is_arithmetic_v<plain<Argument>>, "dlbridge: call: the arguments are tensors and numbers.");
+    static_assert(std::is_arithmetic_v<plain<Argument>>, "dlbridge: call: the arguments must be tensors or numbers.");
     return argument;
   }
 }
@@ -1214,7 +1215,7 @@ class [[nodiscard]] frame {
   static frame lend(Container &&container) {
     static_assert(detail::lendable<Container>());
     using Element = std::remove_pointer_t<decltype(std::data(container))>;
-    static_assert(std::is_trivially_copyable_v<Element>, "a frame holds plain bytes");
+    static_assert(std::is_trivially_copyable_v<Element>, "a frame holds plain bytes, so its elements must be trivially copyable");
     return detail::lend_container(container, [](Container &owner) {
       dlb_frame raw{};
       raw.data = std::data(owner);
@@ -1484,8 +1485,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
   static void check_count(const char *what, std::size_t given, std::size_t count) {
     if (given > count)
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: " + std::string(what) + " of " + std::to_string(given) +
-                                           " tensors, of which there are " + std::to_string(count));
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: there are " + std::string(what) + " of " + std::to_string(given) +
+                                           " tensors, but only " + std::to_string(count) + " tensors");
   }
 
   static message encode_each(tensor *const *tensors, std::size_t count, const message_fields &fields) {
@@ -1603,7 +1604,7 @@ class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_e
       detail::fail(DLB_ERROR_NULL, "dlbridge::elements: the owner is empty: it was moved from, released or never set");
     if (index != nullptr && *index >= raw_->count)
       detail::fail(DLB_ERROR_ARGUMENT,
-                  "dlbridge::elements: element " + std::to_string(*index) + " of " + std::to_string(raw_->count));
+                  "dlbridge::elements: index " + std::to_string(*index) + " is out of bounds for size " + std::to_string(raw_->count));
     return *raw_;
   }
 };
@@ -1645,7 +1646,7 @@ class borrowed_value {
   }
   borrowed_value(const elements_view &e) : values_(copied(e.values)), formats_(copied(e.formats)) {
     if (!formats_.empty() && formats_.size() != values_.size())
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: " + std::to_string(formats_.size()) + " formats of " +
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: there are " + std::to_string(formats_.size()) + " formats, but " +
                                           std::to_string(values_.size()) + " values");
     elements_.type = bytes(e.type);
     elements_.ndim = static_cast<std::int32_t>(std::min<std::size_t>(e.shape.size(), INT32_MAX));

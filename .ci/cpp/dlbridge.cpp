@@ -150,8 +150,8 @@ static void owners() {
   CHECK(x && x.ndim() == 2 && x.shape() == sizes{2, 3} && x.shape(-1) == 3 && x.strides() == sizes{3, 1} && x.shape() != sizes{3, 2});
   CHECK(x.size() == 6 && x.nbytes() == 24 && !x.read_only() && x.device().device_type == kDLCPU && x.is_contiguous());
   x.validate();
-  THROWS(DLB_ERROR_ARGUMENT, "axis 2 of 2", x.shape(2));
-  THROWS(DLB_ERROR_ARGUMENT, "axis -3 of 2", x.shape(-3));
+  THROWS(DLB_ERROR_ARGUMENT, "axis 2 is out of bounds for 2", x.shape(2));
+  THROWS(DLB_ERROR_ARGUMENT, "axis -3 is out of bounds for 2", x.shape(-3));
 
   float *memory = x.data<float>();
   tensor y = std::move(x);
@@ -222,7 +222,7 @@ static void lending() {
 
   std::vector<float> wrong{1, 2, 3};
   const float *kept = wrong.data();
-  THROWS(DLB_ERROR_LAYOUT, "3 elements, and a shape of 4", tensor::lend(std::move(wrong), {2, 2}));
+  THROWS(DLB_ERROR_LAYOUT, "the container has 3 elements, but the shape has 4", tensor::lend(std::move(wrong), {2, 2}));
   THROWS(DLB_ERROR_LAYOUT, "3 elements", tensor::lend(std::move(wrong), {-3}));
   CHECK(wrong.data() == kept && wrong.size() == 3);  // an error moves nothing
 
@@ -240,11 +240,11 @@ static void lending() {
     CHECK(t.read_only() && t.data<const std::int64_t>() == table);
   }
   CHECK(destroyed == 2);
-  THROWS(DLB_ERROR_LAYOUT, "1 strides of 2", tensor::lend(table, {2, 3}, counted(&destroyed), {1}));
+  THROWS(DLB_ERROR_LAYOUT, "strides has 1 entries, but shape has 2", tensor::lend(table, {2, 3}, counted(&destroyed), {1}));
   CHECK(destroyed == 3);  // the temporary itself
   {
     counted owner(&destroyed);
-    THROWS(DLB_ERROR_LAYOUT, "1 strides of 2", tensor::lend(table, {2, 3}, std::move(owner), {1}));
+    THROWS(DLB_ERROR_LAYOUT, "strides has 1 entries, but shape has 2", tensor::lend(table, {2, 3}, std::move(owner), {1}));
     THROWS(DLB_ERROR_LAYOUT, "-1", tensor::lend(table, {-1}, std::move(owner)));
     CHECK(owner.destroyed == &destroyed);  // NOLINT: an error moves nothing
   }
@@ -327,10 +327,10 @@ static void views() {
   CHECK(*x.data<float>() == x.at<float>({0, 0}) && x.values<float>().size() == 12);
   CHECK(allocations == before);
   CHECK(x.slice({1}).at<float>({2}) == 6 && x.broadcast_to({2, 3, 4}).at<float>({1, 2, 3}) == 11);
-  THROWS(DLB_ERROR_ARGUMENT, "index [4] of shape [4]", x.slice({1}).at<float>({4}));
-  THROWS(DLB_ERROR_ARGUMENT, "tensor::at: index [0 4] of shape [3 4]", x.at<float>({0, 4}));
-  THROWS(DLB_ERROR_ARGUMENT, "index [-1 0] of shape [3 4]", x.at<float>({-1, 0}));
-  THROWS(DLB_ERROR_ARGUMENT, "index [1] of shape [3 4]", x.at<float>({1}));
+  THROWS(DLB_ERROR_ARGUMENT, "index [4] is not valid for shape [4]", x.slice({1}).at<float>({4}));
+  THROWS(DLB_ERROR_ARGUMENT, "tensor::at: index [0 4] is not valid for shape [3 4]", x.at<float>({0, 4}));
+  THROWS(DLB_ERROR_ARGUMENT, "index [-1 0] is not valid for shape [3 4]", x.at<float>({-1, 0}));
+  THROWS(DLB_ERROR_ARGUMENT, "index [1] is not valid for shape [3 4]", x.at<float>({1}));
   THROWS(DLB_ERROR_DTYPE, "not float64", x.at<double>({1, 1}));
   THROWS(DLB_ERROR_READONLY, "data<const T>", named(x.broadcast_to({2, 3, 4})).at<float>({1, 1, 1}));
   CHECK(x.shape() == std::vector<std::int64_t>{3, 4} && std::vector<std::int64_t>{3} != x.shape());
@@ -711,7 +711,7 @@ static void messages(const std::string &root) {
   by_name.tensor_metadata = {dlbridge::json({{"name", "b"}})};
   THROWS(DLB_ERROR_ARGUMENT, "tensor 0", message::encode({counting(1, 2), counting(2, 2), counting(3, 2)}, by_name));
   by_name.tensor_metadata = {};
-  THROWS(DLB_ERROR_ARGUMENT, "names of 3 tensors, of which there are 2", message::encode({counting(1, 2), counting(2, 2)}, by_name));
+  THROWS(DLB_ERROR_ARGUMENT, "there are names of 3 tensors, but only 2 tensors", message::encode({counting(1, 2), counting(2, 2)}, by_name));
   by_name.names = {"w", "w"};
   THROWS(DLB_ERROR_ARGUMENT, "both named \"w\"", message::encode({counting(1, 2), counting(2, 2)}, by_name));
   by_name.names = {std::string("w\0", 2)};
@@ -780,7 +780,7 @@ static void values(const std::string &root) {
     dlbridge::elements e = std::move(std::get<dlbridge::elements>(s.object));
     CHECK(e && e.type() == "string" && e.shape() == sizes{3} && e.size() == 3 && e[0] == "zero" && e[1].empty() && e[2] == "two");
     CHECK(e.format(0).empty() && decthings::encode(e, dialect) == decthings::encode(strings, dialect));
-    THROWS(DLB_ERROR_ARGUMENT, "element 3 of 3", e[3]);
+    THROWS(DLB_ERROR_ARGUMENT, "index 3 is out of bounds for size 3", e[3]);
     dlb_elements *raw = e.release();
     CHECK(!e);
     THROWS(DLB_ERROR_NULL, "empty", e.size());
@@ -791,7 +791,7 @@ static void values(const std::string &root) {
   const std::string_view pixels[] = {"..."};
   dlbridge::value image = decthings::decode(frame::lend(decthings::encode(dlbridge::elements_view{"image", {1}, pixels, formats})));
   CHECK(std::get<dlbridge::elements>(image.object).format(0) == "png");
-  THROWS(DLB_ERROR_ARGUMENT, "1 formats of 3", decthings::encode(dlbridge::elements_view{"image", {3}, words, formats}));
+  THROWS(DLB_ERROR_ARGUMENT, "1 formats, but 3", decthings::encode(dlbridge::elements_view{"image", {3}, words, formats}));
 
   std::vector<std::byte> batch;  // more than one call decodes
   for (int i = 0; i < 200; i++) batch.insert(batch.end(), encoded.begin(), encoded.end());

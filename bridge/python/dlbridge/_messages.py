@@ -203,7 +203,7 @@ class Message(Mapping[str, Tensor]):
         `spread` and decoded without `join`; and those of `tensor_metadata`.
         """
         if not isinstance(name, str):
-            raise TypeError(f"dlbridge: message[{name!r}]: a name must be a str, not {type(name)!r}; use message.tensors for an index")
+            raise TypeError(f"dlbridge: message[{name!r}]: a name must be a str, not {type(name)!r}; use message.tensors[i] for an index i")
         places = self._names().get(name, [])
         if len(places) == 1:
             return self.tensors[places[0]]

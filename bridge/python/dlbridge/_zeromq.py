@@ -428,7 +428,7 @@ def _peer_id(state: _State, packed: bool, routing: Sequence[Any], routing_id: Su
     peer = operator.index(routing_id)
     if state.type == _SERVER and not 0 < peer < 2**32:
         raise ValueError(
-            f"dlbridge: tens: send: a SERVER sends to one CLIENT, but routing_id {peer} names none; use "
+            f"dlbridge: tens: send: a SERVER sends to one CLIENT, but routing_id {peer} names no CLIENT; use "
             "Message.routing_id of a message from the CLIENT"
         )
     if state.type != _SERVER and peer != 0:

@@ -60,7 +60,8 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
     return -1;
   }
   Py_ssize_t ndim = self->view.ndim;
-  if (ndim > BUFFER_RANK_MAX) return refuse("the tensor has more than 64 dimensions, the most that a buffer can have; pass the tensor to a consumer of DLPack");
+  if (ndim > BUFFER_RANK_MAX)
+    return refuse("the tensor has more than 64 dimensions, the most that a buffer can have; pass the tensor to a consumer of DLPack");
   int read_only = tensor_read_only(self);
   if (flags & PyBUF_WRITABLE && read_only)
     return refuse("the memory is read-only; copy() makes a writable copy");

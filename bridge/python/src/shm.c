@@ -158,7 +158,8 @@ static int pack(dlbsegment_outbox *out, PyObject *tuple, int writable) {
     PyObject *item = PyTuple_GetItem(tuple, (Py_ssize_t)held);
     Tensor *t = (Tensor *)item;
     if (!tensor_check(item)) {
-      PyErr_Format(PyExc_TypeError, "dlbridge: shm: send: tensors[%zu] is %R, not a dlbridge.Tensor; use shm.copy to copy any array into a Tensor", held,
+      PyErr_Format(PyExc_TypeError, "dlbridge: shm: send: tensors[%zu] is %R, not a dlbridge.Tensor; use shm.copy to copy any array into a "
+                                    "Tensor", held,
                    (PyObject *)Py_TYPE(item));
       break;
     }
@@ -201,7 +202,7 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
 static PyObject *raise_not_pickled(dlbcore_status status, const Tensor *t, const char *text) {
   if (status != CORE_ERR_READONLY) return raise_shm(status, -1, text);
   return PyErr_Format(PyExc_BufferError, "dlbridge: shm: %s: use %sdlbridge.shm.copy(t) for a new copy", text,
-                      tensor_read_only(t) ? "" : "dlbridge.shm.readonly(t) for a read-only view, or ");
+                      tensor_read_only(t) ? "" : "dlbridge.shm.readonly(t) for a read-only tensor, or ");
 }
 
 /* Offers the segment of a Tensor. (Tensor, milliseconds) -> (bytes of a message, socket, token); None if it is in no segment; for a

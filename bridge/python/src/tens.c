@@ -395,7 +395,7 @@ PyObject *tens_encode(PyObject *module, PyObject *args) {
   fields.spread = (uint64_t)spread;
   size_t count = (size_t)PyTuple_Size(producers);
   if ((size_t)PyTuple_Size(metadata) != count)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: tensor_metadata has %zd items, but there are %zd tensor%s",
+    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: tensor_metadata has %zd items, but the message has %zd tensor%s",
                         PyTuple_Size(metadata), PyTuple_Size(producers), ENDING(count));
   const library *go = get_library(module);
   if (go == NULL) return NULL;

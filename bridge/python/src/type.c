@@ -66,8 +66,8 @@ static PyObject *refuse_arithmetic(PyObject *left, PyObject *right) {
   PyObject *const operands[] = {left, right};
   for (int i = 0; i < 2; i++)
     if (tensor_check(operands[i]) && ((Tensor *)operands[i])->missing != NULL) return raise_closed((Tensor *)operands[i]);
-  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic and no comparisons such as <; tensor.numpy() returns an array on the same "
-                                       "memory, which supports both");
+  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has neither arithmetic nor ordering (<, >); tensor.numpy() returns an array on the same "
+                                       "memory, which has both");
 }
 
 /* Reports whether an object leaves arithmetic with a Tensor to the Tensor, unlike NumPy's arrays. */

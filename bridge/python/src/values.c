@@ -151,8 +151,8 @@ PyObject *tensor_format(PyObject *op, PyObject *spec) {
   const Tensor *self = (Tensor *)op;
   if (PyUnicode_Check(spec) && PyUnicode_GetLength(spec) == 0) return PyObject_Str(op);
   if (self->share != NULL && self->view.ndim > 0)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimension%s; format the elements of tensor.numpy() or "
-                        "tensor.tolist()", spec, (int)self->view.ndim, ENDING(self->view.ndim));
+    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimension%s; format the elements of "
+                        "tensor.numpy() or tensor.tolist()", spec, (int)self->view.ndim, ENDING(self->view.ndim));
   PyObject *object = check_numbers(self, "format") < 0 ? NULL : element(self, 0, "format");
   PyObject *result = object == NULL ? NULL : PyObject_Format(object, spec);
   Py_XDECREF(object);
@@ -249,7 +249,7 @@ static int check_out(const Tensor *self, const Tensor *to, PyObject *dtype) {
   if (dtype != NULL && dtype != Py_None) {
     if (dtype_parse(PyType_GetModuleState(Py_TYPE((PyObject *)self)), dtype, &asked) < 0) return -1;
     if (asked.code != has.code || asked.bits != has.bits || asked.lanes != has.lanes)
-      return raise_error(PyExc_TypeError, "dlbridge: convert: out must have the data type dtype; leave out dtype to convert to the type of out");
+      return raise_error(PyExc_TypeError, "dlbridge: convert: out must have the data type that dtype names; leave out dtype to convert to the type of out");
   }
   if (self->view.ndim == to->view.ndim && memcmp(self->view.shape, to->view.shape, (size_t)to->view.ndim * sizeof(int64_t)) == 0)
     return 0;

@@ -140,10 +140,10 @@ def test_the_first_hand_over_decides(pair, first, second, readonly):
 def test_the_error_of_a_pickle_names_the_ways_out():
     a, b = multiprocessing.Pipe()
     x = shm.zeros(3, "int8")
-    with pytest.raises(BufferError, match=r"handed over writable before.* or send a copy: dlbridge.shm.copy\(t\) is a copy"):
+    with pytest.raises(BufferError, match=r"handed over writable before.* or send a copy: use dlbridge.shm.copy\(t\) for a new copy"):
         a.send((x, shm.readonly(x)))
     x = shm.zeros(3, "int8")
-    with pytest.raises(BufferError, match=r"handed over read-only before.*dlbridge.shm.readonly\(t\) is read-only"):
+    with pytest.raises(BufferError, match=r"handed over read-only before.*use dlbridge.shm.readonly\(t\) for a read-only tensor"):
         a.send((shm.readonly(x), x))
     a.send(shm.readonly(x))
     assert b.recv().readonly

@@ -1016,7 +1016,7 @@ def test_other_wrong_names_and_numbers_of_metadata_are_refused():
     with pytest.raises(ValueError, match='^dlbridge: encode: "\ud800": '):
         tens.encode({"w": np.zeros(1), "\ud800": np.zeros(1)})
     for wrong in ([], [None, None]):
-        with pytest.raises(ValueError, match=f"tensor_metadata has {len(wrong)} items, but there are 1 tensor$"):
+        with pytest.raises(ValueError, match=f"tensor_metadata has {len(wrong)} items, but the message has 1 tensor$"):
             tens.encode({"w": np.zeros(1)}, tensor_metadata=wrong)
 
 

@@ -64,8 +64,8 @@ def test_large_messages_are_sent_and_tracked():
         (0, {"routing_id": 1, "packed": True, "routing": [b"x"]}, "has one frame; send it with packed=True, without routing"),
         (1, {}, "a message of a CLIENT or SERVER socket has one frame; send it with packed=True, without routing"),
         (1, {"packed": True, "routing_id": 1}, "only a SERVER socket accepts routing_id; use routing for a ROUTER"),
-        (0, {"packed": True}, "routing_id 0 names none; use Message.routing_id of a message from the CLIENT"),
-        (0, {"packed": True, "routing_id": 2**32}, "routing_id 4294967296 names none"),
+        (0, {"packed": True}, "routing_id 0 names no CLIENT; use Message.routing_id of a message from the CLIENT"),
+        (0, {"packed": True, "routing_id": 2**32}, "routing_id 4294967296 names no CLIENT"),
     ],
 )
 def test_what_client_and_server_cannot_send_is_refused(kind, options, error):
