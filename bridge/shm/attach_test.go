@@ -79,7 +79,7 @@ func TestNamesAndObjectsAreChecked(t *testing.T) {
 	for _, bad := range []string{"", ".", "..", "../" + filepath.Base(dir) + "/object", "/object", "folder/x", "a\x00b"} {
 		_, err := shm.Attach(dir, bad, bytesAt4)
 		require.ErrorIs(t, err, dlpack.ErrValue, "%q", bad)
-		require.ErrorContains(t, err, "must be that of a file in "+dir)
+		require.ErrorContains(t, err, "is not the name of a file in "+dir)
 	}
 	for _, options := range [][]shm.AttachOption{nil, {shm.TrustPeer()}} {
 		_, err := shm.Attach(dir, "folder", bytesAt4, options...)

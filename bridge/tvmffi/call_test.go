@@ -301,7 +301,7 @@ func TestCallRefusesWhatHasNoForm(t *testing.T) {
 	for _, arg := range []any{struct{}{}, map[string]int{}, []string{"a"}, complex(1, 2), func() {}, new(int)} {
 		_, err := f.Call(1, arg)
 		assert.ErrorIs(t, err, tvmffi.ErrArgument)
-		assert.ErrorContains(t, err, fmt.Sprintf("tvmffi: nop: argument 1: %T has no form", arg))
+		assert.ErrorContains(t, err, fmt.Sprintf("tvmffi: nop: argument 1: TVM-FFI cannot represent %T", arg))
 	}
 	for _, arg := range []any{(*dlpack.Tensor)(nil), (*tvmffi.Function)(nil), (*tvmffi.Module)(nil), (*tvmffi.Object)(nil), (*tvmffi.Shaped)(nil), tvmffi.Keep(nil), tvmffi.UnsafeConstant(nil)} {
 		_, err := f.Call(arg)
@@ -562,8 +562,8 @@ func TestFailuresGiveBackEverything(t *testing.T) {
 		{"on a device that is not there, kept", dlpacktest.Config{Shape: []int64{16}, DeviceType: 2}, "not on the CPU", func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, tvmffi.Keep(x)); return err }},
 		{"misaligned behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 1: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(x, floats(16, 4)); return err }},
 		{"misaligned behind it, kept", dlpacktest.Config{Shape: []int64{16}}, "argument 1: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), floats(16, 4)); return err }},
-		{"no form behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 2: struct {} has no form", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
-		{"prepared, no form behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 2: struct {} has no form", func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"no form behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 2: TVM-FFI cannot represent struct {}", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, no form behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 2: TVM-FFI cannot represent struct {}", func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
 		{"prepared, misaligned behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 1: data at", func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), floats(16, 4)); return err }},
 		{"misaligned", dlpacktest.Config{Shape: []int64{16}, Shift: 4}, "argument 0: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(x); return err }},
 		{"misaligned, kept", dlpacktest.Config{Shape: []int64{16}, Shift: 4}, "argument 0: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x)); return err }},

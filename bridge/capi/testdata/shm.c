@@ -721,7 +721,7 @@ static void named_objects_are_copied_or_trusted(void) {
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_attach(&y, folder, "object", &view, 0, 0, &error));
   static const char *const names[] = {"", ".", "..", "../object", "/object"};
   for (int i = 0; i < 5; i++) {
-    CHECK_TEXT(DLB_ERROR_ARGUMENT, "must be that of a file in ",
+    CHECK_TEXT(DLB_ERROR_ARGUMENT, "is not the name of a file in ",
                dlb_shm_attach(&y, folder, names[i], &two_by_two, 0, 0, &error));
   }
   CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_attach(&y, folder, "link", &two_by_two, 0, 0, &error));

@@ -849,7 +849,7 @@ static void named_tensors_are_found(void) {
       CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_find(&found, both[k], missing[i], &error));
       CHECK_INT(0, found);
     }
-    CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_message_find: none of the 4 tensors is named \"W\"; dlb_message_tensor_name says",
+    CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_message_find: none of the 4 tensors is named \"W\"; dlb_message_tensor_name returns",
                dlb_message_find(&(size_t){7}, both[k], "W", &error));
     CHECK_CODE(DLB_ERROR_NULL, dlb_message_find(&(size_t){7}, both[k], NULL, &error));
   }

@@ -488,7 +488,7 @@ def test_tensorflow_compares_elements_on_its_side(tf):
 def refuses_comparison(t: dlbridge.Tensor, other) -> None:
     for compare in (operator.eq, operator.ne):
         for pair in ((t, other), (other, t)):
-            with pytest.raises(TypeError, match=r"does not compare its elements with those of .*; compare item\(\), tolist\(\) or numpy"):
+            with pytest.raises(TypeError, match=r"does not compare its elements with those of .*; compare t.item\(\), t.tolist\(\) or t.numpy"):
                 compare(*pair)
 
 

@@ -371,7 +371,7 @@ def test_what_is_not_in_a_segment_is_refused(pair):
     x = dlbridge.empty(3, "int8")
     with pytest.raises(BufferError, match=r"shm: tensors\[0\]: the memory is not in a segment; shm.copy makes a copy that is"):
         shm.send(pair[0], x)
-    with pytest.raises(TypeError, match=r"send: tensors\[0\] is <class 'numpy.ndarray'>, not a dlbridge.Tensor; shm.copy makes one"):
+    with pytest.raises(TypeError, match=r"send: tensors\[0\] is <class 'numpy.ndarray'>, not a dlbridge.Tensor; use shm.copy to copy any array"):
         shm.send(pair[0], np.zeros(3))
     with pytest.raises(BufferError, match="not in one shared mapping; shm.copy makes a copy that is"):
         shm.readonly(x)

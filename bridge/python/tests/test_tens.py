@@ -871,7 +871,7 @@ def test_load_after_a_format_says_what_has_loaded_a_library():
     text = f"load: the first use of a format has loaded {loaded}, and"
     text += f" a process can have only one Go library: call load before it, or set DLBRIDGE_LIBRARY={_core.__file__} in"
     said = run_python(script)
-    assert text in said and "a plain C library is loaded with ctypes.CDLL" in said
+    assert text in said and "load a plain C library with ctypes.CDLL" in said
 
 
 def test_a_missing_library_is_an_os_error_and_leaves_the_protocol():

@@ -1056,7 +1056,7 @@ def test_convert_refuses_an_out():
             t.convert(out=np.zeros(shape, "int8"))
     with pytest.raises(ValueError, match=r"the tensor \(1,\); reshape"):  # an assignment would broadcast it
         t[0, :1].convert(out=np.zeros(4))
-    with pytest.raises(TypeError, match="convert: out has another data type than dtype"):
+    with pytest.raises(TypeError, match="convert: out must have the data type that dtype names"):
         t.convert("int16", out=np.zeros((3, 4), "int8"))
     with pytest.raises(TypeError, match="dtype 'nope' is not known"):
         t.convert("nope", out=np.zeros((3, 4)))
@@ -1549,7 +1549,7 @@ def test_elements_are_not_compared_silently(x):
         pairs.append((x, t))
     for compare in (operator.eq, operator.ne):
         for pair in pairs:
-            with pytest.raises(TypeError, match=r"does not compare its elements with .*; compare item\(\), tolist\(\) or numpy\(\) of it"):
+            with pytest.raises(TypeError, match=r"does not compare its elements with .*; compare t.item\(\), t.tolist\(\) or t.numpy\(\) instead"):
                 compare(*pair)
 
 

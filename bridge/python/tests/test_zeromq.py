@@ -691,7 +691,7 @@ def test_a_signal_handler_cannot_use_the_socket_of_a_call(outer, inner, at):
 
     def handler(*_):
         nonlocal refused
-        with pytest.raises(RuntimeError, match=f"{inner}: the caller has interrupted another call on the socket"):
+        with pytest.raises(RuntimeError, match=f"{inner}: the call has interrupted another call on the socket"):
             tens.send(a, message_of(9), seqno=9) if inner == "send" else tens.recv(a, flags=zmq.DONTWAIT)
         refused += 1
 
