@@ -98,7 +98,7 @@ static void reading_refuses_and_releases_nothing(const test_format *f) {
       {"2^63 bytes", DLB_ERROR_OVERFLOW, &(dlb_frame){"", (size_t)1 << 63, count_release, &released, 0}, 0, 0, "frame[0].data"},
       {"flags", DLB_ERROR_ARGUMENT, &(dlb_frame){"", 0, count_release, &released, 2}, 0, 0, "flags = 0x2"},
       {"options", DLB_ERROR_ARGUMENT, &good, 0, 1 << 15, ""},
-      {"offset", DLB_ERROR_ARGUMENT, &good, good.size + 1, 0, "offset = "},
+      {"offset", DLB_ERROR_ARGUMENT, &good, good.size + 1, 0, "offset is "},
       {"cut", DLB_ERROR_FORMAT, &(dlb_frame){good.data, good.size - 1, count_release, &released, 0}, 0, 0, ": byte "},
   };
   dlb_value v[3];

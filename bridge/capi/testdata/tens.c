@@ -296,7 +296,7 @@ static void messages_are_read_one_after_another(void) {
   /* After an error nothing is set, and the frame is not taken over. */
   size_t next = 1;
   CHECK_INT(DLB_ERROR_ARGUMENT, dlb_message_decode_next(&m, &next, &whole, whole.size + 1, 0, &error));
-  CHECK(m == NULL && next == 0 && strstr(error.message, "offset = ") != NULL);
+  CHECK(m == NULL && next == 0 && strstr(error.message, "offset is ") != NULL);
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_next(&m, NULL, &whole, 0, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_next(NULL, &next, &whole, 0, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_next(&m, &next, NULL, 0, 0, &error));
