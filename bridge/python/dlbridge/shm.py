@@ -246,7 +246,7 @@ def _rebuild(data: bytes, name: str, token: str) -> Tensor:
         return result
     if isinstance(result, LookupError):
         return _pickle.missing(
-            "the process that has sent it must live until it is received, and it has ended; or the pickle was loaded twice, or later than "
+            "the process that sent it has ended, but must live until the tensor is received; or the pickle was loaded twice, or later than "
             "dlbridge.shm.pickle_timeout of that process allows"
         )
     return _pickle.missing(str(result) or type(result).__name__)

@@ -73,13 +73,13 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   }
   int row_major = self->extent.row_major;
   if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !row_major)
-    return refuse("the tensor is not row-major; contiguous() makes one that is");
+    return refuse("the tensor is not row-major; contiguous() returns a row-major tensor");
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !column_major(self))
     return refuse("the tensor is not column-major");
   if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !row_major && !column_major(self))
-    return refuse("the tensor is not contiguous; contiguous() makes one that is");
+    return refuse("the tensor is not contiguous; contiguous() returns a contiguous tensor");
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !row_major)
-    return refuse("the tensor is not row-major, but the consumer did not ask for strides; contiguous() makes one that is");
+    return refuse("the tensor is not row-major, but the consumer did not ask for strides; contiguous() returns a row-major tensor");
   int64_t item = dtype_itemsize(self->view.dtype);
   int64_t *steps = self->dims + 2 * ndim;
   dlbcore_share *share = tensor_hold(self); /* the buffer has a share of its own, so that the tensor may be closed */

@@ -911,7 +911,7 @@ def test_a_sender_that_has_ended_is_named(method):
     process.start()
     process.join()
     t = back.get()
-    with pytest.raises(ConnectionError, match="must live until it is received, and it has ended"):
+    with pytest.raises(ConnectionError, match="has ended, but must live until the tensor is received"):
         t.tolist()
 
 
