@@ -249,7 +249,8 @@ static int check_out(const Tensor *self, const Tensor *to, PyObject *dtype) {
   if (dtype != NULL && dtype != Py_None) {
     if (dtype_parse(PyType_GetModuleState(Py_TYPE((PyObject *)self)), dtype, &asked) < 0) return -1;
     if (asked.code != has.code || asked.bits != has.bits || asked.lanes != has.lanes)
-      return raise_error(PyExc_TypeError, "dlbridge: convert: out must have the data type that dtype names; leave out dtype to convert to the type of out");
+      return raise_error(PyExc_TypeError, "dlbridge: convert: out must have the data type that dtype names; leave out dtype to "
+                                          "convert to the type of out");
   }
   if (self->view.ndim == to->view.ndim && memcmp(self->view.shape, to->view.shape, (size_t)to->view.ndim * sizeof(int64_t)) == 0)
     return 0;
