@@ -42,10 +42,10 @@ func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
 			return nil, t.errClosedAs(op, fmt.Sprintf("tensor %d", i))
 		}
 		if !slices.Equal(t.shape(), tensors[0].shape()) {
-			return nil, newError(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v", i, t.shape(), tensors[0].shape())
+			return nil, newError(op, ErrLayout, "tensor %d has shape %v, but tensor 0 has %v", i, t.shape(), tensors[0].shape())
 		}
 		if at < 0 || at > t.Rank() {
-			return nil, newError(op, ErrLayout, "axis %d of a result with %s", axis, extent.Dimensions(t.Rank()+1))
+			return nil, newError(op, ErrLayout, "axis %d is out of range for a result with %s", axis, extent.Dimensions(t.Rank()+1))
 		}
 		v, err := t.Expand(at)
 		if err != nil {
@@ -72,10 +72,10 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 			return nil, t.errClosedAs(op, fmt.Sprintf("tensor %d", i))
 		}
 		if t.dtype != first.dtype {
-			return nil, newError(op, ErrDType, "tensor %d has %v, tensor 0 has %v; Convert makes them alike", i, t.dtype, first.dtype)
+			return nil, newError(op, ErrDType, "tensor %d has %v, but tensor 0 has %v; Convert makes them alike", i, t.dtype, first.dtype)
 		}
 		if at < 0 || at >= t.Rank() {
-			return nil, newError(op, ErrLayout, "axis %d of shape %v", axis, t.shape())
+			return nil, newError(op, ErrLayout, "axis %d is out of range for the shape %v", axis, t.shape())
 		}
 		if i == 0 {
 			shape = t.Shape()
@@ -84,7 +84,7 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 		rest := t.Shape()
 		rest[at] = first.Dim(at)
 		if !slices.Equal(rest, first.shape()) {
-			return nil, newError(op, ErrLayout, "tensor %d has shape %v, tensor 0 has %v; only axis %d may differ",
+			return nil, newError(op, ErrLayout, "tensor %d has shape %v, but tensor 0 has %v; only axis %d may differ",
 				i, t.shape(), first.shape(), at)
 		}
 		if shape[at] += t.Dim(at); shape[at] < 0 {

@@ -144,19 +144,19 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		text  string
 	}{
 		{dlpack.Concat, 0, nil, dlpack.ErrLayout, "dlpack: concat: there are no tensors"},
-		{dlpack.Concat, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: concat: tensor 1 has shape [3 2], tensor 0 has [2 3]; only axis 0 may differ"},
-		{dlpack.Concat, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: concat: tensor 1 has int32, tensor 0 has float32; Convert makes them alike"},
-		{dlpack.Concat, 2, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis 2 of shape [2 3]"},
-		{dlpack.Concat, -3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis -3 of shape [2 3]"},
-		{dlpack.Concat, 0, []*dlpack.Tensor{zero}, dlpack.ErrLayout, "dlpack: concat: axis 0 of shape []"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: concat: tensor 1 has shape [3 2], but tensor 0 has [2 3]; only axis 0 may differ"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: concat: tensor 1 has int32, but tensor 0 has float32; Convert makes them alike"},
+		{dlpack.Concat, 2, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis 2 is out of range for the shape [2 3]"},
+		{dlpack.Concat, -3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis -3 is out of range for the shape [2 3]"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{zero}, dlpack.ErrLayout, "dlpack: concat: axis 0 is out of range for the shape []"},
 		{dlpack.Concat, 0, []*dlpack.Tensor{a, none}, dlpack.ErrClosed, "dlpack: concat: tensor 1 is nil"},
 		{dlpack.Concat, 0, []*dlpack.Tensor{half, half}, dlpack.ErrOverflow, "dlpack: concat: 2305843009213693952 elements of 4 bytes overflow"},
 		{dlpack.Stack, 0, []*dlpack.Tensor{half, half}, dlpack.ErrOverflow, "dlpack: stack: 2305843009213693952 elements of 4 bytes overflow"},
 		{dlpack.Stack, 0, nil, dlpack.ErrLayout, "dlpack: stack: there are no tensors"},
-		{dlpack.Stack, 3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis 3 of a result with 3 dimensions"},
-		{dlpack.Stack, -4, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis -4 of a result with 3 dimensions"},
-		{dlpack.Stack, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: stack: tensor 1 has shape [3 2], tensor 0 has [2 3]"},
-		{dlpack.Stack, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: stack: tensor 1 has int32, tensor 0 has float32; Convert makes them alike"},
+		{dlpack.Stack, 3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis 3 is out of range for a result with 3 dimensions"},
+		{dlpack.Stack, -4, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis -4 is out of range for a result with 3 dimensions"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: stack: tensor 1 has shape [3 2], but tensor 0 has [2 3]"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: stack: tensor 1 has int32, but tensor 0 has float32; Convert makes them alike"},
 		{dlpack.Stack, 0, []*dlpack.Tensor{none}, dlpack.ErrClosed, "dlpack: stack: tensor 0 is nil"},
 	} {
 		_, err := s.make(s.axis, s.in...)

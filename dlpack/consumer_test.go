@@ -68,12 +68,12 @@ var hostile = []struct {
 	{"ndim -1", dlpacktest.Config{NDim: rank(-1)}, dlpack.ErrLayout, "ndim = -1 is not in 0..256"},
 	{"ndim 257", dlpacktest.Config{NDim: rank(257), Shape: []int64{1}}, dlpack.ErrLayout, "ndim = 257 is not in 0..256"},
 	{"ndim at its largest", dlpacktest.Config{NDim: rank(math.MaxInt32), Shape: []int64{1}}, dlpack.ErrLayout, "ndim = 2147483647 is not in 0..256"},
-	{"NULL shape", dlpacktest.Config{Shape: []int64{2}, NullShape: true}, dlpack.ErrNull, "shape is NULL with ndim = 1"},
-	{"NULL data", dlpacktest.Config{Shape: []int64{2}, NullData: true}, dlpack.ErrNull, "data is NULL with 2 elements"},
+	{"NULL shape", dlpacktest.Config{Shape: []int64{2}, NullShape: true}, dlpack.ErrNull, "shape is NULL, but ndim is 1"},
+	{"NULL data", dlpacktest.Config{Shape: []int64{2}, NullData: true}, dlpack.ErrNull, "data is NULL, but the tensor has 2 elements"},
 	{"shape below all memory", dlpacktest.Config{Shape: []int64{2}, ShapeAt: 8}, dlpack.ErrNull, "shape at 0x8 or strides at 0x0 lies below address 4096"},
 	{"strides below all memory", dlpacktest.Config{Shape: []int64{2}, StridesAt: 4088}, dlpack.ErrNull, "or strides at 0xff8 lies below address 4096"},
 	{"no shape at rank 0, as Rust has it", dlpacktest.Config{NDim: rank(0), ShapeAt: 8, StridesAt: 8}, nil, ""},
-	{"NULL data, rank 0", dlpacktest.Config{NullData: true}, dlpack.ErrNull, "data is NULL with 1 element"},
+	{"NULL data, rank 0", dlpacktest.Config{NullData: true}, dlpack.ErrNull, "data is NULL, but the tensor has 1 element"},
 	{"negative size", dlpacktest.Config{Shape: []int64{2, -3}}, dlpack.ErrLayout, "shape[1] is -3, must not be negative"},
 	{"negative size behind a zero", dlpacktest.Config{Shape: []int64{0, -1}}, dlpack.ErrLayout, "shape[1] is -1, must not be negative"},
 	{"two negative sizes", dlpacktest.Config{Shape: []int64{-2, -3}}, dlpack.ErrLayout, "shape[0] is -2, must not be negative"},
@@ -308,7 +308,7 @@ func TestBytesThatAreNoBoolAreRefused(t *testing.T) {
 	p.Data()[2] = 2
 	_, err = dlpack.Values[bool](tensor)
 	require.ErrorIs(t, err, dlpack.ErrValue)
-	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2; Bitcast to uint8 and Convert to bool make it true")
+	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2, but must be 0 or 1; Bitcast to uint8 and Convert to bool make it true")
 	p.Data()[2] = 1
 	values := must.Do(dlpack.Values[bool](tensor))(t)
 	assert.Equal(t, []bool{false, false, true, false}, values)

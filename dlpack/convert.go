@@ -2,7 +2,10 @@
 
 package dlpack
 
-import "github.com/dlbridge/dlbridge/dlpack/internal/core"
+import (
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
+)
 
 // Convert converts the elements to another data type, and writes them row-major to new memory, allocated like that of [New].
 // [Tensor.ConvertTo] describes the conversion. Elements of fewer than 8 bits are packed.
@@ -100,7 +103,7 @@ func checkReal(op string, to, from DataType) error {
 	}
 	for _, dt := range []DataType{from, to} {
 		if dt.Code() == CodeComplex {
-			return newError(op, ErrDType, "%v is complex, and only real numbers are scaled; Convert or Bitcast makes them so", dt)
+			return newError(op, ErrDType, "%v is complex, but only real numbers can be scaled; Convert or Bitcast makes them real", dt)
 		}
 	}
 	return nil
@@ -115,10 +118,10 @@ func (s *Scaling) check(op string, shape []int64) error {
 	for i, n := range []int{len(s.Scale), len(s.Shift)} {
 		name := []string{"scales", "shifts"}[i]
 		if n > 1 && (dim < 0 || dim >= len(shape)) {
-			return newError(op, ErrLayout, "%d %s for dimension %d of %d", n, name, s.Dim, len(shape))
+			return newError(op, ErrLayout, "%d %s for dimension %d, but the tensor has %s", n, name, s.Dim, extent.Dimensions(len(shape)))
 		}
 		if n > 1 && int64(n) != shape[dim] {
-			return newError(op, ErrLayout, "%d %s for dimension %d of size %d, which takes one for each index, or one for all", n, name, s.Dim,
+			return newError(op, ErrLayout, "%d %s for dimension %d of size %d, want one for each index or one for all", n, name, s.Dim,
 				shape[dim])
 		}
 	}

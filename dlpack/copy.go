@@ -46,7 +46,7 @@ func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err e
 		return contiguous, false, err
 	}
 	if t.packed() {
-		return nil, false, t.newError(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo a padded tensor has other orders",
+		return nil, false, t.newError(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo copies them to a padded tensor in another order",
 			t.dtype.BitSize())
 	}
 	contiguous, err = t.copied(op, order)
@@ -128,7 +128,7 @@ func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to,
 
 func checkSameType(op string, to, from DataType) error {
 	if to != from {
-		return newError(op, ErrDType, "the destination has %v, the source %v; ConvertTo converts", to, from)
+		return newError(op, ErrDType, "the destination has %v, but the source has %v; ConvertTo converts the elements", to, from)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 		return dst.errReadOnly(op, "")
 	}
 	if !slices.Equal(t.shape(), dst.shape()) {
-		return newError(op, ErrLayout, "the destination has shape %v, the source %v", dst.shape(), t.shape())
+		return newError(op, ErrLayout, "the destination has shape %v, but the source has %v", dst.shape(), t.shape())
 	}
 	if t.data == 0 {
 		return nil
@@ -174,7 +174,7 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 		return dst.newError(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
 	}
 	if !same(t, dst) && !disjoint(t, dst) && !t.repeatsOne() {
-		return newError(op, ErrLayout, "source and destination may have memory in common; copy from Copy of the source")
+		return newError(op, ErrLayout, "source and destination may have memory in common; copy the source with Copy first")
 	}
 	return nil
 }
@@ -393,7 +393,7 @@ func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 		return nil, false, t.errClosed(op)
 	}
 	if n > AllocAlignment {
-		return nil, false, newError(op, ErrUnaligned, "%d bytes are more than %d", n, AllocAlignment)
+		return nil, false, newError(op, ErrUnaligned, "the alignment is %d bytes, but must be at most %d", n, AllocAlignment)
 	}
 	if t.RequireAlign(n) == nil {
 		aligned, err = t.share(op)

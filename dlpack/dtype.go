@@ -152,7 +152,7 @@ func (dt DataType) IsSubByte() bool { return dt.BitSize()%8 != 0 }
 // Errors: [ErrOverflow], and [ErrLayout] for a negative count. Their texts do not begin with "dlpack: ".
 func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 	if count < 0 {
-		return 0, fmt.Errorf("%d elements: %w", count, ErrLayout)
+		return 0, fmt.Errorf("%d elements, must not be negative: %w", count, ErrLayout)
 	}
 	width := int64(dt.BitSize())
 	if padded {
@@ -262,7 +262,7 @@ func ParseDataType(text string) (DataType, error) {
 	}
 	if dt, ok := numpyTypes[unordered]; ok {
 		if dt.ItemSize() > 1 && text[0] == '>' {
-			return 0, refuse("%q: DLPack has elements in the byte order of this machine only, swap the bytes first", text)
+			return 0, refuse("%q: DLPack has elements in the byte order of this machine only; swap the bytes first", text)
 		}
 		return dt, nil
 	}

@@ -31,7 +31,7 @@ func At[T Element](t *Tensor, index ...int64) (value T, err error) {
 		return value, err
 	}
 	if b := *(*byte)(from); t.dtype == Bool && b > 1 {
-		return value, newError(op, ErrValue, "the byte of a bool is %d", b)
+		return value, newError(op, ErrValue, "the byte of a bool is %d, but must be 0 or 1", b)
 	}
 	copyElement(unsafe.Pointer(&value), from, unsafe.Sizeof(value))
 	return value, nil
@@ -132,7 +132,7 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	defer scalars.Put(s)
 	s.read(from, bit, uint(t.width(t.dtype)))
 	if t.dtype == Bool && s.bytes[0] > 1 {
-		return nil, t.newError(op, ErrValue, "the byte of a bool is %d", s.bytes[0])
+		return nil, t.newError(op, ErrValue, "the byte of a bool is %d, but must be 0 or 1", s.bytes[0])
 	}
 	s.convert(holder, t.dtype)
 	return reflect.NewAt(goType, unsafe.Pointer(&s.bytes)).Elem().Interface(), nil

@@ -261,17 +261,17 @@ func TestElementsAreRefused(t *testing.T) {
 		message        string
 		writesOnly     bool
 	}{
-		{"beyond the last", tensor, []int64{1, 3}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is 3, dimension 1 has size 3", false},
-		{"before the first", tensor, []int64{-3, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] is -3, dimension 0 has size 2", false},
-		{"before the first, from the end", tensor, []int64{-1, -4}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is -4, dimension 1 has size 3", false},
-		{"the lowest", tensor, []int64{math.MinInt64, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] is -9223372036854775808, dimension 0 has size 2", false},
+		{"beyond the last", tensor, []int64{1, 3}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is 3, but dimension 1 has size 3", false},
+		{"before the first", tensor, []int64{-3, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] is -3, but dimension 0 has size 2", false},
+		{"before the first, from the end", tensor, []int64{-1, -4}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is -4, but dimension 1 has size 3", false},
+		{"the lowest", tensor, []int64{math.MinInt64, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] is -9223372036854775808, but dimension 0 has size 2", false},
 		{"from the end of fewer", tensor, []int64{-1, -1, -1}, layout.ErrRank, dlpack.ErrLayout, "3 indices for 2 dimensions", false},
-		{"far", tensor, []int64{0, math.MaxInt64}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is 9223372036854775807, dimension 1 has size 3", false},
+		{"far", tensor, []int64{0, math.MaxInt64}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is 9223372036854775807, but dimension 1 has size 3", false},
 		{"too few", tensor, []int64{1}, layout.ErrRank, dlpack.ErrLayout, "1 index for 2 dimensions", false},
 		{"none", tensor, nil, layout.ErrRank, dlpack.ErrLayout, "0 indices for 2 dimensions", false},
 		{"too many", tensor, []int64{1, 2, 0}, layout.ErrRank, dlpack.ErrLayout, "3 indices for 2 dimensions", false},
-		{"no last element", empty, []int64{1, -1}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is -1, dimension 1 has size 0", false},
-		{"no elements", empty, []int64{1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is 0, dimension 1 has size 0", false},
+		{"no last element", empty, []int64{1, -1}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is -1, but dimension 1 has size 0", false},
+		{"no elements", empty, []int64{1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[1] is 0, but dimension 1 has size 0", false},
 		{"on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed; its producer can copy it to the CPU", false},
 		{"read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only; Copy makes a writable one", true},
 	} {

@@ -67,7 +67,7 @@ func ExampleFromReadOnly() {
 	defer t.Close()
 	_, err := t.ExportLegacy()
 	fmt.Println(err)
-	// Output: dlpack: export legacy: the tensor is read-only, which this form cannot state; Copy makes a writable one
+	// Output: dlpack: export legacy: the tensor is read-only, but the legacy form cannot state this; Copy makes a writable one
 }
 
 func ExampleFromBytes() {
@@ -279,8 +279,8 @@ func ExampleTensor_Require() {
 	fmt.Println(t.Require(dlpack.Int64, -1, 3))
 	// Output:
 	// <nil>
-	// dlpack: require: dimension 1 of the shape [2 3] has size 3, asked for 4
-	// dlpack: require: the tensor has float32, asked for int64; Convert makes a copy of that type
+	// dlpack: require: dimension 1 of the shape [2 3] has size 3, want 4
+	// dlpack: require: the tensor has float32, want int64; Convert makes a copy of that type
 }
 
 func ExampleValues() {
@@ -290,7 +290,7 @@ func ExampleValues() {
 	values[3] = 1
 	_, err := dlpack.Values[float32](t)
 	fmt.Println(values, err)
-	// Output: [0 0 0 1] dlpack: values: the tensor has int32, asked for float32; Convert makes a copy of that type
+	// Output: [0 0 0 1] dlpack: values: the tensor has int32, want float32; Convert makes a copy of that type
 }
 
 func ExampleUnsafeValues() {

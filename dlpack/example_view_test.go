@@ -257,7 +257,7 @@ func ExampleTensor_At() {
 	fmt.Println(err)
 	// Output:
 	// float32 1.5 <nil>
-	// dlpack: at: index[1] is 3, dimension 1 has size 3
+	// dlpack: at: index[1] is 3, but dimension 1 has size 3
 }
 
 func ExampleTensor_SetAt() {

@@ -73,7 +73,7 @@ func TestExportSliceRefusesWhatTheSliceIsNot(t *testing.T) {
 		cause error
 		text  string
 	}{
-		{[]int64{2}, dlpack.ErrLayout, "shape [2] has 2 elements, the slice 3"},
+		{[]int64{2}, dlpack.ErrLayout, "the shape [2] has 2 elements, but the slice has 3"},
 		{[]int64{-3}, dlpack.ErrLayout, "shape[0] is -3, must not be negative"},
 		{[]int64{1 << 62, 4}, dlpack.ErrOverflow, "2^63-1"},
 		{make([]int64, 257), dlpack.ErrLayout, "rank 257 is more than 256"},

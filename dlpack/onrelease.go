@@ -42,7 +42,7 @@ func (t *Tensor) OnRelease(f func()) error {
 		return newError(op, ErrNull, "the function is nil")
 	}
 	if kind := t.mem.Kind(); kind != core.Collected && kind != core.Allocated {
-		return newError(op, errors.ErrUnsupported, "the memory belongs to another library; the function that releases it there can tell the program")
+		return newError(op, errors.ErrUnsupported, "the memory belongs to another library; let the function that releases the memory there notify the program")
 	}
 	if t.mem.OnRelease(f) != core.OK {
 		return newError(op, ErrMemory, "no memory to pin the slice")

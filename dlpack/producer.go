@@ -44,10 +44,10 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 		return nil, t.errClosed(op)
 	}
 	if t.flags&ReadOnly != 0 {
-		return nil, t.newError(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
+		return nil, t.newError(op, ErrReadOnly, "the tensor is read-only, but the legacy form cannot state this; Copy makes a writable one")
 	}
 	if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
-		return nil, t.newError(op, ErrDType, "padded %v: this form cannot state the padding; Export can", t.dtype)
+		return nil, t.newError(op, ErrDType, "the elements of %v are padded, but the legacy form cannot state the padding; Export can", t.dtype)
 	}
 	return t.export(op, 0, false)
 }
@@ -89,7 +89,7 @@ func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int6
 		return nil, err
 	}
 	if e.Count != n {
-		return nil, newError(op, ErrLayout, "shape %v has %s, the slice %d", slices.Clone(shape), extent.Elements(e.Count), n)
+		return nil, newError(op, ErrLayout, "the shape %v has %s, but the slice has %d", slices.Clone(shape), extent.Elements(e.Count), n)
 	}
 	b, status := core.ExportOnce(start, n*item, len(shape))
 	if status != core.OK {

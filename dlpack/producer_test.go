@@ -97,7 +97,7 @@ func TestFromSliceRefusesAnotherNumberOfElements(t *testing.T) {
 	must.Fail(dlpack.FromSlice([]float32{1, 2, 3}, 2, 2))(t, dlpack.ErrLayout)
 	_, err := dlpack.FromSlice([]float32{1, 2, 3}, 2)
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
-	assert.ErrorContains(t, err, "shape [2] has 2 elements, the slice 3")
+	assert.ErrorContains(t, err, "the shape [2] has 2 elements, but the slice has 3")
 }
 
 func TestViewStaysInsideItsMemory(t *testing.T) {

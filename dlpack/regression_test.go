@@ -266,8 +266,8 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 		cause   error
 		message string
 	}{
-		{"too few", []int64{3}, dlpack.ErrLayout, "dlpack: from slice: shape [3] has 3 elements, the slice 4"},
-		{"too many", []int64{2, 3}, dlpack.ErrLayout, "dlpack: from slice: shape [2 3] has 6 elements, the slice 4"},
+		{"too few", []int64{3}, dlpack.ErrLayout, "dlpack: from slice: the shape [3] has 3 elements, but the slice has 4"},
+		{"too many", []int64{2, 3}, dlpack.ErrLayout, "dlpack: from slice: the shape [2 3] has 6 elements, but the slice has 4"},
 		{"no shape", []int64{0, -1}, dlpack.ErrLayout, "dlpack: from slice: shape[1] is -1, must not be negative"},
 		{"more than can be counted", []int64{1 << 62, 4}, dlpack.ErrOverflow, "dlpack: from slice: shape has more than 2^63-1 elements from axis 1 on"},
 	} {

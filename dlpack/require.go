@@ -23,11 +23,11 @@ func (t *Tensor) Require(dtype DataType, shape ...int64) error {
 		return t.errDType(op, dtype)
 	}
 	if len(shape) != int(t.rank) {
-		return t.newError(op, ErrLayout, "the shape %v has %s, asked for %d", t.shape(), extent.Dimensions(t.Rank()), len(shape))
+		return t.newError(op, ErrLayout, "the shape %v has %s, want %d", t.shape(), extent.Dimensions(t.Rank()), len(shape))
 	}
 	for d, size := range t.shape() {
 		if shape[d] != size && shape[d] != -1 {
-			return t.newError(op, ErrLayout, "dimension %d of the shape %v has size %d, asked for %d", d, t.shape(), size, shape[d])
+			return t.newError(op, ErrLayout, "dimension %d of the shape %v has size %d, want %d", d, t.shape(), size, shape[d])
 		}
 	}
 	return nil
@@ -35,5 +35,5 @@ func (t *Tensor) Require(dtype DataType, shape ...int64) error {
 
 // errDType returns an error for a tensor whose data type is not the requested one.
 func (t *Tensor) errDType(op string, asked DataType) error {
-	return t.newError(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, asked)
+	return t.newError(op, ErrDType, "the tensor has %v, want %v; Convert makes a copy of that type", t.dtype, asked)
 }

@@ -29,13 +29,13 @@ func TestRequireNamesWhatDiffers(t *testing.T) {
 		{x, dlpack.Float32, []int64{-1, 4}, nil, ""},
 		{x, dlpack.Float32, []int64{-1, -1}, nil, ""},
 		{scalar, dlpack.Float32, nil, nil, ""},
-		{x, dlpack.Float64, []int64{2, 4}, dlpack.ErrDType, "the tensor has float32, asked for float64; Convert makes a copy of that type"},
-		{x, dlpack.Float32, []int64{2, 3}, dlpack.ErrLayout, "dimension 1 of the shape [2 4] has size 4, asked for 3"},
-		{x, dlpack.Float32, []int64{-2, 4}, dlpack.ErrLayout, "dimension 0 of the shape [2 4] has size 2, asked for -2"},
-		{x, dlpack.Float32, []int64{-1}, dlpack.ErrLayout, "the shape [2 4] has 2 dimensions, asked for 1"},
-		{x, dlpack.Float32, nil, dlpack.ErrLayout, "the shape [2 4] has 2 dimensions, asked for 0"},
-		{row, dlpack.Float32, []int64{2, 4}, dlpack.ErrLayout, "the shape [4] has 1 dimension, asked for 2"},
-		{scalar, dlpack.Float32, []int64{1}, dlpack.ErrLayout, "the shape [] has 0 dimensions, asked for 1"},
+		{x, dlpack.Float64, []int64{2, 4}, dlpack.ErrDType, "the tensor has float32, want float64; Convert makes a copy of that type"},
+		{x, dlpack.Float32, []int64{2, 3}, dlpack.ErrLayout, "dimension 1 of the shape [2 4] has size 4, want 3"},
+		{x, dlpack.Float32, []int64{-2, 4}, dlpack.ErrLayout, "dimension 0 of the shape [2 4] has size 2, want -2"},
+		{x, dlpack.Float32, []int64{-1}, dlpack.ErrLayout, "the shape [2 4] has 2 dimensions, want 1"},
+		{x, dlpack.Float32, nil, dlpack.ErrLayout, "the shape [2 4] has 2 dimensions, want 0"},
+		{row, dlpack.Float32, []int64{2, 4}, dlpack.ErrLayout, "the shape [4] has 1 dimension, want 2"},
+		{scalar, dlpack.Float32, []int64{1}, dlpack.ErrLayout, "the shape [] has 0 dimensions, want 1"},
 	} {
 		t.Run(fmt.Sprint(test.x.Shape(), test.dtype, test.shape), func(t *testing.T) {
 			err := test.x.Require(test.dtype, test.shape...)

@@ -79,7 +79,7 @@ func strided[T Element](op string, t *Tensor, write bool) (x Strided[T], err err
 func (x Strided[T]) Rows() (iter.Seq2[[]int64, []T], error) {
 	n, stride := x.row()
 	if n > 1 && stride != 1 && len(x.Data) > 0 {
-		return nil, newError("rows", ErrLayout, "the elements of a row lie %d elements apart; a loop over Data, which the documentation of Strided shows, or All, which is slower, visits them there, and Contiguous(RowMajor) puts them side by side",
+		return nil, newError("rows", ErrLayout, "the elements of a row lie %d elements apart; Contiguous(RowMajor) puts them side by side, and All or the faster loop in the documentation of Strided reads them in place",
 			stride)
 	}
 	return func(yield func([]int64, []T) bool) {

@@ -476,7 +476,7 @@ func (t *Tensor) setStart(op string, start uintptr, offset int64, e *core.Extent
 		if e.Count == 0 {
 			t.data = 0
 		} else if t.data == 0 || int64(start) < 0 {
-			return newError(op, ErrLayout, "data at %#x with byte_offset = %d", t.data, int64(start))
+			return newError(op, ErrLayout, "data at %#x with byte_offset = %d: data must not be NULL, and byte_offset must not be negative", t.data, int64(start))
 		}
 		*t.addressWord() = int64(start)
 	case e.Count > 0:
@@ -560,7 +560,7 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 		return t, nil
 	}
 	if count, countErr := layout.Count(shape); countErr == nil && count != n && len(shape) <= MaxRank {
-		err = newError(op, ErrLayout, "shape %v has %s, the slice %d", slices.Clone(shape), extent.Elements(count), n)
+		err = newError(op, ErrLayout, "the shape %v has %s, but the slice has %d", slices.Clone(shape), extent.Elements(count), n)
 	}
 	return nil, err
 }
@@ -593,10 +593,10 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {
-		return nil, newError(op, ErrLayout, "size = %d", size)
+		return nil, newError(op, ErrLayout, "size is %d, must not be negative", size)
 	}
 	if size > 0 && data == nil {
-		return nil, newError(op, ErrNull, "data is NULL with %d bytes", size)
+		return nil, newError(op, ErrNull, "data is NULL, but size is %d bytes", size)
 	}
 	if size > 0 && !core.InAddressSpace(uint64(uintptr(data)), 0, size) {
 		return nil, newError(op, ErrOverflow, "%d bytes at %#x lead outside the address space", size, uintptr(data))

@@ -145,10 +145,10 @@ func (t *Tensor) derive(op string, l *draft, err error) (*Tensor, error) {
 	width := t.width(l.dtype)
 	bits, ok := extent.Mul(l.Offset, width)
 	if !ok {
-		return nil, newError(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
+		return nil, newError(op, ErrOverflow, "the byte offset of element %d of %d bits overflows", l.Offset, width)
 	}
 	if bits%8 != 0 {
-		return nil, newError(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
+		return nil, newError(op, ErrLayout, "element %d of %d bits begins inside a byte", l.Offset, width)
 	}
 	flags := t.flags & (ReadOnly | SubbytePadded)
 	var e core.Extent

@@ -494,13 +494,13 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 		message string
 	}{
 		{"axis", func() (*dlpack.Tensor, error) { return tensor.Flip(2) }, dlpack.ErrLayout, layout.ErrAxis,
-			"dlpack: flip: dimension 2 of 2: no such dimension"},
+			"dlpack: flip: dimension 2 is out of range for 2 dimensions: no such dimension"},
 		{"order", func() (*dlpack.Tensor, error) { return tensor.Transpose(0, 0) }, dlpack.ErrLayout, layout.ErrOrder,
-			"dlpack: transpose: order[1] = 0 names a dimension again"},
+			"dlpack: transpose: order[1] = 0 repeats a dimension"},
 		{"sizes", func() (*dlpack.Tensor, error) { _, err := tensor.Split(0, 1, 1); return nil, err }, dlpack.ErrLayout, layout.ErrShape,
-			"dlpack: split: the sizes add up to 2, dimension 0 has 3"},
+			"dlpack: split: the sizes add up to 2, but dimension 0 has size 3"},
 		{"sizes that overflow", func() (*dlpack.Tensor, error) { _, err := tensor.Split(0, 1<<62, 1<<62); return nil, err }, dlpack.ErrLayout,
-			layout.ErrShape, "dlpack: split: the sizes add up to more than 2^63-1, dimension 0 has 3"},
+			layout.ErrShape, "dlpack: split: the sizes add up to more than 2^63-1, but dimension 0 has size 3"},
 		{"part", func() (*dlpack.Tensor, error) { return tensor.Narrow(0, 1, 1<<63-1) }, dlpack.ErrLayout, layout.ErrIndex,
 			"dlpack: narrow: 1 to 9223372036854775808 exceeds dimension 0 of size 3"},
 		{"rank of a flat view", func() (*dlpack.Tensor, error) { return tensor.FlatInner(0) }, dlpack.ErrLayout, layout.ErrRank,
@@ -508,9 +508,9 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 		{"slice", func() (*dlpack.Tensor, error) { return tensor.Slice(layout.All(), layout.At(-5)) }, dlpack.ErrLayout, layout.ErrIndex,
 			"dlpack: slice: index -5 is out of bounds for dimension 1 of size 4"},
 		{"index", func() (*dlpack.Tensor, error) { return tensor.Index(0, 4) }, dlpack.ErrLayout, layout.ErrIndex,
-			"dlpack: index: index[1] is 4, dimension 1 has size 4"},
+			"dlpack: index: index[1] is 4, but dimension 1 has size 4"},
 		{"shape", func() (*dlpack.Tensor, error) { return tensor.Reshape(5) }, dlpack.ErrLayout, layout.ErrShape,
-			"dlpack: reshape: the shape has 5 elements, the tensor 12: shapes do not fit"},
+			"dlpack: reshape: the shape has 5 elements, but the tensor has 12: shapes do not match"},
 		{"copy", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Reshape(12)) })
 		}, dlpack.ErrLayout, layout.ErrCopy,
@@ -519,7 +519,7 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 			"dlpack: broadcast to: shape[1] = 3: overflow"},
 		{"bytes that overflow", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1 << 60; return nil })
-		}, dlpack.ErrOverflow, dlpack.ErrOverflow, "dlpack: apply: element 1152921504606846976 of 32 bits overflows"},
+		}, dlpack.ErrOverflow, dlpack.ErrOverflow, "dlpack: apply: the byte offset of element 1152921504606846976 of 32 bits overflows"},
 		{"outside", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1; return nil })
 		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: apply: bytes 4 to 52 are outside the memory, which has bytes 0 to 48"},

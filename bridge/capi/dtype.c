@@ -151,7 +151,7 @@ int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error) {
     if (out->bits * out->lanes == 8 || *text != other) return dlbcapi_ok(error);
     memset(out, 0, sizeof *out);
     return dlbcapi_fail(error, DLB_ERROR_DTYPE,
-                        "%s: data type \"%.40s\": DLPack has elements in the byte order of this machine only, swap the bytes first",
+                        "%s: data type \"%.40s\": DLPack has elements in the byte order of this machine only; swap the bytes first",
                         __func__, text);
   }
   if (find_lanes(out, text)) return dlbcapi_ok(error);

@@ -200,7 +200,7 @@ func TestServeNamesTheArgumentThatAnErrorIsAbout(t *testing.T) {
 			return nil, fmt.Errorf(format, err)
 		}
 	}
-	const text = "the tensor has float32, asked for int64; dlb_tensor_convert makes a copy of that type"
+	const text = "the tensor has float32, want int64; dlb_tensor_convert makes a copy of that type"
 	for format, want := range map[string]string{"%w": "tensor argument 2: " + text, "scale: %w": "scale: tensor argument 2: " + text} {
 		var e dlbError
 		assert.Nil(t, capi.Serve(refused(1, format), capi.Tensors(exported(t, 1), exported(t, 2)), unsafe.Pointer(&e)))
@@ -214,7 +214,7 @@ func TestServeNamesTheArgumentThatAnErrorIsAbout(t *testing.T) {
 		return nil, v.Require(dlpack.Int64, -1)
 	}
 	assert.Nil(t, capi.Serve(view, capi.Tensors(exported(t, 1)), unsafe.Pointer(&e)))
-	assert.Equal(t, "dlpack: require: the tensor has uint8, asked for int64; dlb_tensor_convert makes a copy of that type", e.text(), "of no argument")
+	assert.Equal(t, "dlpack: require: the tensor has uint8, want int64; dlb_tensor_convert makes a copy of that type", e.text(), "of no argument")
 }
 
 // The value of a panic is nil then, as if there were none.

@@ -20,6 +20,6 @@ func ExampleWithoutRemedy() {
 	fmt.Println(err)                         // for the programmer
 	fmt.Println(elements.WithoutRemedy(err)) // for the client of a server
 	// Output:
-	// input: dlpack: require: the tensor has float64, asked for float32; Convert makes a copy of that type
-	// input: dlpack: require: the tensor has float64, asked for float32
+	// input: dlpack: require: the tensor has float64, want float32; Convert makes a copy of that type
+	// input: dlpack: require: the tensor has float64, want float32
 }

@@ -69,7 +69,7 @@ func ExampleReadTensor() {
 	// Output:
 	// float32[1 3] on cpu
 	// [[0 0 1]]
-	// 400 dlpack: require: the tensor has float64, asked for float32
+	// 400 dlpack: require: the tensor has float64, want float32
 }
 
 func ExampleSizeTensor() {

@@ -248,7 +248,7 @@ func ExampleSlice() {
 	fmt.Println(err)
 	// Output:
 	// [0.5 1 1.5] <nil>
-	// tvmffi: func1: TypeError: func1: argument 0: the tensor has float32, asked for float64; astype() makes a copy of that type
+	// tvmffi: func1: TypeError: func1: argument 0: the tensor has float32, want float64; astype() makes a copy of that type
 }
 
 func ExampleFunction_Prepare() {

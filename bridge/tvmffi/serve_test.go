@@ -204,7 +204,7 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 		{"shape of an int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { a.Shape(0) }},
 		{"behind the last", tvmffi.TypeError, "argument 1: it is missing, want an int", 1, func(a tvmffi.Args) { a.Int(1) }},
 		{"before the first", tvmffi.TypeError, "argument -1: it is missing, want an int", 1, func(a tvmffi.Args) { a.Int(-1) }},
-		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, asked for int64", x, func(a tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
+		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, want int64", x, func(a tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
 		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps; contiguous() or numpy.ascontiguousarray makes them so", strided, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
 		{"an odd address", tvmffi.ValueError, "is not aligned to 4 bytes", odd, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
 		{"no bool", tvmffi.ValueError, "byte 2 of a bool tensor is 2", noBool, func(a tvmffi.Args) { tvmffi.Slice[bool](a, 0) }},
@@ -239,7 +239,7 @@ func TestErrorsOfHandlersNameTheArgument(t *testing.T) {
 		var e *tvmffi.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, tvmffi.TypeError, e.Kind)
-		assert.Equal(t, want+"the tensor has float32, asked for int64; astype() makes a copy of that type", e.Message)
+		assert.Equal(t, want+"the tensor has float32, want int64; astype() makes a copy of that type", e.Message)
 	}
 }
 

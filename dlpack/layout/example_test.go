@@ -58,7 +58,7 @@ func ExampleLayout_OffsetOf() {
 	fmt.Println(matrix().OffsetOf(2, 4))
 	// Output:
 	// 9 <nil>
-	// 0 layout: index[1] is 4, dimension 1 has size 4
+	// 0 layout: index[1] is 4, but dimension 1 has size 4
 }
 
 func ExampleLayout_Index() {

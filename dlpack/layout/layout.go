@@ -53,7 +53,7 @@ var (
 	// ErrOverflow reports a number of elements or an offset that does not fit in 63 bits.
 	ErrOverflow = errors.New("overflow")
 	// ErrRank reports a wrong number of dimensions: shape and strides of different lengths, or too many indices.
-	ErrRank = errors.New("different ranks")
+	ErrRank = errors.New("wrong number of dimensions")
 	// ErrOrder reports an order that does not list each dimension exactly once.
 	ErrOrder = errors.New("not a permutation")
 	// ErrAxis reports a dimension that does not exist, or that is given twice.
@@ -61,11 +61,11 @@ var (
 	// ErrIndex reports an index outside the shape, or an invalid slice.
 	ErrIndex = errors.New("out of bounds")
 	// ErrShape reports shapes that do not match, or a size that the operation cannot use.
-	ErrShape = errors.New("shapes do not fit")
+	ErrShape = errors.New("shapes do not match")
 	// ErrCopy reports a view that no strides can express. A copy of the elements can have the shape of the view.
 	ErrCopy = errors.New("needs a copy")
 	// ErrSyntax reports text that cannot be parsed.
-	ErrSyntax = errors.New("syntax")
+	ErrSyntax = errors.New("syntax error")
 )
 
 // A causedError is an error whose text is more specific than the text of its cause.
@@ -108,7 +108,7 @@ func New(shape, sizes []int64, order []int) (Layout, error) {
 	}
 	for d, n := range shape {
 		if sizes[d] < n {
-			return Layout{}, fmt.Errorf("layout: sizes[%d] = %d for shape[%d] = %d: %w", d, sizes[d], d, n, ErrShape)
+			return Layout{}, fmt.Errorf("layout: sizes[%d] = %d, but shape[%d] = %d: %w", d, sizes[d], d, n, ErrShape)
 		}
 	}
 	rank := len(shape)
@@ -140,7 +140,7 @@ func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]in
 		return dst, err
 	}
 	if order != nil && len(order) != len(shape) {
-		return dst, fmt.Errorf("layout: order of %d for %s: %w", len(order), extent.Dimensions(len(shape)), ErrOrder)
+		return dst, fmt.Errorf("layout: order has %s, but the shape has %s: %w", extent.Number(len(order), "entry", "entries"), extent.Dimensions(len(shape)), ErrOrder)
 	}
 	if len(shape) == 0 {
 		return dst, nil
@@ -276,7 +276,7 @@ func errIndices(op string, indices, rank int) error {
 
 // errIndex returns an error for an index outside dimension d, which has size n. Its text begins with op.
 func errIndex(op string, d int, index, n int64) error {
-	return newError(ErrIndex, "%sindex[%d] is %d, dimension %d has size %d", op, d, index, d, n)
+	return newError(ErrIndex, "%sindex[%d] is %d, but dimension %d has size %d", op, d, index, d, n)
 }
 
 // isEmpty reports whether any size of a shape is 0. For a negative size it returns [ErrNegative].
@@ -318,7 +318,7 @@ func AppendColumnMajor(dst, shape []int64) ([]int64, error) {
 // size of 0 counts as 1. Errors: those of [Count], and [ErrOrder].
 func AppendStrides(dst, shape []int64, order []int) ([]int64, error) {
 	if len(order) != len(shape) {
-		return dst, fmt.Errorf("layout: order of %d for %s: %w", len(order), extent.Dimensions(len(shape)), ErrOrder)
+		return dst, fmt.Errorf("layout: order has %s, but the shape has %s: %w", extent.Number(len(order), "entry", "entries"), extent.Dimensions(len(shape)), ErrOrder)
 	}
 	return appendStrides(dst, shape, func(k int) int { return order[k] })
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // MaxPartialRank is TensorFlow's limit on the number of dimensions. It applies to a [PartialShape] and to the results of
@@ -34,7 +36,7 @@ func NewPartialShape(dims ...int64) (PartialShape, error) {
 // partialShape is [NewPartialShape] without a copy of dims.
 func partialShape(dims []int64) (PartialShape, error) {
 	if len(dims) > MaxPartialRank {
-		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", len(dims), MaxPartialRank, ErrRank)
+		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, but at most %d are allowed: %w", len(dims), MaxPartialRank, ErrRank)
 	}
 	for d, n := range dims {
 		if n < Unknown {
@@ -67,7 +69,7 @@ func ParsePartialShape(text string) (PartialShape, error) {
 		return partialShape(nil)
 	}
 	if n := strings.Count(list, ",") + 1; n > MaxPartialRank {
-		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", n, MaxPartialRank, ErrRank)
+		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, but at most %d are allowed: %w", n, MaxPartialRank, ErrRank)
 	}
 	var dims []int64
 	for item := range strings.SplitSeq(list, ",") {
@@ -197,7 +199,7 @@ func (s PartialShape) Replace(i, j int, dims ...int64) (PartialShape, error) {
 		return PartialShape{}, nil
 	}
 	if i < 0 || j < i || j > len(s.dims) {
-		return PartialShape{}, fmt.Errorf("layout: partial shape: dimensions %d to %d of %d: %w", i, j, len(s.dims), ErrAxis)
+		return PartialShape{}, fmt.Errorf("layout: partial shape: dimensions %d to %d are out of range for %s: %w", i, j, extent.Dimensions(len(s.dims)), ErrAxis)
 	}
 	return partialShape(slices.Concat(s.dims[:i], dims, s.dims[j:]))
 }

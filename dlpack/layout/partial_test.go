@@ -45,7 +45,7 @@ func TestPartialShapesAreParsedAsTheyArePrinted(t *testing.T) {
 		})
 	}
 	_, err := layout.ParsePartialShape("[4,x]")
-	assert.EqualError(t, err, `layout: partial shape: size 1 is "x": syntax`)
+	assert.EqualError(t, err, `layout: partial shape: size 1 is "x": syntax error`)
 }
 
 func TestPartialShapesTellWhatIsKnown(t *testing.T) {

@@ -84,7 +84,7 @@ func complete(shape []int64, count int64) error {
 			continue
 		}
 		if open >= 0 {
-			return newError(ErrNegative, "reshape: shape[%d] and shape[%d] are -1, which only one size may be", open, d)
+			return newError(ErrNegative, "reshape: shape[%d] and shape[%d] are -1, but only one size may be -1", open, d)
 		}
 		open = d
 		shape[d] = 1
@@ -96,14 +96,14 @@ func complete(shape []int64, count int64) error {
 	case open < 0 && known == count:
 		return nil
 	case open < 0:
-		return fmt.Errorf("layout: reshape: the shape has %s, the tensor %d: %w", extent.Elements(known), count, ErrShape)
+		return fmt.Errorf("layout: reshape: the shape has %s, but the tensor has %d: %w", extent.Elements(known), count, ErrShape)
 	case known != 0 && count%known == 0:
 		shape[open] = count / known
 		return nil
 	case known == 0 && count == 0:
-		return newError(ErrShape, "reshape: shape[%d] = -1 could be any size, since another is 0", open)
+		return newError(ErrShape, "reshape: shape[%d] = -1 could be any size, because another size is 0", open)
 	}
-	return newError(ErrShape, "reshape: no size for shape[%d] = -1: the others have %s, the tensor %d", open, extent.Elements(known), count)
+	return newError(ErrShape, "reshape: no size fits shape[%d] = -1: the other sizes have %s, but the tensor has %d", open, extent.Elements(known), count)
 }
 
 // FlatInner merges the slowest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [12 5]. If the layout
@@ -173,7 +173,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 		return err
 	}
 	if from < 1 || to < 1 {
-		return fmt.Errorf("layout: bitcast: elements of %d and %d: %w", from, to, ErrShape)
+		return fmt.Errorf("layout: bitcast: element sizes %d and %d must be positive: %w", from, to, ErrShape)
 	}
 	unit := gcd(from, to)
 	factor, part := from/unit, to/unit // factor new elements take the place of part old elements
@@ -182,7 +182,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	}
 	last := len(l.Shape) - 1
 	if last < 0 {
-		return newError(ErrRank, "bitcast: a scalar has no dimension that could change its size from %d to %d; give it one of size 1 first", from, to)
+		return newError(ErrRank, "bitcast: the element size of a scalar cannot change from %d to %d; add a dimension of size 1 first", from, to)
 	}
 	parts, whole := over(l.Shape[last], part)
 	if !whole {
@@ -190,7 +190,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 		if n == 1 {
 			are = "is"
 		}
-		return fmt.Errorf("layout: bitcast: %s of %d %s not a whole number of elements of %d: %w", extent.Elements(n), from, are, to, ErrShape)
+		return fmt.Errorf("layout: bitcast: %s of size %d %s not a whole number of elements of size %d: %w", extent.Elements(n), from, are, to, ErrShape)
 	}
 	if l.Shape[last] > 1 && l.Strides[last] != 1 && !empty {
 		return fmt.Errorf("layout: bitcast: the last dimension has stride %d instead of 1: %w", l.Strides[last], ErrCopy)
@@ -215,7 +215,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	sizes[last], steps[last] = size, 1
 	offset, whole := over(l.Offset, part)
 	if !whole && !empty {
-		return fmt.Errorf("layout: bitcast: offset %d is not at the start of an element of %d: %w", l.Offset, to, ErrCopy)
+		return fmt.Errorf("layout: bitcast: offset %d is not at the start of an element of size %d: %w", l.Offset, to, ErrCopy)
 	}
 	if offset, fits = extent.Mul(offset, factor); !fits {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)

@@ -206,11 +206,11 @@ func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 			return nil, newError(ErrNegative, "split: sizes[%d] is %d, must not be negative", k, size)
 		}
 		if sum, fits = extent.Add(sum, size); !fits {
-			return nil, newError(ErrShape, "split: the sizes add up to more than 2^63-1, dimension %d has %d", d, l.Shape[d])
+			return nil, newError(ErrShape, "split: the sizes add up to more than 2^63-1, but dimension %d has size %d", d, l.Shape[d])
 		}
 	}
 	if sum != l.Shape[d] {
-		return nil, newError(ErrShape, "split: the sizes add up to %d, dimension %d has %d", sum, d, l.Shape[d])
+		return nil, newError(ErrShape, "split: the sizes add up to %d, but dimension %d has size %d", sum, d, l.Shape[d])
 	}
 	const addressable = 1 << 43 // pairs of a size and a stride
 	rank := len(l.Shape)
@@ -247,7 +247,7 @@ func (l *Layout) Transpose(order ...int) error {
 		return nil
 	}
 	if len(order) != rank {
-		return fmt.Errorf("layout: transpose: order of %d for %s: %w", len(order), extent.Dimensions(rank), ErrOrder)
+		return fmt.Errorf("layout: transpose: order has %s, but the tensor has %s: %w", extent.Number(len(order), "entry", "entries"), extent.Dimensions(rank), ErrOrder)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(rank)
@@ -256,10 +256,10 @@ func (l *Layout) Transpose(order ...int) error {
 	for k, d := range order {
 		from, ok := inRange(d, rank)
 		if !ok {
-			return newError(ErrOrder, "transpose: order[%d] = %d is no dimension of %d", k, d, rank)
+			return newError(ErrOrder, "transpose: order[%d] is %d, but the tensor has %s", k, d, extent.Dimensions(rank))
 		}
 		if named[from] {
-			return newError(ErrOrder, "transpose: order[%d] = %d names a dimension again", k, d)
+			return newError(ErrOrder, "transpose: order[%d] = %d repeats a dimension", k, d)
 		}
 		named[from] = true
 		sizes[k], steps[k] = l.Shape[from], l.Strides[from]
@@ -285,7 +285,7 @@ func dimension(op string, d, rank int) (int, error) {
 }
 
 func errAxis(op string, d, rank int) error {
-	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
+	return fmt.Errorf("layout: %s: dimension %d is out of range for %s: %w", op, d, extent.Dimensions(rank), ErrAxis)
 }
 
 // flags holds a flag for each dimension on the stack of the function that makes a view, like [numbers].
@@ -354,7 +354,7 @@ func (l *Layout) Squeeze(axes ...int) error {
 	kept := 0
 	for d, n := range l.Shape {
 		if named[d] && n != 1 {
-			return fmt.Errorf("layout: squeeze: dimension %d is of size %d, only size 1 can be removed: %w", d, n, ErrShape)
+			return fmt.Errorf("layout: squeeze: dimension %d is of size %d, but only size 1 can be removed: %w", d, n, ErrShape)
 		}
 		if n != 1 || len(axes) != 0 && !named[d] {
 			sizes[kept], steps[kept] = n, l.Strides[d]
@@ -404,7 +404,7 @@ func (l *Layout) BroadcastTo(shape ...int64) error {
 	}
 	missing := len(shape) - len(l.Shape)
 	if missing < 0 {
-		return fmt.Errorf("layout: broadcast: %s to %d: %w", extent.Dimensions(len(l.Shape)), len(shape), ErrShape)
+		return fmt.Errorf("layout: broadcast: the tensor has %s, but the new shape has %d: %w", extent.Dimensions(len(l.Shape)), len(shape), ErrShape)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(shape))
@@ -414,7 +414,7 @@ func (l *Layout) BroadcastTo(shape ...int64) error {
 		case n == size:
 			steps[missing+d] = l.Strides[d]
 		case n != 1:
-			return fmt.Errorf("layout: broadcast: dimension %d of size %d to %d, only size 1 can be repeated: %w", d, n, size, ErrShape)
+			return fmt.Errorf("layout: broadcast: dimension %d of size %d cannot be repeated to size %d; only size 1 can be repeated: %w", d, n, size, ErrShape)
 		}
 	}
 	l.Set(Layout{sizes, steps, l.Offset})
@@ -473,12 +473,12 @@ func (l *Layout) Windows(d int, size, step, dilation int64) error {
 		return err
 	}
 	if size < 1 || step < 1 || dilation < 1 {
-		return fmt.Errorf("layout: windows: size %d, step %d, dilation %d: %w", size, step, dilation, ErrShape)
+		return fmt.Errorf("layout: windows: size %d, step %d and dilation %d must be positive: %w", size, step, dilation, ErrShape)
 	}
 	n := l.Shape[d]
 	reach, fits := extent.Mul(size-1, dilation)
 	if !fits || reach >= n {
-		return fmt.Errorf("layout: windows: %d elements, %d apart, in dimension %d of size %d: %w", size, dilation, d, n, ErrShape)
+		return fmt.Errorf("layout: windows: a window of %d elements, %d apart, does not fit in dimension %d of size %d: %w", size, dilation, d, n, ErrShape)
 	}
 	count := (n-1-reach)/step + 1
 	between, fits1 := stretch(l.Strides[d], step, count)

@@ -48,10 +48,10 @@ def test_go_finds_numpys_solution_in_numpys_memory(solve):
         (lambda a, b, x: (a[::-1], b, x), ValueError, "contiguous() or numpy.ascontiguousarray makes them so"),
         (lambda a, b, x: (np.asfortranarray(a), b, x), ValueError, "contiguous() or numpy.ascontiguousarray makes them row-major"),
         (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), BufferError, "copy() makes a writable one"),
-        (lambda a, b, x: (a, b, x[:3]), ValueError, "has size 4, asked for 3"),
-        (lambda a, b, x: (a, b[:3], x), ValueError, "has size 3, asked for 4"),
-        (lambda a, b, x: (a, b.reshape(4, 1), x), ValueError, "has 2 dimensions, asked for 1"),
-        (lambda a, b, x: (a.astype(np.float32), b, x), TypeError, "has float32, asked for float64"),
+        (lambda a, b, x: (a, b, x[:3]), ValueError, "has size 4, want 3"),
+        (lambda a, b, x: (a, b[:3], x), ValueError, "has size 3, want 4"),
+        (lambda a, b, x: (a, b.reshape(4, 1), x), ValueError, "has 2 dimensions, want 1"),
+        (lambda a, b, x: (a.astype(np.float32), b, x), TypeError, "has float32, want float64"),
     ],
 )
 def test_what_cannot_be_solved_is_refused_and_given_back(solve, capfd, change, error, says):

@@ -90,9 +90,9 @@ def test_an_empty_batch_may_have_images_of_any_size(ask):
 
 
 NO_PIXELS = "images without pixels have no mean"
-TYPE = "dlpack: require: the tensor has float64, asked for float32"
-RANK = "dlpack: require: the shape [4 5 3] has 3 dimensions, asked for 4"
-COLOURS = "dlpack: require: dimension 3 of the shape [2 4 5 2] has size 2, asked for 3"
+TYPE = "dlpack: require: the tensor has float64, want float32"
+RANK = "dlpack: require: the shape [4 5 3] has 3 dimensions, want 4"
+COLOURS = "dlpack: require: dimension 3 of the shape [2 4 5 2] has size 2, want 3"
 STRINGS = "tensorflow: the message holds string[1], whose type DLPack lacks: data type not representable"
 CUT = "tensorflow: byte 20: not a TensorProto: field 4 has 480 bytes, but only 471 are left: malformed protocol buffer"
 EMPTY = "tensorflow: byte 0: not a TensorProto: empty message: malformed protocol buffer"

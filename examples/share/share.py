@@ -6,4 +6,4 @@ predict = dlbridge.wrap(go.predict, dlbridge.Tensor.numpy, args=args, returns="t
 x = np.array([[1, 2], [3, 4]], np.float32)
 print(predict(x, np.array([1, 10], np.float32), bias=0.5))  # [21.5 43.5]
 predict(x, np.ones(3, np.float32), bias=0.5)
-# ValueError: argument 'w': dimension 0 of the shape [3] has size 3, asked for 2
+# ValueError: argument 'w': dimension 0 of the shape [3] has size 3, want 2

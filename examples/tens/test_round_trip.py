@@ -49,7 +49,7 @@ def test_go_multiplies_as_numpy_does(program):
     [
         ({"a": np.ones((2, 3))}, b'"x", the names are "a": no tensor has this name'),
         ([np.ones((2, 3)), np.ones(3)], b'"a", and no tensor has a name'),
-        ({"a": np.ones((2, 3)), "x": np.ones(2)}, b"dimension 1 of the shape [2 3] has size 3, asked for 2"),
+        ({"a": np.ones((2, 3)), "x": np.ones(2)}, b"dimension 1 of the shape [2 3] has size 3, want 2"),
         ({"a": np.ones(3), "x": np.ones(3)}, b"product: "),
         ({"a": np.ones((2, 3), np.float32), "x": np.ones(3)}, b"float32"),
         ({"a": np.ones((2, 3)), "x": np.ones(3, int)}, b"int64"),

@@ -55,7 +55,7 @@ def test_go_computes_what_torch_does_in_its_memory(sort, shape):
         (torch.ones(2, dtype=torch.complex64).conj().imag, BufferError, "negative"),
         (torch.ones(2).to_sparse(), BufferError, "layout"),
         (torch.ones(2, 2)[:, :1], ValueError, "strides [2 1] of shape [2 1]"),
-        (torch.ones(2).double(), TypeError, "float64, asked for float32"),
+        (torch.ones(2).double(), TypeError, "float64, want float32"),
     ],
 )
 def test_what_cannot_be_sorted_is_refused_and_given_back(sort, capfd, wrong, error, says):

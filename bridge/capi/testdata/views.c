@@ -570,11 +570,11 @@ static void convert_scaled_scales_and_refuses(void) {
     int32_t code;
     const char *says;
   } rows[] = {
-      {src, 0, 3, 0, scale, DLB_ERROR_LAYOUT, "3 scales for axis 0 of size 2, which takes one for each index, or one for all"},
+      {src, 0, 3, 0, scale, DLB_ERROR_LAYOUT, "3 scales for axis 0 of size 2, want one for each index or one for all"},
       {src, -1, 3, 2, scale, DLB_ERROR_LAYOUT, "2 shifts for axis -1 of size 3"},
-      {src, 2, 3, 0, scale, DLB_ERROR_ARGUMENT, "3 scales for axis 2 of 2"},
-      {src, -3, 3, 0, scale, DLB_ERROR_ARGUMENT, "3 scales for axis -3 of 2"},
-      {src, 0, -1, 0, scale, DLB_ERROR_ARGUMENT, "-1 scales"},
+      {src, 2, 3, 0, scale, DLB_ERROR_ARGUMENT, "3 scales for axis 2, but the tensor has 2 dimensions"},
+      {src, -3, 3, 0, scale, DLB_ERROR_ARGUMENT, "3 scales for axis -3, but the tensor has 2 dimensions"},
+      {src, 0, -1, 0, scale, DLB_ERROR_ARGUMENT, "-1 scales, the number must not be negative"},
       {src, 0, 1, 0, NULL, DLB_ERROR_NULL, "scale"},
       {dst, 0, 1, 0, scale, DLB_ERROR_LAYOUT, "memory in common"},
   };
@@ -750,7 +750,7 @@ static void addresses_and_sizes(void) {
   CHECK_INT(12, count);
   dlb_tensor_release(y);
   index[0] = 3;
-  CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_tensor_address: index[0] is 3, dimension 0 has size ", dlb_tensor_address(&at, x, 2, index, &error));
+  CHECK_TEXT(DLB_ERROR_ARGUMENT, "dlb_tensor_address: index[0] is 3, but dimension 0 has size ", dlb_tensor_address(&at, x, 2, index, &error));
   CHECK(at == NULL);
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_address(&at, x, -1, index, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_address(&at, x, 1, NULL, &error));

@@ -8,16 +8,17 @@ REMEDY("Read reads it, Copy makes", "dlb_tensor_copy makes", "copy() makes")
 REMEDY("Copy makes", "dlb_tensor_copy makes", "copy() makes")
 REMEDY("Copy aligns", "dlb_tensor_copy aligns", "copy() aligns")
 REMEDY("Tensor.Copy copies it", "dlb_tensor_copy copies it", "tvm_ffi.from_dlpack makes one that can be kept")
-REMEDY("from Copy of the source", "from dlb_tensor_copy of the source", "from copy() of the source")
+REMEDY("the source with Copy first", "the source with dlb_tensor_copy first", "the source with copy() first")
 REMEDY("scale a Copy of it", "scale what dlb_tensor_copy makes of it", "scale a copy() of it")
 REMEDY("ExportCopy exports a copy", "dlb_tensor_copy makes a copy that can be exported", "copy() makes a copy that can be exported")
 REMEDY("Export can", "the form of DLPack 1.0 can", "the form of DLPack 1.0 can")
 REMEDY("Align makes an aligned copy, zeromq.Aligned() receives one", "dlb_tensor_copy makes an aligned copy", "copy() makes an aligned copy")
 REMEDY("Align makes", "dlb_tensor_copy makes", "copy() makes")
 REMEDY("Align copies it", "dlb_tensor_copy aligns it", "copy() aligns it")
-REMEDY("use dlpack.New or Tensor.Align to get aligned memory", "use dlb_tensor_copy to get aligned memory", "use copy() to get aligned memory")
-REMEDY("a loop over Data, which the documentation of Strided shows, or All, which is slower, visits them there, and Contiguous(RowMajor) puts", "dlb_tensor_contiguous puts", "contiguous() or numpy.ascontiguousarray puts")
-REMEDY("Contiguous(RowMajor) makes them row-major, AllowTransposed accepts them as they are",
+REMEDY("dlpack.New and Tensor.Align make memory that is", "dlb_tensor_copy makes memory that is", "copy() makes memory that is")
+REMEDY("Contiguous(RowMajor) puts them side by side, and All or the faster loop in the documentation of Strided reads them in place",
+       "dlb_tensor_contiguous puts them side by side", "contiguous() or numpy.ascontiguousarray puts them side by side")
+REMEDY("Contiguous(RowMajor) makes them row-major, AllowTransposed takes them as they are",
        "dlb_tensor_contiguous makes them row-major", "contiguous() or numpy.ascontiguousarray makes them row-major")
 REMEDY("Contiguous(RowMajor) makes", "dlb_tensor_contiguous makes", "contiguous() or numpy.ascontiguousarray makes")
 REMEDY("Contiguous makes", "dlb_tensor_contiguous makes", "contiguous() or numpy.ascontiguousarray makes")
@@ -26,8 +27,8 @@ REMEDY("Convert makes", "dlb_tensor_convert makes", "astype() makes")
 REMEDY("ConvertTo converts", "dlb_tensor_convert converts", "astype() converts")
 REMEDY("Bitcast to uint8 and Convert to bool make it true", "as uint8, dlb_tensor_convert to bool makes it true",
        "as uint8, astype(\"bool\") makes it true")
-REMEDY("CopyTo a padded tensor has other orders", "dlb_tensor_copy_into a padded tensor has other orders",
-       "assigning to a padded tensor has other orders")
+REMEDY("CopyTo copies them to a padded tensor in another order", "dlb_tensor_copy_into copies them to a padded tensor in another order",
+       "an assignment copies them to a padded tensor in another order")
 REMEDY("View shows them as another type", "dlb_tensor_import takes a description of another type",
        "from_buffer() shows their bytes as another type")
 REMEDY("View makes its lanes a dimension", "dlb_tensor_import takes a description in which its lanes are a dimension",

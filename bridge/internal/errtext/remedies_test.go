@@ -169,7 +169,7 @@ func TestOnlyWaysOutAreLeftOut(t *testing.T) {
 }
 
 func TestWaysOutAreInTheLanguageOfTheCaller(t *testing.T) {
-	text := "the tensor has float64, asked for float32; Convert makes a copy of that type"
-	assert.Equal(t, "the tensor has float64, asked for float32; dlb_tensor_convert makes a copy of that type", errtext.InC(text))
-	assert.Equal(t, "the tensor has float64, asked for float32; astype() makes a copy of that type", errtext.InPython(text))
+	text := "the tensor has float64, want float32; Convert makes a copy of that type"
+	assert.Equal(t, "the tensor has float64, want float32; dlb_tensor_convert makes a copy of that type", errtext.InC(text))
+	assert.Equal(t, "the tensor has float64, want float32; astype() makes a copy of that type", errtext.InPython(text))
 }

@@ -405,7 +405,7 @@ def test_elements_in_parts_of_a_byte_are_not_indexed():
     t = dlbridge.from_buffer(bytes(range(0x10, 0x14)), "uint4", 8)
     assert t.tolist() == [0, 1, 1, 1, 2, 1, 3, 1] == [t.item(i) for i in range(8)]
     assert t[2:].tolist() == t.tolist()[2:]
-    with pytest.raises(ValueError, match="lies inside a byte"):
+    with pytest.raises(ValueError, match="begins inside a byte"):
         t[1]
     with pytest.raises(ValueError, match="packed elements"):
         t[::2]
@@ -539,9 +539,9 @@ def test_errors_of_axes_name_the_argument():
     [
         (lambda t: t[0].item(0, 0), "item: 2 indices given, but the tensor has 1 dimension"),
         (lambda t: t.item((0,)), "item: 1 index for 2 dimensions"),
-        (lambda t: t[0].transpose(()), "transpose: axes is empty, but the tensor has 1 dimension"),
-        (lambda t: t.view("uint32"), "view: 1 element of 8 is not a whole number of elements of 32: shapes do not fit"),
-        (lambda t: dlbridge.from_buffer(b"a", "int16"), "from_buffer: the buffer has 1 byte, which is not a multiple of the 2 bytes"),
+        (lambda t: t[0].transpose(()), "transpose: 0 axes for 1 dimension: not a permutation"),
+        (lambda t: t.view("uint32"), "view: 1 element of size 8 is not a whole number of elements of size 32: shapes do not match"),
+        (lambda t: dlbridge.from_buffer(b"a", "int16"), "from_buffer: the buffer has 1 byte, no multiple of the 2 bytes"),
         (lambda t: dlbridge.from_buffer(b"", "int8", 1), "from_buffer: the tensor has 1 byte, but the buffer has 0"),
     ],
 )
@@ -591,7 +591,7 @@ def test_view_reads_types_that_numpy_lacks():
     assert packed.view("int4").tolist() == packed.tolist() and packed.readonly and packed.view("int8").readonly
     padded = dlbridge.from_dlpack(np.array([1, -2, 3], ml_dtypes.int4))
     assert padded.view("uint4").tolist() == [1, 14, 3] and padded.view("uint8").shape == (3,)
-    with pytest.raises(ValueError, match="view: 3 elements of 4 are not a whole number of elements of 8"):
+    with pytest.raises(ValueError, match="view: 3 elements of size 4 are not a whole number of elements of size 8"):
         dlbridge.from_buffer(bytes(2), "uint4", 3).view("uint8")
     with pytest.raises(ValueError, match=r"view: the last dimension has stride 3 instead of 1: needs a copy; contiguous\(\) makes one"):
         t.T.view("uint8")
@@ -1023,10 +1023,10 @@ def test_convert_refuses_scales():
     a = numbers((3, 4), "float32")
     t = dlbridge.from_dlpack(a)
     for arguments, error, text in (
-        ({"scale": [1, 2, 3]}, ValueError, "convert: 3 scales for axis -1 of size 4, which takes one for each index, or one for all"),
+        ({"scale": [1, 2, 3]}, ValueError, "convert: 3 scales for axis -1 of size 4, want one for each index or one for all"),
         ({"shift": [1, 2, 3, 4], "axis": 0}, ValueError, "convert: 4 shifts for axis 0 of size 3"),
-        ({"shift": [1, 2], "axis": 2}, ValueError, "convert: 2 shifts for axis 2 of 2"),
-        ({"scale": [1, 2], "axis": -3}, ValueError, "convert: 2 scales for axis -3 of 2"),
+        ({"shift": [1, 2], "axis": 2}, ValueError, "convert: 2 shifts for axis 2, but the tensor has 2 dimensions"),
+        ({"scale": [1, 2], "axis": -3}, ValueError, "convert: 2 scales for axis -3, but the tensor has 2 dimensions"),
         ({"scale": []}, ValueError, "convert: scale has no numbers"),
         ({"scale": "12"}, TypeError, "convert: scale must be a number or a sequence of numbers, not '12'"),
         ({"shift": [1, None, 2, 3]}, TypeError, "convert: shift must be a number or a sequence of numbers"),
@@ -1041,7 +1041,7 @@ def test_convert_refuses_scales():
     with pytest.raises(ValueError, match="may have memory in common"):
         t.convert(out=a, scale=2)
     for dtype, out in (("complex64", "float32"), ("float32", "complex64")):
-        with pytest.raises(BufferError, match=r"convert: complex numbers are not scaled; astype\(\) makes real ones of them$"):
+        with pytest.raises(BufferError, match=r"convert: complex numbers cannot be scaled; astype\(\) makes them real$"):
             dlbridge.empty(3, dtype).convert(out, scale=2)
     with pytest.raises(BufferError, match="read-only"):
         t.convert(out=dlbridge.from_buffer(bytes(48), "float32", (3, 4)), scale=2)

@@ -1006,11 +1006,11 @@ SERVED = {
     "a read-only array": ("add(x, 2.0, fixed)", "BufferError: tensor argument 2: the tensor is read-only; copy() makes a writable one"),
     "another data type": (
         "add(x, 2.0, np.ones(4))",
-        "TypeError: tensor argument 2: the tensor has float64, asked for float32; astype() makes a copy of that type",
+        "TypeError: tensor argument 2: the tensor has float64, want float32; astype() makes a copy of that type",
     ),
     "another data type of an argument with a name": (
         "named(x, 2.0, np.ones(4))",
-        "TypeError: argument 'y': the tensor has float64, asked for float32; astype() makes a copy of that type",
+        "TypeError: argument 'y': the tensor has float64, want float32; astype() makes a copy of that type",
     ),
     "a name, and more tensors than are declared": ("dlbridge.wrap(go.second, args={'x': 'tensor', 'error': 'error'}, returns=None)(x)", "None"),
     "no elements that are read past their end": (

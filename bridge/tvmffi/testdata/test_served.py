@@ -136,7 +136,7 @@ def test_arguments_that_do_not_agree_are_refused(served):
     for error, text, arguments in [
         (TypeError, "scale: takes 3 arguments, got 2", (x, x)),
         (TypeError, "scale: argument 2: it is a string, want a float", (x, x, "much")),
-        (TypeError, "scale: argument 0: the tensor has float64, asked for float32", (x.astype(np.float64), x, 1)),
+        (TypeError, "scale: argument 0: the tensor has float64, want float32", (x.astype(np.float64), x, 1)),
         (TypeError, "scale: argument 1: it is None, want a tensor", (x, None, 1)),
         (ValueError, "scale: 4 elements, and room for 5", (x, y, 1)),
         (ValueError, "scale: argument 0: strides .* are not row-major", (y[::2], x, 1)),

@@ -167,7 +167,8 @@ dlbcore_status dlbcore_assign(const DLTensor *dst, uint64_t dst_flags, const DLT
     return CORE_OK;
   }
   if (from.extent.count > 1)
-    return dlbcore_fail(CORE_ERR_LAYOUT, message, size, "source and destination may have memory in common; write from dlb_tensor_copy of the source");
+    return dlbcore_fail(CORE_ERR_LAYOUT, message, size,
+                        "source and destination may have memory in common; copy the source with dlb_tensor_copy first");
   size_t item = (size_t)element_bytes(&from);
   char *one = malloc(item);
   if (one == NULL) return dlbcore_fail(CORE_ERR_MEMORY, message, size, "no memory for %zu bytes", item);

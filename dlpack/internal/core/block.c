@@ -26,8 +26,8 @@ void dlbcore_report_repeat(const void *block, uint64_t state) {
   int kept = errno;
   char line[256];
   int size = snprintf(line, sizeof line,
-                      "dlbridge: the tensor or frame at %#" PRIxPTR " is released, but was %s before: its owner releases it once; "
-                      "for another owner, make another one (dlb_tensor_share, dlb_message_frame)\n",
+                      "dlbridge: the tensor or frame at %#" PRIxPTR " is released, but was %s before: its owner must release it once; "
+                      "dlb_tensor_share or dlb_message_frame makes one for another owner\n",
                       (uintptr_t)block, state == CORE_TAKEN ? "taken over" : "released");
   void (*watcher)(void) = __atomic_load_n(&repeat_watcher, __ATOMIC_RELAXED);
   if (write(STDERR_FILENO, line, (size_t)size) == size && watcher != NULL) watcher();

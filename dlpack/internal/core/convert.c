@@ -560,18 +560,19 @@ dlbcore_status dlbcore_convert(char *dst, DLDataType dst_dtype, const int64_t *d
 dlbcore_status dlbcore_check_scaling(dlbcore_scaling *s, DLDataType to, DLDataType from, const int64_t *shape, int32_t ndim,
                                      char *message, size_t size) {
   if (is_complex(kind_of_numbers(to)) || is_complex(kind_of_numbers(from)))
-    return dlbcore_fail(CORE_ERR_DTYPE, message, size, "complex numbers are not scaled; dlb_tensor_convert makes real ones of them");
+    return dlbcore_fail(CORE_ERR_DTYPE, message, size, "complex numbers cannot be scaled; dlb_tensor_convert makes them real");
   int32_t given = s->dim;
   if (s->dim < 0) s->dim += ndim;
   for (int i = 0; i < 2; i++) {
     const char *name = i == 0 ? "scales" : "shifts";
     int64_t n = i == 0 ? s->scales : s->shifts;
-    if (n < 0) return dlbcore_fail(CORE_ERR_ARGUMENT, message, size, "%" PRId64 " %s", n, name);
+    if (n < 0) return dlbcore_fail(CORE_ERR_ARGUMENT, message, size, "%" PRId64 " %s, the number must not be negative", n, name);
     if (n > 1 && (s->dim < 0 || s->dim >= ndim))
-      return dlbcore_fail(CORE_ERR_ARGUMENT, message, size, "%" PRId64 " %s for axis %d of %d", n, name, (int)given, (int)ndim);
+      return dlbcore_fail(CORE_ERR_ARGUMENT, message, size, "%" PRId64 " %s for axis %d, but the tensor has %d dimension%s", n, name,
+                          (int)given, (int)ndim, ndim == 1 ? "" : "s");
     if (n > 1 && n != shape[s->dim])
       return dlbcore_fail(CORE_ERR_LAYOUT, message, size,
-                          "%" PRId64 " %s for axis %d of size %" PRId64 ", which takes one for each index, or one for all", n, name,
+                          "%" PRId64 " %s for axis %d of size %" PRId64 ", want one for each index or one for all", n, name,
                           (int)given, shape[s->dim]);
   }
   if (s->scales <= 1 && s->shifts <= 1) s->dim = 0; /* whatever it was: each counts for all elements */

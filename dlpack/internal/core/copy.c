@@ -704,7 +704,7 @@ dlbcore_status dlbcore_copy_compact(dlbcore_share **out, const DLTensor *t, uint
   if (status != CORE_OK) return status;
   if (message == NULL) size = 0;
   if (!dlbcore_host_readable(t->device.device_type)) {
-    snprintf(message, size, "device type %d is not one the host can read", t->device.device_type);
+    snprintf(message, size, "the memory is on device type %d, which the host cannot read", t->device.device_type);
     return CORE_ERR_DEVICE;
   }
   dlbcore_share *share = dlbcore_share_alloc((size_t)extent.nbytes, 0);

@@ -35,7 +35,7 @@ func Claim(versioned bool, managed uintptr) *Fault {
 	case !ours || b != nil && atomic.CompareAndSwapUint64(&b.state, stateLive, stateTaken):
 		return nil
 	case b == nil:
-		return newFault(Closed, "tensor at %#x is a copy of one that was exported", managed)
+		return newFault(Closed, "tensor at %#x is a copy of an exported tensor; import the exported tensor itself", managed)
 	case atomic.LoadUint64(&b.state) == stateTaken:
 		return newFault(Closed, "tensor at %#x was taken over before", managed)
 	}

@@ -246,7 +246,7 @@ dlbcore_status dlbcore_view_index(dlbcore_layout *out, const dlbcore_layout *bas
   for (int32_t d = 0; d < count; d++) {
     int64_t n = base->shape[d], i = index_from_start(index[d], n);
     if (i < 0 || i >= n)
-      FAIL(CORE_ERR_ARGUMENT, "index[%" PRId32 "] is %" PRId64 ", dimension %" PRId32 " has size %" PRId64, d, index[d], d, n);
+      FAIL(CORE_ERR_ARGUMENT, "index[%" PRId32 "] is %" PRId64 ", but dimension %" PRId32 " has size %" PRId64, d, index[d], d, n);
     fits &= move_forward(&offset, i, base->strides[d]);
   }
   out->ndim = 0;
@@ -267,12 +267,13 @@ dlbcore_status dlbcore_view_transpose(dlbcore_layout *out, const dlbcore_layout 
   for (int32_t d = rank - 1; d >= 0 && count == 0; d--) append(out, base->shape[d], base->strides[d]);
   if (count == 0) return CORE_OK;
   if (count != rank)
-    FAIL(CORE_ERR_ARGUMENT, "order of %" PRId32 " for %" PRId32 " dimension%s: not a permutation", count, rank, ending(rank));
+    FAIL(CORE_ERR_ARGUMENT, "order has %" PRId32 " entr%s, but the tensor has %" PRId32 " dimension%s: not a permutation", count,
+         count == 1 ? "y" : "ies", rank, ending(rank));
   for (int32_t k = 0; k < rank; k++) {
     int32_t d = axis_from_start(order[k], rank);
     if (d < 0)
-      FAIL(CORE_ERR_ARGUMENT, "order[%" PRId32 "] = %" PRId32 " is no dimension of %" PRId32, k, order[k], rank);
-    if (named[d]) FAIL(CORE_ERR_ARGUMENT, "order[%" PRId32 "] = %" PRId32 " names a dimension again", k, order[k]);
+      FAIL(CORE_ERR_ARGUMENT, "order[%" PRId32 "] is %" PRId32 ", but the tensor has %" PRId32 " dimension%s", k, order[k], rank, ending(rank));
+    if (named[d]) FAIL(CORE_ERR_ARGUMENT, "order[%" PRId32 "] = %" PRId32 " repeats a dimension", k, order[k]);
     named[d] = 1;
     append(out, base->shape[d], base->strides[d]);
   }
@@ -285,7 +286,7 @@ static dlbcore_status complete_shape(int64_t *shape, int32_t ndim, int64_t count
   for (int32_t d = 0; d < ndim; d++) {
     if (shape[d] != -1) continue;
     if (open >= 0)
-      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] and shape[%" PRId32 "] are -1, which only one size may be", open, d);
+      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] and shape[%" PRId32 "] are -1, but only one size may be -1", open, d);
     open = d;
     shape[d] = 1;
   }
@@ -293,14 +294,14 @@ static dlbcore_status complete_shape(int64_t *shape, int32_t ndim, int64_t count
   dlbcore_status status = check_count(&known, shape, ndim, message, size);
   if (status != CORE_OK || (open < 0 && known == count)) return status;
   if (open < 0)
-    FAIL(CORE_ERR_LAYOUT, "the shape has %" PRId64 " element%s, the tensor %" PRId64 ": shapes do not fit", known, ending(known), count);
+    FAIL(CORE_ERR_LAYOUT, "the shape has %" PRId64 " element%s, but the tensor has %" PRId64 ": shapes do not match", known, ending(known), count);
   if (known != 0 && count % known == 0) {
     shape[open] = count / known;
     return CORE_OK;
   }
   if (known == 0 && count == 0)
-    FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = -1 could be any size, since another is 0", open);
-  FAIL(CORE_ERR_LAYOUT, "no size for shape[%" PRId32 "] = -1: the others have %" PRId64 " element%s, the tensor %" PRId64,
+    FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = -1 could be any size, because another size is 0", open);
+  FAIL(CORE_ERR_LAYOUT, "no size fits shape[%" PRId32 "] = -1: the other sizes have %" PRId64 " element%s, but the tensor has %" PRId64,
        open, known, ending(known), count);
 }
 
@@ -362,7 +363,8 @@ dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layo
   if (status != CORE_OK) return status;
   int32_t missing = ndim - base->ndim;
   if (missing < 0)
-    FAIL(CORE_ERR_LAYOUT, "%" PRId32 " dimension%s to %" PRId32 ": shapes do not fit", base->ndim, ending(base->ndim), ndim);
+    FAIL(CORE_ERR_LAYOUT, "the tensor has %" PRId32 " dimension%s, but the new shape has %" PRId32 ": shapes do not match", base->ndim,
+         ending(base->ndim), ndim);
   out->ndim = ndim;
   out->offset = base->offset;
   for (int32_t k = 0; k < ndim; k++) {
@@ -374,7 +376,7 @@ dlbcore_status dlbcore_view_broadcast_to(dlbcore_layout *out, const dlbcore_layo
     if (n == shape[k]) out->strides[k] = base->strides[d];
     else if (n != 1)
       FAIL(CORE_ERR_LAYOUT,
-           "dimension %" PRId32 " of size %" PRId64 " to %" PRId64 ", only size 1 can be repeated: shapes do not fit", d, n,
+           "dimension %" PRId32 " of size %" PRId64 " cannot be repeated to size %" PRId64 "; only size 1 can be repeated: shapes do not match", d, n,
            shape[k]);
   }
   return CORE_OK;
@@ -390,7 +392,8 @@ static dlbcore_status name_axes(uint8_t *named, const dlbcore_layout *base, int3
   for (int32_t k = 0; k < count; k++) {
     int32_t d = axis_from_start(axes[k], rank);
     if (d < 0)
-      FAIL(CORE_ERR_ARGUMENT, "dimension %" PRId32 " of %" PRId32 ": no such dimension", axes[k], rank);
+      FAIL(CORE_ERR_ARGUMENT, "dimension %" PRId32 " is out of range for %" PRId32 " dimension%s: no such dimension", axes[k], rank,
+           ending(rank));
     if (named[d]) FAIL(CORE_ERR_ARGUMENT, "dimension %" PRId32 " is named twice", axes[k]);
     named[d] = 1;
   }
@@ -427,7 +430,7 @@ dlbcore_status dlbcore_view_squeeze(dlbcore_layout *out, const dlbcore_layout *b
     int64_t n = base->shape[d];
     if (named[d] && n != 1)
       FAIL(CORE_ERR_LAYOUT,
-           "dimension %" PRId32 " is of size %" PRId64 ", only size 1 can be removed: shapes do not fit", d, n);
+           "dimension %" PRId32 " is of size %" PRId64 ", but only size 1 can be removed: shapes do not match", d, n);
     if (n != 1 || (count != 0 && !named[d])) append(out, n, base->strides[d]);
   }
   return CORE_OK;
@@ -471,10 +474,10 @@ dlbcore_status dlbcore_view_bitcast(dlbcore_layout *out, const dlbcore_layout *b
   if (factor == part) return CORE_OK;
   if (last < 0)
     FAIL(CORE_ERR_ARGUMENT,
-         "a scalar has no dimension that could change its size from %" PRId64 " to %" PRId64 "; give it one of size 1 first", from, to);
+         "the element size of a scalar cannot change from %" PRId64 " to %" PRId64 "; add a dimension of size 1 first", from, to);
   int64_t n = base->shape[last], offset;
   if (n % part != 0)
-    FAIL(CORE_ERR_LAYOUT, "%" PRId64 " element%s of %" PRId64 " %s not a whole number of elements of %" PRId64 ": shapes do not fit",
+    FAIL(CORE_ERR_LAYOUT, "%" PRId64 " element%s of size %" PRId64 " %s not a whole number of elements of size %" PRId64 ": shapes do not match",
          n, ending(n), from, n == 1 ? "is" : "are", to);
   if (n > 1 && base->strides[last] != 1 && !empty)
     FAIL(CORE_NEEDS_COPY, "the last dimension has stride %" PRId64 " instead of 1: needs a copy", base->strides[last]);
@@ -491,7 +494,7 @@ dlbcore_status dlbcore_view_bitcast(dlbcore_layout *out, const dlbcore_layout *b
     FAIL(CORE_ERR_OVERFLOW, "shape[%" PRId32 "] = %" PRId64 ": overflow", last, base->shape[last]);
   append(out, n, 1);
   if (base->offset % part != 0 && !empty)
-    FAIL(CORE_NEEDS_COPY, "offset %" PRId64 " is not at the start of an element of %" PRId64 ": needs a copy", base->offset, to);
+    FAIL(CORE_NEEDS_COPY, "offset %" PRId64 " is not at the start of an element of size %" PRId64 ": needs a copy", base->offset, to);
   if (__builtin_mul_overflow(base->offset / part, factor, &offset))
     FAIL(CORE_ERR_OVERFLOW, "offset = %" PRId64 ": overflow", base->offset);
   out->offset = offset;
@@ -509,7 +512,7 @@ static dlbcore_status move_start(DLTensor *view, int64_t bytes, char *message, s
     return CORE_OK;
   }
   if (bytes != 0 && offset > INT64_MAX)
-    FAIL(CORE_ERR_LAYOUT, "the view: data at %p with byte_offset = %" PRId64, view->data, (int64_t)offset);
+    FAIL(CORE_ERR_LAYOUT, "the view: data at %p with byte_offset = %" PRId64 ": byte_offset must not be negative", view->data, (int64_t)offset);
   view->byte_offset = offset;
   return CORE_OK;
 }
@@ -518,9 +521,9 @@ dlbcore_status dlbcore_view_describe(DLTensor *view, dlbcore_layout *layout, uin
   int64_t width = (int64_t)view->dtype.bits * view->dtype.lanes, bits;
   if (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) width = (width + 7) / 8 * 8;
   if (__builtin_mul_overflow(layout->offset, width, &bits))
-    FAIL(CORE_ERR_OVERFLOW, "element %" PRId64 " of %" PRId64 " bits overflows", layout->offset, width);
+    FAIL(CORE_ERR_OVERFLOW, "the byte offset of element %" PRId64 " of %" PRId64 " bits overflows", layout->offset, width);
   if (bits % 8 != 0)
-    FAIL(CORE_ERR_LAYOUT, "element %" PRId64 " of %" PRId64 " bits lies inside a byte", layout->offset, width);
+    FAIL(CORE_ERR_LAYOUT, "element %" PRId64 " of %" PRId64 " bits begins inside a byte", layout->offset, width);
   view->ndim = layout->ndim;
   view->shape = layout->shape;
   view->strides = layout->strides;

@@ -126,7 +126,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
   if (!dlbcore_known_dtype(t->dtype))
     return refuse_dtype(t->dtype, message, size);
   if (t->ndim > 0 && t->shape == NULL)
-    FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %" PRId32, t->ndim);
+    FAIL(CORE_ERR_NULL, "shape is NULL, but ndim is %" PRId32, t->ndim);
   if (t->ndim > 0 && ((uintptr_t)t->shape % 8 != 0 || (uintptr_t)t->strides % 8 != 0))
     FAIL(CORE_ERR_UNALIGNED, "shape at 0x%" PRIxPTR " or strides at 0x%" PRIxPTR " is not aligned",
          (uintptr_t)t->shape, (uintptr_t)t->strides);
@@ -192,7 +192,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
   }
 
   if (!empty && t->data == NULL)
-    FAIL(CORE_ERR_NULL, "data is NULL with %" PRId64 " element%s", extent.count, extent.count == 1 ? "" : "s");
+    FAIL(CORE_ERR_NULL, "data is NULL, but the tensor has %" PRId64 " element%s", extent.count, extent.count == 1 ? "" : "s");
   if (!empty && dlbcore_host_readable(t->device.device_type)) {
     uint64_t start;
     if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||

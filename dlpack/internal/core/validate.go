@@ -55,7 +55,7 @@ func badAddress(at uintptr) *Fault {
 func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {
-			return nil, nil, newFault(Null, "shape is NULL with ndim = %d", t.NDim)
+			return nil, nil, newFault(Null, "shape is NULL, but ndim is %d", t.NDim)
 		}
 		if t.Shape%8 != 0 || t.Strides%8 != 0 {
 			return nil, nil, newFault(Unaligned, "shape at %#x or strides at %#x is not aligned", t.Shape, t.Strides)
@@ -72,7 +72,7 @@ func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (
 		return nil, nil, f
 	}
 	if e.Count > 0 && t.Data == 0 {
-		return nil, nil, newFault(Null, "data is NULL with %s", extent.Elements(e.Count))
+		return nil, nil, newFault(Null, "data is NULL, but the tensor has %s", extent.Elements(e.Count))
 	}
 	if e.Count > 0 && hostReadable {
 		start, carry := bits.Add64(uint64(t.Data), t.ByteOffset, 0)
