@@ -46,7 +46,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 	}
 	ts, err = tensors(69)
 	require.ErrorIs(t, err, dlpack.ErrMemory)
-	assert.ErrorContains(t, err, "bridge: tensor 68: Align copies more than")
+	assert.ErrorContains(t, err, "bridge: tensor 68: aligned copies need more than")
 	assert.Nil(t, ts)
 }
 

@@ -152,7 +152,7 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts) ([]*dlpack.Tensor, error) {
 	if in.Parts > 1 {
 		if in.Part < 0 || in.Parts > from.count()-in.Part {
-			return ts, fmt.Errorf("%d parts from part %d of %d: %w", in.Parts, in.Part, from.count(), tens.ErrPartMissing)
+			return ts, fmt.Errorf("part = %d and parts = %d in a message with %d parts: %w", in.Part, in.Parts, from.count(), tens.ErrPartMissing)
 		}
 		if rank := len(in.Shape); rank > dlpack.MaxRank {
 			return ts, errRank(rank)
@@ -256,7 +256,7 @@ func DecodePiece(t *tens.Tensor, size int64) (Description, error) {
 	}
 	what, err := DecodeTensor(t)
 	if err == nil && size != what.NBytes {
-		err = fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", t.Part, size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
+		err = fmt.Errorf("part %d has %d bytes, but %v%s needs %d: %w", t.Part, size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
 	}
 	return what, err
 }
@@ -268,7 +268,7 @@ func errRank(rank int) error {
 // view returns the tensor that in describes, as a view of its only part.
 func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if in.Part < 0 || in.Part >= from.count() {
-		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartMissing)
+		return nil, fmt.Errorf("part = %d in a message with %d parts: %w", in.Part, from.count(), tens.ErrPartMissing)
 	}
 	what, err := DecodePiece(in, from.size(in.Part))
 	if err != nil {
@@ -291,7 +291,7 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	defer t.Close()
 	if errors.Is(t.RequireAlign(d.align), dlpack.ErrUnaligned) {
 		if !d.budget.take(t.NumBytes()) {
-			return nil, errBudget("Align copies", "tensors that share a part alias it without Align")
+			return nil, errBudget("aligned copies need", "tensors that share a part alias it without Align")
 		}
 	}
 	aligned, _, err := t.Align(d.align)

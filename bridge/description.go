@@ -101,7 +101,7 @@ func NewBudget(payload int64, join bool) Budget {
 }
 
 func errBudget(what, remedy string) error {
-	return fmt.Errorf("%s more than four times the payload and 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
+	return fmt.Errorf("%s more than four times the payload plus 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
 }
 
 // take takes n bytes from the budget, and reports whether n bytes were left.
@@ -133,9 +133,9 @@ func (b *Budget) takePieces(t *tens.Tensor, size func(part int) int64) error {
 	case b.Exceeded != nil:
 		return b.Exceeded(b)
 	case b.Join:
-		return errBudget("Join copies", "without it a piece aliases its part")
+		return errBudget("joined copies need", "without Join each piece aliases its part")
 	}
-	return errBudget("the pieces of tensors in several parts take", "Join copies them")
+	return errBudget("the pieces of tensors in several parts need", "Join copies them")
 }
 
 // Pieces returns an iterator over the pieces of a tensor, one for each of its payload parts, in the order of the parts.
@@ -161,7 +161,7 @@ func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2
 			dim, step, ok, err = Step(t)
 		}
 		if err == nil && !ok {
-			err = fmt.Errorf("%d parts of a tensor that cannot be cut: %w", t.Parts, tens.ErrInvalid)
+			err = fmt.Errorf("the tensor cannot be cut into %d parts: %w", t.Parts, tens.ErrInvalid)
 		}
 		if err != nil {
 			yield(nil, err)
@@ -173,7 +173,7 @@ func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2
 			n := size(t.Part + k)
 			count := n / step
 			if n%step != 0 || count < 1 || count > left || k == t.Parts-1 && count != left {
-				yield(nil, fmt.Errorf("part %d has %d bytes: of dimension %d, %d indices of %d bytes are left for %d parts: %w",
+				yield(nil, fmt.Errorf("part %d has %d bytes, but dimension %d has %d indices of %d bytes left for %d parts: %w",
 					t.Part+k, n, dim, left, step, t.Parts-k, elements.ErrSize))
 				return
 			}
@@ -239,11 +239,11 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 		return 0, false, fmt.Errorf("%w: dlpack = %v: %w", elements.ErrDType, n, err)
 	}
 	if t.Word != dt.ItemSize() {
-		return 0, false, fmt.Errorf("%w: word %d for %v, which has %d bytes", elements.ErrDType, t.Word, dt, dt.ItemSize())
+		return 0, false, fmt.Errorf("%w: word is %d, but %v has %d bytes", elements.ErrDType, t.Word, dt, dt.ItemSize())
 	}
 	padded = len(n) == 4
 	if padded && !dt.IsSubByte() {
-		return 0, false, fmt.Errorf("%w: dlpack = %v pads %v, which has whole bytes", elements.ErrDType, n, dt)
+		return 0, false, fmt.Errorf("%w: dlpack = %v states padding, but %v has whole bytes", elements.ErrDType, n, dt)
 	}
 	return dt, padded, nil
 }

@@ -37,7 +37,7 @@ func Metadata(object []byte) EncodeOption {
 func TensorMetadata(i int, object []byte) EncodeOption {
 	return func(l *tens.Label) error {
 		if i < 0 || i >= len(l.Tensors) {
-			return fmt.Errorf("metadata for tensor %d of %d: %w", i, len(l.Tensors), tens.ErrInvalid)
+			return fmt.Errorf("metadata for tensor %d, but the number of tensors is %d: %w", i, len(l.Tensors), tens.ErrInvalid)
 		}
 		name := l.Tensors[i].Name()
 		l.Tensors[i].Metadata = object
@@ -57,7 +57,7 @@ func TensorMetadata(i int, object []byte) EncodeOption {
 func Names(names ...string) EncodeOption {
 	return func(l *tens.Label) error {
 		if len(names) != len(l.Tensors) {
-			return fmt.Errorf("names of %d tensors for %d: %w", len(names), len(l.Tensors), tens.ErrInvalid)
+			return fmt.Errorf("%d names, but the number of tensors is %d: %w", len(names), len(l.Tensors), tens.ErrInvalid)
 		}
 		first := make(map[string]int)
 		for i, name := range names {
@@ -114,7 +114,7 @@ func Relay(msg *tens.Message) EncodeOption {
 			return fmt.Errorf("relay: %w", err)
 		}
 		if len(label.Tensors) != len(l.Tensors) {
-			return fmt.Errorf("relay: %d tensors for a message of %d, which counts one in several parts once: %w", len(l.Tensors), len(label.Tensors), tens.ErrInvalid)
+			return fmt.Errorf("relay: %d tensors, but the decoded message has %d, where a tensor in several parts counts once: %w", len(l.Tensors), len(label.Tensors), tens.ErrInvalid)
 		}
 		for i := range label.Tensors {
 			old, t := &label.Tensors[i], l.Tensors[i]
@@ -169,7 +169,7 @@ func isSame(a, b *tens.Tensor) bool {
 func Spread(bytes int64) EncodeOption {
 	return func(l *tens.Label) error {
 		if bytes < 1 {
-			return fmt.Errorf("spread: a piece has at least one byte, not %d: %w", bytes, tens.ErrInvalid)
+			return fmt.Errorf("spread: a piece must have at least one byte, not %d: %w", bytes, tens.ErrInvalid)
 		}
 		for i := range l.Tensors {
 			t := &l.Tensors[i]
@@ -262,7 +262,7 @@ func cut(msg *tens.Message, label *tens.Label) error {
 		}
 		dim, _, ok, err := Step(t)
 		if err == nil && (!ok || int64(t.Parts) > t.Shape[dim]) {
-			err = fmt.Errorf("it cannot be cut into %d parts: %w", t.Parts, tens.ErrInvalid)
+			err = fmt.Errorf("the tensor cannot be cut into %d parts: %w", t.Parts, tens.ErrInvalid)
 		}
 		if err != nil {
 			return fmt.Errorf("bridge: tensor %d: %w", i, err)

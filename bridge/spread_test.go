@@ -283,7 +283,7 @@ func TestPiecesAndJoinedCopiesAreBounded(t *testing.T) {
 	require.NoError(t, decode(68, tensor, two, bridge.Join())) // the limit: four times the parts plus 64 MiB
 	err := decode(69, tensor, two, bridge.Join())
 	require.ErrorIs(t, err, dlpack.ErrMemory)
-	assert.ErrorContains(t, err, "bridge: tensor 68: Join copies more than")
+	assert.ErrorContains(t, err, "bridge: tensor 68: joined copies need more than")
 	require.NoError(t, decode(300, tensor, two))
 
 	// The views of many pieces take more memory than the bytes of the pieces.

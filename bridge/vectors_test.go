@@ -205,7 +205,7 @@ func TestRelayKeepsWhatTensorsAreNotIn(t *testing.T) {
 		ts   []*dlpack.Tensor
 		text string
 	}{
-		{nil, "relay: 0 tensors for a message of 4"},
+		{nil, "relay: 0 tensors, but the decoded message has 4"},
 		{[]*dlpack.Tensor{nil, nil, nil, ts[3]}, "tensor 0: relay: nil for a tensor that has elements"},
 	} {
 		_, _, err := bridge.Encode(test.ts, bridge.Relay(msg))
@@ -461,13 +461,13 @@ func TestNamesTravel(t *testing.T) {
 		assert.Equal(t, 2, must.Do(label.Find("b"))(t))
 	}
 	for text, options := range map[string][]bridge.EncodeOption{
-		`bridge: names of 2 tensors for 3: invalid`:                       {bridge.Names("w", "b")},
+		`bridge: 2 names, but the number of tensors is 3: invalid`:        {bridge.Names("w", "b")},
 		`bridge: tensors 0 and 2 are both named "w": invalid`:             {bridge.Names("w", "", "w")},
 		`bridge: tensors 0 and 1 are both named "w": invalid`:             {bridge.TensorMetadata(0, []byte(`{"name":"w"}`)), bridge.Names("", "w", "b")},
 		`bridge: tensor 1: tens: name "a\xff" is not UTF-8: name invalid`: {bridge.Names("w", "a\xff", "")},
-		`bridge: tensor 0: tens: name "w" where the metadata have "\"x\"": name invalid`: {
+		`bridge: tensor 0: tens: name "w", but the metadata have the name "\"x\"": name invalid`: {
 			bridge.TensorMetadata(0, []byte(`{"name":"x"}`)), bridge.Names("w", "", "")},
-		`bridge: tensor 2: tens: name "b" where the metadata have "\"x\"": name invalid`: {
+		`bridge: tensor 2: tens: name "b", but the metadata have the name "\"x\"": name invalid`: {
 			bridge.Names("w", "", "b"), bridge.TensorMetadata(2, []byte(`{"name":"x"}`))},
 	} {
 		_, _, err := bridge.Encode(ts, options...)

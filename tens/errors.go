@@ -49,8 +49,8 @@ var (
 	errTooFewFrames = invalid("too few frames")
 	errPrefixShort  = invalid("prefix too short")
 	errBadMagic     = invalid("prefix without the magic ZIO")
-	errBadLevel     = invalid("level not one of 0 to 8")
-	errHeaderSize   = invalid("header not of 24 bytes")
+	errBadLevel     = invalid("level must be 0 to 8")
+	errHeaderSize   = invalid("header must have 24 bytes")
 	errFormInvalid  = invalid("form longer than four bytes")
 	// errSecondMessage reports, in the packed form, the prefix header of a second message, or a part that would be
 	// taken for one.

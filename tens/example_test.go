@@ -100,7 +100,7 @@ func ExampleMessage_EncodeLabel() {
 	fmt.Println(m.EncodeLabel(label))
 	// Output:
 	// {"TENS":{"metadata":{},"tensors":[{"dtype":"u","part":0,"shape":[1],"word":2}]}}
-	// tens: tensor 0: part 0 has 2 bytes, the tensor takes 4: part and tensor differ in size
+	// tens: tensor 0: part 0 has 2 bytes, but the tensor needs 4: part and tensor differ in size
 }
 
 func ExampleMessage_Encode() {
@@ -118,7 +118,7 @@ func ExampleMessage_Validate() {
 	m := &tens.Message{Level: 9}
 	err := m.Validate()
 	fmt.Println(err, errors.Is(err, tens.ErrBadLevel))
-	// Output: tens: level 9: level not one of 0 to 8 true
+	// Output: tens: level 9: level must be 0 to 8 true
 }
 
 func ExampleMessage_AppendPacked() {

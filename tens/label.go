@@ -64,7 +64,7 @@ func (l *Label) Find(name string) (int, error) {
 // names returns the end of an error text: a list of the first names of the tensors.
 func (l *Label) names() string {
 	const most = 8
-	text, separator, count := "", ", the names are ", 0
+	text, separator, count := "", ", but the names are ", 0
 	for i := range l.Tensors {
 		name := l.Tensors[i].name()
 		if len(name) == 0 {
@@ -77,7 +77,7 @@ func (l *Label) names() string {
 		separator = ", "
 	}
 	if count == 0 {
-		return ", and no tensor has a name"
+		return ", but no tensor has a name"
 	}
 	return text
 }
@@ -105,7 +105,7 @@ func (l *Label) fit(parts [][]byte) error {
 		if n := l.Tensors[i].Parts; n > 1 && n <= len(parts) {
 			if pieces += n; pieces > 4*len(parts)+morePieces {
 				err := l.Tensors[i].newError(errPartsInvalid, "parts", "the tensors have more than "+strconv.Itoa(4*len(parts)+morePieces)+
-					" pieces, four for each part and "+strconv.Itoa(morePieces))
+					" pieces, the limit of four for each part plus "+strconv.Itoa(morePieces))
 				err.Tensor = i
 				return err
 			}

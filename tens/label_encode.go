@@ -55,7 +55,7 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 		return append(dst, l.Relay.Label...), nil
 	}
 	if l.Absent {
-		return dst, newError(ErrNoTENS, "the label is Absent; with Absent = false it is encoded without tensors")
+		return dst, newError(ErrNoTENS, "the label is Absent; set Absent to false to encode the label without tensors")
 	}
 	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1, relay: l.Relay != nil}
 	label := w.open(l.LabelExtra)
@@ -218,7 +218,7 @@ func (w *writer) scalars(object []byte) {
 	for s.Member() {
 		if c := s.Peek(); c == '{' || c == '[' {
 			w.fail(&Error{Kind: errMetadataInvalid, Attribute: "metadata", Offset: -1, Detail: "attribute " + strictjson.Quote(s.Name) +
-				" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, TENS.metadata any value; Relay allows what was decoded"})
+				" of a tensor's metadata is an object or array, but must be a scalar; TENS.metadata accepts any value, and Relay keeps the metadata of a decoded message"})
 			return
 		}
 		s.Value()
@@ -231,7 +231,7 @@ func (w *writer) writeTensor(t *Tensor) {
 		return
 	}
 	if t.OnlyMetadata() && !w.relay {
-		w.fail(t.newError(errDTypeUnknown, "dtype", `dtype "?" of a tensor that is only metadata; Relay allows what was decoded`))
+		w.fail(t.newError(errDTypeUnknown, "dtype", `dtype "?" means a tensor that is only metadata; Relay keeps such a tensor of a decoded message`))
 		return
 	}
 	extra := w.open(t.Extra)

@@ -570,8 +570,8 @@ func TestMetadataOfTensorsIsWrittenAsScalars(t *testing.T) {
 	_, err := l.Append(nil)
 	fault := requireFault(t, tens.ErrMetadataInvalid, err)
 	assert.Equal(t, "metadata", fault.Attribute)
-	assert.EqualError(t, err, `tens: tensor 0: attribute "b" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, `+
-		`TENS.metadata any value; Relay allows what was decoded: metadata invalid`)
+	assert.EqualError(t, err, `tens: tensor 0: attribute "b" of a tensor's metadata is an object or array, but must be a scalar; `+
+		`TENS.metadata accepts any value, and Relay keeps the metadata of a decoded message: metadata invalid`)
 	l.Tensors[0].Metadata = []byte(`{"a":null,"b":"[{","c":-1.5e3,"d":true}`)
 	must.Do(l.Append(nil))(t)
 }

@@ -41,11 +41,11 @@ func TestParseRefusesFramesThatAreNoMessage(t *testing.T) {
 		{"prefix of 7 bytes", [][]byte{prefix[:7], header}, tens.ErrPrefixShort, "tens: 7 of at least 8 bytes: prefix too short"},
 		{"other magic", [][]byte{[]byte("ZMQ0TENS"), header}, tens.ErrBadMagic,
 			`tens: "ZMQ" instead of "ZIO": prefix without the magic ZIO`},
-		{"level X", [][]byte{[]byte("ZIOXTENS"), header}, tens.ErrBadLevel, `tens: level "X": level not one of 0 to 8`},
-		{"level below 0", [][]byte{[]byte("ZIO/TENS"), header}, tens.ErrBadLevel, `tens: level "/": level not one of 0 to 8`},
-		{"level 9", [][]byte{[]byte("ZIO9TENS"), header}, tens.ErrBadLevel, `tens: level "9": level not one of 0 to 8`},
-		{"header of 23 bytes", [][]byte{prefix, header[:23]}, tens.ErrHeaderSize, "tens: 23 bytes: header not of 24 bytes"},
-		{"header of 25 bytes", [][]byte{prefix, append(header, 0)}, tens.ErrHeaderSize, "tens: 25 bytes: header not of 24 bytes"},
+		{"level X", [][]byte{[]byte("ZIOXTENS"), header}, tens.ErrBadLevel, `tens: level "X": level must be 0 to 8`},
+		{"level below 0", [][]byte{[]byte("ZIO/TENS"), header}, tens.ErrBadLevel, `tens: level "/": level must be 0 to 8`},
+		{"level 9", [][]byte{[]byte("ZIO9TENS"), header}, tens.ErrBadLevel, `tens: level "9": level must be 0 to 8`},
+		{"header of 23 bytes", [][]byte{prefix, header[:23]}, tens.ErrHeaderSize, "tens: 23 bytes: header must have 24 bytes"},
+		{"header of 25 bytes", [][]byte{prefix, append(header, 0)}, tens.ErrHeaderSize, "tens: 25 bytes: header must have 24 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m, err := tens.Decode(test.frames)

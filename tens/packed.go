@@ -179,7 +179,7 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 			if i >= 2 && isPrefix(frame) {
 				yield(nil, &Error{Kind: errSecondMessage, Tensor: -1, Offset: at,
 					Detail: "frame " + strconv.Itoa(i) + " begins with " + strictjson.Quote(frame[:prefixSize]) +
-						", as another message does; DecodeAll reads several"})
+						", like another message; DecodeAll reads several messages"})
 				return
 			}
 			if !yield(frame, nil) {
@@ -213,7 +213,7 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 // looksLikePrefix returns the error for the part with the given index: a reader would take it for another message.
 func looksLikePrefix(part []byte, index int) error {
 	return newError(errSecondMessage, "part "+strconv.Itoa(index)+" begins with "+strictjson.Quote(part[:prefixSize])+
-		", as another message does; the packed form cannot tell them apart, separate frames can")
+		", like another message; the packed form would split the message there, so send separate frames")
 }
 
 // frameAt locates the frame whose size begins at data[at]: its bytes are data[start:end]. ok is false if data ends

@@ -45,7 +45,7 @@ func TestASecondMessageIsNotPartOfTheFirst(t *testing.T) {
 			assert.ErrorIs(t, err, tens.ErrInvalid)
 			assert.Equal(t, len(packedOf(t, first)), fault.Offset)
 			assert.ErrorContains(t, err, `tens: frame 3 begins with "ZIO`)
-			assert.ErrorContains(t, err, "as another message does; DecodeAll reads several")
+			assert.ErrorContains(t, err, "like another message; DecodeAll reads several messages")
 			m, err := tens.DecodePacked(data)
 			requireFault(t, tens.ErrSecondMessage, err)
 			assert.Nil(t, m)
@@ -71,8 +71,8 @@ func TestWhatIsNoPrefixHeaderIsAPart(t *testing.T) {
 
 func TestAPartThatLooksLikeAPrefixHeaderHasNoSinglePartForm(t *testing.T) {
 	m := textMessage(1, "part", "ZIO3TENS{}")
-	const text = `tens: part 1 begins with "ZIO3TENS", as another message does; ` +
-		"the packed form cannot tell them apart, separate frames can: more than one message"
+	const text = `tens: part 1 begins with "ZIO3TENS", like another message; ` +
+		"the packed form would split the message there, so send separate frames: more than one message"
 	_, err := m.PackedSize()
 	assert.EqualError(t, err, text)
 	out, err := m.AppendPacked([]byte("kept"))

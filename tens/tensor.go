@@ -37,7 +37,7 @@ const dense = "dense"
 // Ends of error texts, which say which values are supported.
 const (
 	knownDTypes = `, not one of "f", "i", "u", "c", "b" and "V"`
-	noPacking   = ", which names no packing"
+	noPacking   = ", must not be empty"
 )
 
 // words has the sizes of elements for each dtype except 'V'.
@@ -108,7 +108,7 @@ func (t *Tensor) SetName(name string) error {
 		if string(t.name()) == name {
 			return nil
 		}
-		return t.newError(errNameInvalid, "metadata", "name "+strictjson.Quote([]byte(name))+" where the metadata have "+strictjson.Quote(old))
+		return t.newError(errNameInvalid, "metadata", "name "+strictjson.Quote([]byte(name))+", but the metadata have the name "+strictjson.Quote(old))
 	}
 	s := strictjson.Scanner{Data: t.Metadata}
 	if s.Peek() != '{' {
@@ -223,7 +223,7 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 		return 0, 0, newError(ErrNil, "tensor")
 	}
 	if t.Word < 1 {
-		return 0, 0, t.newError(errWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
+		return 0, 0, t.newError(errWordInvalid, "word", "word = "+strconv.Itoa(t.Word)+", must be at least 1")
 	}
 	elements, empty := 1, false
 	for d, n := range t.Shape {
@@ -268,7 +268,7 @@ func (t *Tensor) layout() *Error {
 	for k, d := range t.Order {
 		if d < 0 || d >= n {
 			return t.newError(errOrderInvalid, "order",
-				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
+				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+", but the number of dimensions is "+strconv.Itoa(n))
 		}
 		if seen[d] {
 			return t.newError(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" repeats a dimension")
@@ -305,7 +305,7 @@ func (t *Tensor) check() *Error {
 	case words == nil:
 		return t.newError(errDTypeUnknown, "dtype", "dtype "+strictjson.Quote([]byte{t.DType})+knownDTypes)
 	case !slices.Contains(words, t.Word):
-		return t.newError(errDTypeWord, "word", fmt.Sprintf("word = %d, dtype %q has %v", t.Word, t.DType, words))
+		return t.newError(errDTypeWord, "word", fmt.Sprintf("word = %d, but dtype %q has the words %v", t.Word, t.DType, words))
 	}
 	return nil
 }
@@ -314,7 +314,7 @@ func (t *Tensor) check() *Error {
 func (t *Tensor) checkParts() *Error {
 	switch {
 	case t.Parts < 0:
-		return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts))
+		return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", must not be negative")
 	case t.Part > math.MaxInt-t.Parts:
 		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts))
 	case t.Parts < 2 || !t.IsDense():
@@ -355,7 +355,7 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return nil
 	}
 	return t.newError(ErrSize, "part",
-		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
+		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, but the tensor needs "+strconv.FormatInt(want, 10))
 }
 
 // fitPieces checks a tensor of several parts against the payload. The tensor takes want bytes. Each part must hold a
@@ -383,5 +383,5 @@ func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 		return nil
 	}
 	return t.newError(ErrSize, "parts", "parts "+strconv.Itoa(t.Part)+" to "+strconv.Itoa(t.Part+t.Parts-1)+" have "+
-		strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
+		strconv.FormatInt(have, 10)+" bytes, but the tensor needs "+strconv.FormatInt(want, 10))
 }

@@ -174,9 +174,9 @@ func TestNamesThatCannotBeWrittenAreRefused(t *testing.T) {
 	}{
 		{"", "", tens.ErrNameInvalid, "tens: the name is empty: name invalid"},
 		{"", "a\xff", tens.ErrNameInvalid, `tens: name "a\xff" is not UTF-8: name invalid`},
-		{`{"name":"x"}`, "w", tens.ErrNameInvalid, `tens: name "w" where the metadata have "\"x\"": name invalid`},
-		{`{"name":7}`, "w", tens.ErrNameInvalid, `tens: name "w" where the metadata have "7": name invalid`},
-		{`{"name":""}`, "w", tens.ErrNameInvalid, `tens: name "w" where the metadata have "\"\"": name invalid`},
+		{`{"name":"x"}`, "w", tens.ErrNameInvalid, `tens: name "w", but the metadata have the name "\"x\"": name invalid`},
+		{`{"name":7}`, "w", tens.ErrNameInvalid, `tens: name "w", but the metadata have the name "7": name invalid`},
+		{`{"name":""}`, "w", tens.ErrNameInvalid, `tens: name "w", but the metadata have the name "\"\"": name invalid`},
 		{`[1]`, "w", tens.ErrMetadataInvalid, `tens: "[1]" instead of an object: metadata invalid`},
 	} {
 		tensor := tens.Tensor{Metadata: []byte(test.metadata)}
@@ -212,7 +212,7 @@ func TestTensorsAreFoundByTheirNames(t *testing.T) {
 	}
 	_, err := l.Find("x")
 	assert.ErrorIs(t, err, tens.ErrNoName)
-	assert.EqualError(t, err, `tens: "x", the names are "w", "b", "twice", "b\n", "twice": no tensor has this name`)
+	assert.EqualError(t, err, `tens: "x", but the names are "w", "b", "twice", "b\n", "twice": no tensor has this name`)
 	_, err = l.Find("twice")
 	requireFault(t, tens.ErrNameAmbiguous, err)
 	assert.ErrorIs(t, err, tens.ErrInvalid)
@@ -220,9 +220,9 @@ func TestTensorsAreFoundByTheirNames(t *testing.T) {
 	_, err = l.Find("")
 	assert.ErrorIs(t, err, tens.ErrNoName)
 	_, err = named("", "").Find("w")
-	assert.EqualError(t, err, `tens: "w", and no tensor has a name: no tensor has this name`)
+	assert.EqualError(t, err, `tens: "w", but no tensor has a name: no tensor has this name`)
 	_, err = named("1", "2", "3", "4", "5", "6", "7", "8", "9").Find("w")
-	assert.EqualError(t, err, `tens: "w", the names are "1", "2", "3", "4", "5", "6", "7", "8", …: no tensor has this name`)
+	assert.EqualError(t, err, `tens: "w", but the names are "1", "2", "3", "4", "5", "6", "7", "8", …: no tensor has this name`)
 	_, err = (*tens.Label)(nil).Find("w")
 	assert.ErrorIs(t, err, tens.ErrNil)
 }

@@ -41,7 +41,7 @@ def test_a_malformed_message_is_an_error(run, program):
     files = f"{MESSAGES}/reversed.prefix.bin {MESSAGES}/reversed.header.bin {MESSAGES}/peer.part0.bin"
     ran = run(f"build/{program} build/none.zio {files}")
     assert ran.returncode == 1
-    assert ran.stderr == "message: dlb_message_decode: tens: tensor 0: part 0 has 12 bytes, the tensor takes 32: part and tensor differ in size\n"
+    assert ran.stderr == "message: dlb_message_decode: tens: tensor 0: part 0 has 12 bytes, but the tensor needs 32: part and tensor differ in size\n"
 
 
 def test_a_malformed_file_is_an_error(run, tmp_path):

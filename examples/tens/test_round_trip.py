@@ -47,8 +47,8 @@ def test_go_multiplies_as_numpy_does(program):
 @pytest.mark.parametrize(
     "tensors, says",
     [
-        ({"a": np.ones((2, 3))}, b'"x", the names are "a": no tensor has this name'),
-        ([np.ones((2, 3)), np.ones(3)], b'"a", and no tensor has a name'),
+        ({"a": np.ones((2, 3))}, b'"x", but the names are "a": no tensor has this name'),
+        ([np.ones((2, 3)), np.ones(3)], b'"a", but no tensor has a name'),
         ({"a": np.ones((2, 3)), "x": np.ones(2)}, b"dimension 1 of the shape [2 3] has size 3, want 2"),
         ({"a": np.ones(3), "x": np.ones(3)}, b"product: "),
         ({"a": np.ones((2, 3), np.float32), "x": np.ones(3)}, b"float32"),

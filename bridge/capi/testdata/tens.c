@@ -924,7 +924,7 @@ static void encode_refuses_and_deletes_nothing(void) {
       {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata.data is NULL with 3 bytes"},
       {spoil_name, DLB_ERROR_ARGUMENT, "tensor 3: tens: name \"\\xff\" is not UTF-8"},
       {spoil_names, DLB_ERROR_ARGUMENT, "tensors 1 and 3 are both named \"w\""},
-      {spoil_name_metadata, DLB_ERROR_ARGUMENT, "tensor 2: tens: name \"w\" where the metadata have \"\\\"x\\\"\""},
+      {spoil_name_metadata, DLB_ERROR_ARGUMENT, "tensor 2: tens: name \"w\", but the metadata have the name \"\\\"x\\\"\""},
       {spoil_level, DLB_ERROR_ARGUMENT, "level"},
       {spoil_label, DLB_ERROR_ARGUMENT, "tens: "},
       {spoil_label_tens, DLB_ERROR_ARGUMENT, "tens: "},

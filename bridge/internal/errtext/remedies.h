@@ -36,7 +36,7 @@ REMEDY("View makes its lanes a dimension", "dlb_tensor_import takes a descriptio
 REMEDY("use AsBytes to view", "use dlb_tensor_import to view", "use from_buffer() to view")
 REMEDY("AssumeWritable imports it as writable", "dlb_tensor_copy makes a writable one", "copy() makes a writable one")
 
-REMEDY("Relay allows what was decoded", "fields->relay allows what was decoded", "relay= allows what was decoded")
+REMEDY("Relay keeps", "fields->relay keeps", "relay= keeps")
 REMEDY("DecodeFrames splits", "dlb_message_decode_packed splits", "decode_frames() splits")
 REMEDY("DecodeAll reads several", "dlb_message_decode_next reads several", "decode_all() reads several")
 REMEDY("DecodeAll decodes several", "the function that ends in _batch decodes several", "decode_all() decodes several")
@@ -48,11 +48,10 @@ REMEDY("the option In selects", "a dialect among the options selects", "dialect=
 REMEDY("Limit allows more", "DLB_LIMIT allows more", "limit= allows more")
 REMEDY("tensors that share a part alias it without Align", "tensors that share a part can alias it",
        "tensors that share a part can alias it")
-REMEDY("Align copies", "aligned copies take", "aligned copies take")
 REMEDY("Join copies them", "joining copies them", "join=True copies them")
 REMEDY("OpenSet opens", "DLB_FILE_SET opens", "index=True opens")
 REMEDY("InFormat chooses", "fields->format chooses", "format= chooses")
-REMEDY("Join copies", "joined copies take", "joined copies take")
+REMEDY("without Join each piece aliases its part", "without joining each piece aliases its part", "without join=True each piece aliases its part")
 
 REMEDY("use Keep to accept it", "pass it without moving it", "pass it without moving it")
 REMEDY("call Load first", "import tvm_ffi first", "import tvm_ffi first")

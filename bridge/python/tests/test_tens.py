@@ -261,7 +261,7 @@ def test_metadata_of_named_tensors_may_have_their_names():
 def test_a_relayed_message_may_have_other_tensors():
     message = tens.decode(relayed_message().frames())
     assert [t is None for t in message.tensors] == [True, False, True]
-    with pytest.raises(ValueError, match="metadata of a tensor has scalars only, TENS.metadata any value; relay= allows what was decoded"):
+    with pytest.raises(ValueError, match="must be a scalar; TENS.metadata accepts any value, and relay= keeps the metadata of a decoded message"):
         tens.encode([np.zeros(2)], tensor_metadata=[TRACE])
     with pytest.raises(TypeError):
         tens.encode(message.tensors)
@@ -281,7 +281,7 @@ def test_a_relayed_message_may_have_other_tensors():
 def test_relay_refuses_what_it_cannot_place():
     message = tens.decode(relayed_message().frames())
     for tensors, error, text in [
-        ([], ValueError, "relay: 0 tensors for a message of 3"),
+        ([], ValueError, "relay: 0 tensors, but the decoded message has 3"),
         ([None] * 3, ValueError, "tensor 1: relay: nil for a tensor that has elements"),
         ({"trace": np.zeros(2)}, ValueError, "the name of tensor 0 in the message to relay is None, not 'trace'"),
     ]:
@@ -292,7 +292,7 @@ def test_relay_refuses_what_it_cannot_place():
     with pytest.raises(ValueError, match="relay: tens: "):
         tens.encode([], relay=tens.Message(label="no json"))
     pieces = tens.decode(tens.encode([np.arange(4)], spread=16))
-    with pytest.raises(ValueError, match="relay: 2 tensors for a message of 1, which counts one in several parts once"):
+    with pytest.raises(ValueError, match="relay: 2 tensors, but the decoded message has 1, where a tensor in several parts counts once"):
         tens.encode(pieces.tensors, relay=pieces)
     frames = tens.encode({"x": np.arange(4)}, spread=16)
     whole = tens.decode(frames, join=True)
@@ -588,14 +588,14 @@ def messages_of(count: int) -> list[bytes]:
 def test_a_second_message_is_not_part_of_the_first():
     first, second = messages_of(2)
     for rest in (second, second[: second.index(b"}}") + 2], bytes([255, 0, 0, 0, 8]) + b"ZIO0TEXT"):
-        with pytest.raises(ValueError, match=r'frame 3 begins with "ZIO0TE.*, as another message does; decode_all\(\) reads several'):
+        with pytest.raises(ValueError, match=r'frame 3 begins with "ZIO0TE.*, like another message; decode_all\(\) reads several'):
             tens.decode_frames(first + rest)
     assert dlbridge.counters()["loans"] == 0
 
 
 def test_a_part_that_looks_like_a_prefix_has_no_single_part_form():
     message = tens.Message(form="TEXT", parts=[b"part", b"ZIO0TENS"])
-    with pytest.raises(ValueError, match=r'part 1 begins with "ZIO0TENS", as another message does; .* separate frames can'):
+    with pytest.raises(ValueError, match=r'part 1 begins with "ZIO0TENS", like another message; .* send separate frames'):
         tens.encode_frames(message.frames())
     assert tens.decode(message.frames()).parts == message.parts
     for part in (b"ZIO9TENS", b"ZIO0TEN", b" ZIO0TENS", b"ZIO"):
@@ -1443,7 +1443,7 @@ def test_an_unknown_packing_refuses_its_own_tensor():
         assert message.tensors[1].tolist() == [0, 1, 2]
         assert message.tensor_metadata == [{"a": 1}, None, {"a": 1}]
         assert message.label["TENS"]["tensors"][0]["packing"] == "sparse"
-    with pytest.raises(ValueError, match="metadata of a tensor has scalars only, TENS.metadata any value"):
+    with pytest.raises(ValueError, match="must be a scalar; TENS.metadata accepts any value"):
         tens.encode([np.zeros(1)], tensor_metadata=[{"a": [1]}])
 
 
