@@ -112,7 +112,7 @@ var children = map[string]func(t *testing.T){
 		err := tvmffi.Load("")
 		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
 		assert.ErrorContains(t, err, tvmffi.LibraryVariable, "no other place is tried behind one that was named")
-		assert.ErrorContains(t, err, "; set it to the path of libtvm_ffi.so, or unset it")
+		assert.ErrorContains(t, err, "; set the variable to the path of libtvm_ffi.so, or unset it")
 		os.Unsetenv(tvmffi.LibraryVariable)
 		t.Setenv("PATH", "/nonexistent")
 		_, err = tvmffi.Global("ffi.String")

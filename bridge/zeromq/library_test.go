@@ -63,7 +63,7 @@ var children = map[string]func(t *testing.T){
 			_, err = zeromq.NewContext()
 			assert.ErrorIs(t, err, zeromq.ErrLibrary)
 			assert.ErrorContains(t, err, "zeromq: libzmq cannot be loaded: DLBRIDGE_LIBZMQ: ")
-			assert.ErrorContains(t, err, why+"; set it to the path of libzmq.so.5, or unset it")
+			assert.ErrorContains(t, err, why+"; set the variable to the path of libzmq.so.5, or unset it")
 		}
 		assert.ErrorContains(t, zeromq.Load("libzmq.so.5\x00"), "contains a NUL")
 		t.Setenv(zeromq.LibraryVariable, os.Getenv(pathVariable))

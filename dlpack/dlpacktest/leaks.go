@@ -106,7 +106,7 @@ func CheckLeaks(t testing.TB) {
 			about += stacks("forgotten: ", forgotten)
 		}
 		if about == "" && left.exports+left.imports+left.allocations > 0 {
-			about = "the ledger has no record of them: C code has made them, or the ledger was off\n"
+			about = "the ledger has no record of these tensors: C code made them, or the ledger was off\n"
 		}
 		if left.exports == 0 && left.pinned > 0 {
 			about += pinnedWithoutExports

@@ -104,7 +104,7 @@ func TestCheckLeaksLeavesTheLedgerOffIfTheEnvironmentSaysSo(t *testing.T) {
 	CheckLeaks(&test)
 	assert.False(t, dlpack.SetLedger(false))
 	left := makeTensor()
-	assert.Contains(t, test.end(), "tensors leaked since the test began: 1 allocation\nthe ledger has no record of them")
+	assert.Contains(t, test.end(), "tensors leaked since the test began: 1 allocation\nthe ledger has no record of these tensors")
 	left.Close()
 }
 

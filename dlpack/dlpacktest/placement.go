@@ -117,7 +117,7 @@ func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec,
 	}
 	defer y.Close()
 	if x.NumElements() > 0 && x.Collected() != p.Collected {
-		t.Fatalf("%s: whether the memory is collected: %v", what, x.Collected())
+		t.Fatalf("%s: Collected() = %v, want %v", what, x.Collected(), p.Collected)
 	}
 	held, err := x.AsBytes() // keeps the memory for the comparison if run closes x
 	if err != nil {

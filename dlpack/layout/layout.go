@@ -365,7 +365,7 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 	}
 	lo, high, axis := extent.Reach(shape, strides)
 	if axis >= 0 {
-		return 0, 0, fmt.Errorf("layout: strides[%d] = %d over shape[%d] = %d: %w", axis, strides[axis], axis, shape[axis], ErrOverflow)
+		return 0, 0, fmt.Errorf("layout: strides[%d] = %d with shape[%d] = %d: %w", axis, strides[axis], axis, shape[axis], ErrOverflow)
 	}
 	hi, ok := extent.Add(high, 1)
 	if !ok || lo < hi-math.MaxInt64 {

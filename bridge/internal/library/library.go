@@ -38,7 +38,7 @@ func (l *Library) Load(path string, open func(file string) error) error {
 	}
 	if path = os.Getenv(l.Variable); path != "" {
 		if err := l.open(path, open); err != nil {
-			return fmt.Errorf("%s: %w; set it to the path of %s, or unset it", l.Variable, err, l.File)
+			return fmt.Errorf("%s: %w; set the variable to the path of %s, or unset it", l.Variable, err, l.File)
 		}
 		return nil
 	}

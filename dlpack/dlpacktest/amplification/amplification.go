@@ -43,7 +43,7 @@ func Require(t testing.TB, input int, times, limit uint64, decode func() (releas
 			return
 		}
 	}
-	require.LessOrEqual(t, taken, bound, "%d bytes of input may take %d times as much, and %d bytes beyond that", input, times, limit)
+	require.LessOrEqual(t, taken, bound, "%d bytes of input may use %d times as many bytes of memory, plus %d bytes", input, times, limit)
 }
 
 // Measure returns the number of bytes that a call needs, as [Require] counts them.

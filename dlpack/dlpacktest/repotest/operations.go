@@ -22,12 +22,12 @@ func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
 		name, _, _ := strings.Cut(name, ",")
 		known[name] = true
 		if !slices.Contains(functions, name) {
-			t.Errorf("%s is no function that takes a tensor", name)
+			t.Errorf("%s is not a function that accepts a tensor", name)
 		}
 	}
 	for _, name := range functions {
 		if !known[name] {
-			t.Errorf("%s takes a tensor, and is in no table of operations", name)
+			t.Errorf("%s accepts a tensor, but is in no table of operations", name)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func functionsOfTensors(t testing.TB, folder string) (names []string) {
 		}
 	}
 	if len(names) == 0 {
-		t.Fatalf("%s has no functions that take a tensor", folder)
+		t.Fatalf("%s has no functions that accept a tensor", folder)
 	}
 	return names
 }

@@ -169,7 +169,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
       if (__builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach) ||
           (reach < 0 ? __builtin_add_overflow(low, reach, &low)
                      : __builtin_add_overflow(high, reach, &high)))
-        FAIL(CORE_ERR_OVERFLOW, "strides[%" PRId32 "] = %" PRId64 " over shape[%" PRId32
+        FAIL(CORE_ERR_OVERFLOW, "strides[%" PRId32 "] = %" PRId64 " with shape[%" PRId32
              "] = %" PRId64 " overflows", d, t->strides[d], d, t->shape[d]);
       if (t->strides[d] != step) extent.row_major = 0;
       step *= t->shape[d];
@@ -188,7 +188,7 @@ static dlbcore_status validate(const DLTensor *t, uint64_t flags, dlbcore_extent
              __builtin_add_overflow(high, (int64_t)1, &high) ||
              __builtin_mul_overflow(high, item, &extent.high) ||
              __builtin_sub_overflow(extent.high, extent.low, &span)) {
-    FAIL(CORE_ERR_OVERFLOW, "strides reach over more than 2^63-1 bytes");
+    FAIL(CORE_ERR_OVERFLOW, "the strides span more than 2^63-1 bytes");
   }
 
   if (!empty && t->data == NULL)

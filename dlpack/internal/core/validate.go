@@ -168,7 +168,7 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	low, high := int64(0), count-1
 	if strides != nil {
 		if low, high, axis = extent.Reach(shape, strides); axis >= 0 {
-			return newFault(Overflow, "strides[%d] = %d over shape[%d] = %d overflows", axis, strides[axis], axis, shape[axis])
+			return newFault(Overflow, "strides[%d] = %d with shape[%d] = %d overflows", axis, strides[axis], axis, shape[axis])
 		}
 	}
 	if packed {
@@ -183,7 +183,7 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	high, fits[1] = extent.Add(high, 1)
 	e.High, fits[2] = extent.Mul(high, item)
 	if fits != [3]bool{true, true, true} || e.High > math.MaxInt64+e.Low { // e.Low <= 0, so the sum cannot overflow
-		return newFault(Overflow, "strides reach over more than 2^63-1 bytes")
+		return newFault(Overflow, "the strides span more than 2^63-1 bytes")
 	}
 	return nil
 }
