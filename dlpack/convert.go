@@ -143,7 +143,7 @@ func checkNumbers(op string, to, from DataType) error {
 		}
 	}
 	if to.Lanes() != from.Lanes() {
-		return newError(op, ErrDType, "%v has other lanes than %v", to, from)
+		return newError(op, ErrDType, "%v has another number of lanes than %v", to, from)
 	}
 	return nil
 }

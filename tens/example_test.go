@@ -176,7 +176,7 @@ func ExampleDecodeFrames() {
 	fmt.Println(err)
 	// Output:
 	// ["one" "" "three"] <nil>
-	// tens: frame 2 does not end in the 3 bytes that are left: packed form cut short (byte 5)
+	// tens: frame 2 is longer than the 3 bytes that are left: packed form cut short (byte 5)
 }
 
 func ExampleSizeFrames() {

@@ -60,9 +60,9 @@ func MakeForm(name string) ([4]byte, error) {
 // Errors: [ErrInvalid].
 func Decode(frames [][]byte) (*Message, error) {
 	if len(frames) < 2 {
-		detail := strconv.Itoa(len(frames)) + " of at least 2 frames"
+		detail := strconv.Itoa(len(frames)) + " frames, want at least 2"
 		if len(frames) == 1 {
-			detail += "; DecodeFrames splits the packed form"
+			detail = "1 frame, want at least 2; DecodeFrames splits the packed form"
 		}
 		return nil, newError(errTooFewFrames, detail)
 	}
@@ -129,7 +129,7 @@ func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
 // Errors: [ErrInvalid].
 func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
 	if len(frame) < prefixSize {
-		return 0, form, nil, newError(errPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
+		return 0, form, nil, newError(errPrefixShort, strconv.Itoa(len(frame))+" bytes, want at least 8")
 	}
 	if string(frame[:len(magic)]) != magic {
 		return 0, form, nil, newError(errBadMagic, strictjson.Quote(frame[:len(magic)])+" instead of \"ZIO\"")

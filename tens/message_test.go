@@ -34,11 +34,11 @@ func TestParseRefusesFramesThatAreNoMessage(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		{"nothing", nil, tens.ErrTooFewFrames, "tens: 0 of at least 2 frames: too few frames"},
+		{"nothing", nil, tens.ErrTooFewFrames, "tens: 0 frames, want at least 2: too few frames"},
 		{"prefix alone", [][]byte{prefix}, tens.ErrTooFewFrames,
-			"tens: 1 of at least 2 frames; DecodeFrames splits the packed form: too few frames"},
-		{"empty prefix", [][]byte{nil, header}, tens.ErrPrefixShort, "tens: 0 of at least 8 bytes: prefix too short"},
-		{"prefix of 7 bytes", [][]byte{prefix[:7], header}, tens.ErrPrefixShort, "tens: 7 of at least 8 bytes: prefix too short"},
+			"tens: 1 frame, want at least 2; DecodeFrames splits the packed form: too few frames"},
+		{"empty prefix", [][]byte{nil, header}, tens.ErrPrefixShort, "tens: 0 bytes, want at least 8: prefix too short"},
+		{"prefix of 7 bytes", [][]byte{prefix[:7], header}, tens.ErrPrefixShort, "tens: 7 bytes, want at least 8: prefix too short"},
 		{"other magic", [][]byte{[]byte("ZMQ0TENS"), header}, tens.ErrBadMagic,
 			`tens: "ZMQ" instead of "ZIO": prefix without the magic ZIO`},
 		{"level X", [][]byte{[]byte("ZIOXTENS"), header}, tens.ErrBadLevel, `tens: level "X": level must be 0 to 8`},

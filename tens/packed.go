@@ -162,7 +162,7 @@ func listFrames(data []byte, count int) ([][]byte, error) {
 // data[at].
 func truncated(data []byte, at, frame int) *Error {
 	return &Error{Kind: ErrTruncated, Tensor: -1, Offset: at,
-		Detail: "frame " + strconv.Itoa(frame) + " does not end in the " + strconv.Itoa(len(data)-at) + " bytes that are left"}
+		Detail: "frame " + strconv.Itoa(frame) + " is longer than the " + strconv.Itoa(len(data)-at) + " bytes that are left"}
 }
 
 // DecodeAllFrames returns an iterator over the frames that [DecodeFrames] returns. It needs no memory for a list of frames.

@@ -69,7 +69,7 @@ static int32_t check_numbers(const char *op, DLDataType to, DLDataType from, dlb
   if (!is_number(from) || !is_number(to))
     return dlbcapi_fail(error, DLB_ERROR_DTYPE, "%s: %s is not a type of numbers", op, name_of(is_number(from) ? to : from).text);
   if (to.lanes == from.lanes) return DLB_OK;
-  return dlbcapi_fail(error, DLB_ERROR_DTYPE, "%s: %s has other lanes than %s", op, name_of(to).text, name_of(from).text);
+  return dlbcapi_fail(error, DLB_ERROR_DTYPE, "%s: %s has another number of lanes than %s", op, name_of(to).text, name_of(from).text);
 }
 
 int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, DLDataType dtype,

@@ -282,7 +282,7 @@ def test_relay_refuses_what_it_cannot_place():
     message = tens.decode(relayed_message().frames())
     for tensors, error, text in [
         ([], ValueError, "relay: 0 tensors, but the decoded message has 3"),
-        ([None] * 3, ValueError, "tensor 1: relay: nil for a tensor that has elements"),
+        ([None] * 3, ValueError, "tensor 1: relay: the tensor is nil, but the decoded tensor has elements"),
         ({"trace": np.zeros(2)}, ValueError, "the name of tensor 0 in the message to relay is None, not 'trace'"),
     ]:
         with pytest.raises(error, match=text):
@@ -906,7 +906,7 @@ def test_the_single_part_form_is_no_list_of_frames():
     for data in (packed, bytearray(packed), memoryview(packed)):
         with pytest.raises(TypeError, match="tens.decode_frames splits the packed form"):
             tens.decode(data)
-    with pytest.raises(ValueError, match=r"1 of at least 2 frames; decode_frames\(\) splits the packed form"):
+    with pytest.raises(ValueError, match=r"1 frame, want at least 2; decode_frames\(\) splits the packed form"):
         tens.decode([packed])
     assert tens.decode(tens.decode_frames(packed)).tensors[0].shape == (2,)
 
