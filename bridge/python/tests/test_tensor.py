@@ -380,7 +380,7 @@ def test_assignment_refuses():
     t = dlbridge.from_dlpack(a)
     with pytest.raises(ValueError, match="cannot be repeated to the shape"):
         t[0] = np.zeros(3)
-    with pytest.raises(ValueError, match=r"source and destination may have memory in common; write from copy\(\) of the source$"):
+    with pytest.raises(ValueError, match=r"source and destination may have memory in common; copy the source with copy\(\) first$"):
         t[1:] = t[:-1]
     with pytest.raises(IndexError, match="out of bounds"):
         t[3] = 1
@@ -1068,7 +1068,7 @@ def test_convert_refuses_an_out():
     line = np.zeros(4)
     with pytest.raises(ValueError, match="convert: elements of the destination overlap each other"):
         t.convert(out=np.lib.stride_tricks.as_strided(line, (3, 4), (0, 8)))
-    with pytest.raises(ValueError, match=r"convert: source and destination may have memory in common; write from copy\(\) of the source$"):
+    with pytest.raises(ValueError, match=r"convert: source and destination may have memory in common; copy the source with copy\(\) first$"):
         t[1:].convert(out=t[:-1])
     with pytest.raises(ValueError, match="may have memory in common"):
         t.convert(out=a.view("int32"))
