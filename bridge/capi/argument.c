@@ -29,7 +29,7 @@ int32_t dlbcapi_check_bytes(const char *op, const char *what, const void *data, 
                            dlb_error *error) {
   if (size == 0) return DLB_OK;
   if (data == NULL)
-    return dlbcapi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL with %zu bytes", op, what, size);
+    return dlbcapi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL, but size is %zu bytes", op, what, size);
   if (size > PTRDIFF_MAX || !dlbcore_in_address_space((uintptr_t)data, 0, (int64_t)size))
     return dlbcapi_fail(error, DLB_ERROR_OVERFLOW, "%s: %s has %zu bytes at %p, outside the address space", op,
                         what, size, data);

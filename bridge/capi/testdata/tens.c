@@ -367,7 +367,7 @@ static void decode_refuses_and_releases_nothing(void) {
   } rows[] = {
       {"no frames", DLB_ERROR_FORMAT, 0, 0, {"", 0, NULL, NULL, 0}, 0, "tens: "},
       {"one frame", DLB_ERROR_FORMAT, 2, 1, {"", 0, NULL, NULL, 0}, 0, "tens: "},
-      {"data NULL", DLB_ERROR_NULL, 2, 5, {NULL, 24, NULL, NULL, 0}, 0, "frames[2].data is NULL with 24 bytes"},
+      {"data NULL", DLB_ERROR_NULL, 2, 5, {NULL, 24, NULL, NULL, 0}, 0, "frames[2].data is NULL, but size is 24 bytes"},
       {"2^63 bytes", DLB_ERROR_OVERFLOW, 3, 5, {"", (size_t)1 << 63, NULL, NULL, 0}, 0, "frames[3].data"},
       {"beyond memory", DLB_ERROR_OVERFLOW, 4, 5, {(char *)UINTPTR_MAX, 2, NULL, NULL, 0}, 0, "frames[4].data"},
       {"unknown flag", DLB_ERROR_ARGUMENT, 2, 5, {"", 0, NULL, NULL, 6}, 0, "frames[2].flags = 0x6"},
@@ -921,7 +921,7 @@ static void encode_refuses_and_deletes_nothing(void) {
       {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2].tensor: dtype"},
       {spoil_device, DLB_ERROR_DEVICE, "tensor 2"},
       {spoil_metadata, DLB_ERROR_ARGUMENT, "tensor 2"},
-      {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata.data is NULL with 3 bytes"},
+      {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata.data is NULL, but size is 3 bytes"},
       {spoil_name, DLB_ERROR_ARGUMENT, "tensor 3: tens: name \"\\xff\" is not UTF-8"},
       {spoil_names, DLB_ERROR_ARGUMENT, "tensors 1 and 3 are both named \"w\""},
       {spoil_name_metadata, DLB_ERROR_ARGUMENT, "tensor 2: tens: name \"w\", but the metadata have the name \"\\\"x\\\"\""},

@@ -100,7 +100,7 @@ class Elements:
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
-            raise IndexError(f"dlbridge: Elements: too many indices: {len(parts)} were given for {len(self.shape)} dimensions")
+            raise IndexError(f"dlbridge: Elements: too many indices: Elements are {len(self.shape)}-dimensional, but {len(parts)} were indexed")
         places, shape = [0], []
         for axis, size in enumerate(self.shape):
             part = parts[axis] if axis < len(parts) else slice(None)

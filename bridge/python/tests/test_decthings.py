@@ -460,7 +460,7 @@ def test_wrong_arguments_raise_the_right_error(call, error):
         (Elements("video", (1,), [b"a"]), TypeError, r"element 0 of type video must be a tuple \(format, bytes\)"),
         (Elements("strin", (1,), ["a"]), TypeError, "type strin must be bytes-like, .*; only elements of type string"),
         (Elements("string", (1,), [1]), TypeError, "type string must be a str or bytes-like, not <class 'int'>"),
-        (Elements("image", (1,), [("webp", b"")]), ValueError, "3 bytes, .*; only rs015"),
+        (Elements("image", (1,), [("webp", b"")]), ValueError, 'must have 3, such as "png"; only rs015'),
     ],
 )
 def test_mistakes_say_what_is_wrong(elements, error, text):

@@ -1192,7 +1192,7 @@ def test_parts_that_are_closed_while_a_message_is_read_leave_its_tensors_alone(k
 
 
 def test_errors_name_the_place():
-    with pytest.raises(ValueError, match=re.escape("dlbridge: empty: shape[1] is -3, must not be negative")):
+    with pytest.raises(ValueError, match=re.escape("dlbridge: empty: shape[1] is -3, but must not be negative")):
         dlbridge.empty((1, -3), "int8")
 
 

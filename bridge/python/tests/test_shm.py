@@ -862,7 +862,7 @@ def test_a_use_of_an_array_that_was_not_handed_over_names_the_cause(registered):
     assert pickle.loads(data).tolist() == [0, 0, 0]
     missing = pickle.loads(data)
     for use in (np.sum, np.asarray, len, lambda a: a[0], lambda a: a.shape, lambda a: a + 1, lambda a: np.ones(3) + a):
-        with pytest.raises(ConnectionError, match="the tensor was not handed over: the process that has sent it must live"):
+        with pytest.raises(ConnectionError, match="the tensor was not handed over: the process that sent it has ended"):
             use(missing)
 
 
@@ -1175,7 +1175,7 @@ def missing():
 )
 def test_each_use_of_a_tensor_that_was_not_handed_over_names_the_cause(use):
     t = missing()
-    with pytest.raises(ConnectionError, match="the tensor was not handed over: the process that has sent it must live"):
+    with pytest.raises(ConnectionError, match="the tensor was not handed over: the process that sent it has ended"):
         use(t)
 
 
