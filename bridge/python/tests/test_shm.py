@@ -1186,7 +1186,7 @@ def test_a_tensor_that_was_not_handed_over_can_be_shown_closed_and_passed_on():
     again = pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(t))
     t.close()
     for u in (t, again):
-        with pytest.raises(ConnectionError, match="must live until it is received"):
+        with pytest.raises(ConnectionError, match="must live until the tensor is received"):
             u.tolist()
 
 
