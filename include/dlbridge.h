@@ -1263,10 +1263,10 @@ DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t 
                                            const dlb_frame *frame, size_t offset, uint64_t options,
                                            dlb_error *error);
 
-/* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to
- * the number of bytes. With `data` NULL and `room` 0, the function only sets *out. The elements of
- * a tensor are at the end of the encoded bytes. A reader can decode them without a copy if the
- * program places the encoded bytes so that the elements are aligned. The memory of a tensor may
+/* Encodes elements, or a tensor in any layout, into the buffer at `data`, which has `room` bytes,
+ * and sets *out to the number of encoded bytes. With `data` NULL and `room` 0, the function only
+ * sets *out. The elements of a tensor are at the end of the encoded bytes. A reader can decode them
+ * without a copy if the program places the encoded bytes so that the elements are aligned. The memory of a tensor may
  * overlap the buffer; the memory of elements must not overlap it.
  * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no
  * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,

@@ -1737,9 +1737,9 @@ inline std::vector<std::byte> encode(const detail::borrowed_value &v, dialect d 
   return detail::encode(dlb_decthings_encode, v, static_cast<std::uint64_t>(d));
 }
 
-// Encodes into the `room` bytes at `data`, and returns the number of bytes. With `data` NULL and
-// `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; the
-// buffer is then unchanged).
+// Encodes into the buffer at `data`, which has `room` bytes, and returns the number of encoded
+// bytes. With `data` NULL and `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if
+// the buffer is too small; the buffer is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, dialect d = dialect::doc) {
   return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::uint64_t>(d));
 }
@@ -1767,9 +1767,9 @@ inline std::vector<std::byte> encode(const detail::borrowed_value &v, std::uint6
   return detail::encode(dlb_tensorflow_encode, v, options);
 }
 
-// Encodes into the `room` bytes at `data`, and returns the number of bytes. With `data` NULL and
-// `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if the buffer is too small; the
-// buffer is then unchanged).
+// Encodes into the buffer at `data`, which has `room` bytes, and returns the number of encoded
+// bytes. With `data` NULL and `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if
+// the buffer is too small; the buffer is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, std::uint64_t options = 0) {
   return detail::call(dlb_tensorflow_encode, data, room, v.get(), options);
 }

@@ -42,11 +42,11 @@
 // The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. Where the specification leaves room, this package
 // decides as follows:
 //
-//   - The attribute order lists the dimensions from the fastest to the slowest, like the ordering of Boost's general_storage_order. The
-//     attribute ascend is indexed by dimension.
-//   - The attribute part counts payload parts from 0. Its default is the index of the tensor. A part holds exactly the elements of its
-//     tensor. Several tensors may share a part.
-//   - The attribute pointer is rejected and never followed. An empty packing is rejected.
+//   - The attribute "order" lists the dimensions from the fastest to the slowest, like the ordering of Boost's general_storage_order. The
+//     attribute "ascend" is indexed by dimension.
+//   - The attribute "part" is the index of a payload part. The first part is 0. The default is the index of the tensor. A part
+//     holds exactly the elements of its tensor. Several tensors may share a part.
+//   - The attribute "pointer" is rejected and never followed. An empty packing is rejected.
 //   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So a message with such a
 //     tensor and other tensors can still be read.
 //   - Decoders also accept three forms that the Wire-Cell Toolkit sends. First, a TENS without the attribute tensors has no tensors.

@@ -34,9 +34,9 @@
 // point, the caller therefore still owns everything. C keeps no Go pointer.
 //
 // The library recognises objects that were released or taken over. Messages and elements are in slabs that are never
-// freed (registry.c). Tensors and frames are exports, whose control blocks are never freed either. A control block that
-// is taken over is marked. Its deleter then has no effect, because only the former owner can call the deleter. The new
-// owner ends the block by dlbcore_block_end.
+// freed (registry.c). Tensors and frames are exports. The library never frees their control blocks either. A control
+// block that is taken over is marked. Its deleter then has no effect, because only the former owner can call the
+// deleter. The new owner ends the block by dlbcore_block_end.
 //
 // Reading an unmapped address causes a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
 // the process when Go memory runs out. Therefore assembled elements and long lists are in C memory (see newList and

@@ -319,7 +319,7 @@ func (r *reader) valueType() valueType {
 	at := r.at
 	t := valueType(r.uint32("the type of a value"))
 	if t >= valueType(len(valueTypes)) {
-		r.fail(at, elements.ErrHeader, "unknown type %d of a value", t)
+		r.fail(at, elements.ErrHeader, "unknown value type %d", t)
 		return 0
 	}
 	return t

@@ -40,7 +40,7 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	d, ok := x.(*tensor.Dense)
 	if !ok || d == nil {
 		if sparse, is := x.(*tensor.CS); is && sparse != nil {
-			return nil, fmt.Errorf("gorgonia: from dense: %T; its method Dense makes it dense: %w", x, ErrSparse)
+			return nil, fmt.Errorf("gorgonia: from dense: %T cannot be shared; use its method Dense to convert it: %w", x, ErrSparse)
 		}
 		if x == nil || ok || x == (*tensor.CS)(nil) {
 			return nil, fmt.Errorf("gorgonia: from dense: the tensor is nil: %w", dlpack.ErrNull)

@@ -38,9 +38,9 @@
 // # Strictness
 //
 // Every number of a header is checked against the size of the file before it is used. Errors name the byte at fault.
-// Like the reference, this package refuses gaps between tensors, overlaps, bytes that belong to no tensor, and headers
-// of more than [MaxHeader] bytes. It also refuses some files that the reference accepts, because two readers could
-// understand them differently. These files have two members with the same name in an object, white space before the
+// Like the Rust library of safetensors, this package refuses gaps between tensors, overlaps, bytes that belong to no
+// tensor, and headers of more than [MaxHeader] bytes. It also refuses some files that the Rust library accepts, because
+// two readers could understand them differently. These files have two members with the same name in an object, white space before the
 // header, or white space other than spaces after the header. Or they have null as metadata, a list as a tensor's
 // description, a size of 2^63 or more, or more than [dlpack.MaxRank] dimensions.
 //

@@ -19,8 +19,8 @@
 // The methods that make views change the layout that they are called on. On error they leave it unchanged. A copy of a
 // Layout shares its slices with the original. To keep the original, begin a view with [Layout.Clone], or with
 // [Layout.Set] on a layout whose slices may be overwritten. After Set, a view allocates only if its rank exceeds 8 or
-// the capacity of Shape and Strides, or if it returns an error. In addition to the errors in their comments, all views
-// return [ErrRank] for shape and strides of different lengths, and [ErrNegative] for a negative size.
+// the capacity of Shape and Strides, or if it returns an error. All views return [ErrRank] if shape and strides have
+// different lengths, and [ErrNegative] if a size is negative. The comment of each view lists its other errors.
 //
 // # Sizes of 1 and 0
 //
