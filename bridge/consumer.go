@@ -152,7 +152,7 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts) ([]*dlpack.Tensor, error) {
 	if in.Parts > 1 {
 		if in.Part < 0 || in.Parts > from.count()-in.Part {
-			return ts, fmt.Errorf("part = %d and parts = %d in a message with %d parts: %w", in.Part, in.Parts, from.count(), tens.ErrPartMissing)
+			return ts, fmt.Errorf("part = %d and parts = %d, but the message has %d parts: %w", in.Part, in.Parts, from.count(), tens.ErrPartMissing)
 		}
 		if rank := len(in.Shape); rank > dlpack.MaxRank {
 			return ts, errRank(rank)
@@ -268,7 +268,7 @@ func errRank(rank int) error {
 // view returns the tensor that in describes, as a view of its only part.
 func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if in.Part < 0 || in.Part >= from.count() {
-		return nil, fmt.Errorf("part = %d in a message with %d parts: %w", in.Part, from.count(), tens.ErrPartMissing)
+		return nil, fmt.Errorf("part = %d, but the message has %d parts: %w", in.Part, from.count(), tens.ErrPartMissing)
 	}
 	what, err := DecodePiece(in, from.size(in.Part))
 	if err != nil {

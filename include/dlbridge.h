@@ -1266,8 +1266,8 @@ DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t 
 /* Encodes elements, or a tensor in any layout, into the buffer at `data`, which has `room` bytes,
  * and sets *out to the number of encoded bytes. With `data` NULL and `room` 0, the function only
  * sets *out. The elements of a tensor are at the end of the encoded bytes. A reader can decode them
- * without a copy if the program places the encoded bytes so that the elements are aligned. The memory of a tensor may
- * overlap the buffer; the memory of elements must not overlap it.
+ * without a copy if the program places the encoded bytes so that the elements are aligned. The
+ * memory of a tensor may overlap the buffer; the memory of elements must not overlap it.
  * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no
  * thread writes to the tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes,
  * and the buffer is unchanged; after any other error *out is 0, and the contents of the buffer are
@@ -1376,7 +1376,7 @@ typedef struct dlb_file_entry {
   uint64_t offset;      /* where the elements, or their deflated bytes, begin in the file */
   uint64_t size;        /* the size of the tensor, in bytes */
   int32_t aligned;      /* 1 if the elements are aligned to their type in the mapping */
-  int32_t status;       /* DLB_OK, or an error: then only name, path and problem are set */
+  int32_t status;       /* DLB_OK, or an error; with an error only name, path and problem are set */
   dlb_bytes problem;    /* the text of the error in status */
   uint64_t reserved[4]; /* 0 */
 } dlb_file_entry;
@@ -1664,7 +1664,7 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   initialisers. If a reserved word is not 0, the code is DLB_ERROR_ARGUMENT: the program has not
  *   initialised the structure, or uses a field that this library does not know. The library sets
  *   the reserved words of its outputs to 0.
- * - dlb_counters grows at its end. The program passes its size to dlb_counters_read.
+ * - dlb_counters grows at its end. The program passes sizeof(dlb_counters) to dlb_counters_read.
  * - dlb_error, dlb_bytes, dlb_header, dlb_index, dlb_allocator and dlb_shm_handle never change. A
  *   dlb_error needs no initialiser, because every call writes it without reading it. dlb_bytes is
  *   an address and a size. dlb_header has the fixed fields of a ZIO message. dlb_index is an index

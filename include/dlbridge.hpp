@@ -1428,9 +1428,9 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // empty, DLB_ERROR_ARGUMENT for an index out of range).
   tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, raw_, index)); }
 
-  // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN
-  // copied this tensor. For an index out of range, they return 0 and false.
+  // Returns the index of the first part of tensor `index`, or 0 if there is no tensor `index`.
   std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
+  // Reports whether encode() or DLB_DECODE_JOIN copied tensor `index`.
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
   // Return one frame or all frames, ready to be sent. Payloads are not copied. Throw error.

@@ -345,7 +345,7 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return err
 	}
 	if t.Part < 0 || t.Part >= len(parts) {
-		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")
+		return t.newError(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+", but the message has "+strconv.Itoa(len(parts))+" parts")
 	}
 	if t.Parts > 1 {
 		return t.fitPieces(parts, want)
@@ -367,7 +367,7 @@ func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 	}
 	if t.Parts > len(parts)-t.Part {
 		return t.newError(ErrPartMissing, "parts",
-			"part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts)+" in a message with "+strconv.Itoa(len(parts))+" parts")
+			"part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts)+", but the message has "+strconv.Itoa(len(parts))+" parts")
 	}
 	d, _ := t.slowest()
 	step, have := want/t.Shape[d], int64(0)

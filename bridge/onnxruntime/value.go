@@ -111,7 +111,7 @@ func admit(t *dlpack.Tensor, allowed Option) (*number, error) {
 	case t.Rank() == 0:
 		return nil, fmt.Errorf("the tensor has no dimensions, but the binding needs at least one; use Reshape(1) to add it: %w", dlpack.ErrLayout)
 	case !n.generic && t.NumElements() == 0:
-		return nil, fmt.Errorf("the shape %v has no elements, but the binding needs at least one %v; use Convert for a tensor of float32, which may be empty: %w", t.Shape(), n.carried, dlpack.ErrLayout)
+		return nil, fmt.Errorf("the shape %v has no elements, but the binding accepts no empty tensor of %v; use Convert to get an empty tensor of float32, which it accepts: %w", t.Shape(), n.carried, dlpack.ErrLayout)
 	case t.Flags()&dlpack.SubbytePadded != 0 && n.carried.BitSize() < 8:
 		return nil, fmt.Errorf("each %v is stored in a byte of its own, but ONNX Runtime packs them; use CopyTo into a tensor of New to pack them: %w", n.carried, dlpack.ErrLayout)
 	case !t.IsContiguous():

@@ -37,7 +37,7 @@ def test_it_does_what_the_program_in_c_does(run, build, program):
         ("build/x", "usage: message OUT PREFIX HEADER PART..."),
         (f"build/x {MESSAGE}.prefix.bin build/none", "build/none"),
         (f"build/x {MESSAGE}.prefix.bin {MESSAGE}.prefix.bin", "dlb_message_decode: tens: 127 bytes: header must have 24 bytes"),
-        (f"build/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin", "dlb_message_decode: tens: tensor 0: part = 0 in a message with 0 parts"),
+        (f"build/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin", "dlb_message_decode: tens: tensor 0: part = 0, but the message has 0 parts"),
         (f"build/none/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin {MESSAGE}.part0.bin", "build/none/x"),
     ],
 )

@@ -84,7 +84,7 @@ func collector(ctx context.Context, args []string) error {
 			id := task{m.Origin, m.Seqno}
 			if m.Origin >= uint64(len(producers)) || len(m.Tensors) != 1 {
 				m.Close()
-				return fmt.Errorf("a result of task %v with %d tensors", id, len(m.Tensors))
+				return fmt.Errorf("the result of task %v has %d tensors, want 1", id, len(m.Tensors))
 			}
 			if err := fetch(ctx, m); errors.Is(err, shm.ErrNotOffered) { // the worker was killed; the task is sent again
 				m.Close()

@@ -35,7 +35,7 @@ var replacers = sync.OnceValue(func() (to [2]*strings.Replacer) {
 
 // goOnly has the remedies of errors that C and Python never get.
 var goOnly = []string{
-	"AssumeWritable, or Copy it", "use Clone on the tensor", "its method Dense makes", "pass the memory to dlpack.Lend", // package gorgonia
+	"AssumeWritable, or Copy it", "use Clone on the tensor", "use its method Dense", "pass the memory to dlpack.Lend", // package gorgonia
 	"set DType", "set Shape", // package nervana
 	"use Close to end", "give the option to NewSocket", "use MaxSockets to allow more", "leave out Limit", "use Encode, or Message.Pack and Send", "give the option To", "without the option To", // package zeromq
 }
