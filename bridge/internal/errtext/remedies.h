@@ -15,10 +15,10 @@ REMEDY("Export can", "the form of DLPack 1.0 can", "the form of DLPack 1.0 can")
 REMEDY("Align makes an aligned copy, zeromq.Aligned() receives aligned parts", "dlb_tensor_copy makes an aligned copy", "copy() makes an aligned copy")
 REMEDY("Align makes", "dlb_tensor_copy makes", "copy() makes")
 REMEDY("Align copies it", "dlb_tensor_copy aligns it", "copy() aligns it")
-REMEDY("dlpack.New and Tensor.Align make memory that is", "dlb_tensor_copy makes memory that is", "copy() makes memory that is")
+REMEDY("use dlpack.New or Tensor.Align to get aligned memory", "use dlb_tensor_copy to get aligned memory", "use copy() to get aligned memory")
 REMEDY("Contiguous(RowMajor) puts them side by side, and All or the faster loop in the documentation of Strided reads them in place",
        "dlb_tensor_contiguous puts them side by side", "contiguous() or numpy.ascontiguousarray puts them side by side")
-REMEDY("Contiguous(RowMajor) makes them row-major, AllowTransposed takes them as they are",
+REMEDY("Contiguous(RowMajor) makes them row-major, AllowTransposed accepts them as they are",
        "dlb_tensor_contiguous makes them row-major", "contiguous() or numpy.ascontiguousarray makes them row-major")
 REMEDY("Contiguous(RowMajor) makes", "dlb_tensor_contiguous makes", "contiguous() or numpy.ascontiguousarray makes")
 REMEDY("Contiguous makes", "dlb_tensor_contiguous makes", "contiguous() or numpy.ascontiguousarray makes")

@@ -432,7 +432,7 @@ dlbcore_status dlbsegment_unpack(dlbsegment_inbox *out, const char *data, size_t
 /* Fills an empty inbox with one tensor, whose description it copies. After an error the inbox is empty. */
 static dlbcore_status describe(dlbsegment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
-    return FAILURE(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
+    return FAILURE(CORE_ERR_LAYOUT, "ndim is %d, but must be in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
   if (tensor->ndim > 0 && tensor->shape == NULL) return FAILURE(CORE_ERR_NULL, "shape is NULL, but ndim is %d", (int)tensor->ndim);
   size_t size = (size_t)tensor->ndim * sizeof(int64_t);
   if (inbox_room(out, 1, 1, 2 * size) != CORE_OK) return FAILURE(CORE_ERR_MEMORY, "no memory for a tensor");

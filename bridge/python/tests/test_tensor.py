@@ -539,9 +539,9 @@ def test_errors_of_axes_name_the_argument():
     [
         (lambda t: t[0].item(0, 0), "item: 2 indices given, but the tensor has 1 dimension"),
         (lambda t: t.item((0,)), "item: 1 index for 2 dimensions"),
-        (lambda t: t[0].transpose(()), "transpose: 0 axes for 1 dimension: not a permutation"),
+        (lambda t: t[0].transpose(()), "transpose: axes is empty, but the tensor has 1 dimension"),
         (lambda t: t.view("uint32"), "view: 1 element of size 8 is not a whole number of elements of size 32: shapes do not match"),
-        (lambda t: dlbridge.from_buffer(b"a", "int16"), "from_buffer: the buffer has 1 byte, no multiple of the 2 bytes"),
+        (lambda t: dlbridge.from_buffer(b"a", "int16"), "from_buffer: the buffer has 1 byte, which is not a multiple of the 2 bytes"),
         (lambda t: dlbridge.from_buffer(b"", "int8", 1), "from_buffer: the tensor has 1 byte, but the buffer has 0"),
     ],
 )
