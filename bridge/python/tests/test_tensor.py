@@ -203,7 +203,7 @@ def test_assignment_writes_as_numpy_does(case, dtype):
 def test_an_int_that_does_not_fit_is_not_assigned(value, dtype):
     t = dlbridge.empty(2, dtype)
     t[...] = 1
-    with pytest.raises(OverflowError, match=f"{value} is no {dtype}"):
+    with pytest.raises(OverflowError, match=f"{value} cannot be stored as {dtype}"):
         t[...] = value
     assert t.tolist() == [1, 1]
     t[...] = value - 1 if value > 0 else value + 1
@@ -234,7 +234,7 @@ class Large(enum.IntEnum):
 def test_integers_of_numpy_and_subclasses_of_int_must_fit_too(value, dtype):
     t = dlbridge.empty(2, dtype)
     t[...] = np.int16(1)
-    with pytest.raises(OverflowError, match=f"is no {dtype}"):
+    with pytest.raises(OverflowError, match=f"cannot be stored as {dtype}"):
         t[...] = value
     assert t.tolist() == [1, 1]
     t[...] = Large.ONE
@@ -538,7 +538,7 @@ def test_errors_of_axes_name_the_argument():
     ("call", "text"),
     [
         (lambda t: t[0].item(0, 0), "item: 2 indices given, but the tensor has 1 dimension"),
-        (lambda t: t.item((0,)), "item: 1 index for 2 dimensions"),
+        (lambda t: t.item((0,)), "item: 1 index given, but the tensor has 2 dimensions"),
         (lambda t: t[0].transpose(()), "transpose: axes is empty, but the tensor has 1 dimension"),
         (lambda t: t.view("uint32"), "view: 1 element of size 8 is not a whole number of elements of size 32: shapes do not match"),
         (lambda t: dlbridge.from_buffer(b"a", "int16"), "from_buffer: the buffer has 1 byte, which is not a multiple of the 2 bytes"),
@@ -1054,7 +1054,7 @@ def test_convert_refuses_an_out():
     for shape in ((4, 3), (12,), (1, 3, 4), (3, 1), ()):
         with pytest.raises(ValueError, match=re.escape(f"convert: out has the shape {shape}, but the tensor has (3, 4);")):
             t.convert(out=np.zeros(shape, "int8"))
-    with pytest.raises(ValueError, match=r"the tensor \(1,\); reshape"):  # an assignment would broadcast it
+    with pytest.raises(ValueError, match=r"but the tensor has \(1,\); reshape"):  # an assignment would broadcast it
         t[0, :1].convert(out=np.zeros(4))
     with pytest.raises(TypeError, match="convert: out must have the data type that dtype names"):
         t.convert("int16", out=np.zeros((3, 4), "int8"))

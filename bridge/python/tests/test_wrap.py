@@ -658,8 +658,8 @@ def test_a_function_of_which_nobody_says_what_it_takes_is_refused(lib):
         ({"args": [], "returns": "tensors"}, "returns"),
         ({"args": [], "returns": int}, "returns"),
         ({"args": [], "returns": ["tensor"]}, "returns"),
-        ({"args": [], "returns": ctypes.c_int, "to": len}, "takes a tensor"),
-        ({"args": [], "returns": None, "to": len}, "takes a tensor"),
+        ({"args": [], "returns": ctypes.c_int, "to": len}, "needs a tensor"),
+        ({"args": [], "returns": None, "to": len}, "needs a tensor"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
