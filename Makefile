@@ -94,7 +94,7 @@ tables: $(PEERS)/dlbridge.done ## measure which tensors the peers accept, and wr
 	$(PEERS)/bin/python -m dlbridge --json --timeout 300 > $(BUILD)/report.json
 	$(PEERS)/bin/python bridge/python/tests/tables.py < $(BUILD)/report.json
 
-examples: $(VENV)/dlbridge.done ## every example that needs only the light peers; C and C++ under the sanitizers
+examples: $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## every example that needs only the light peers; C and C++ under the sanitizers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
