@@ -173,8 +173,8 @@ func Pieces(t *tens.Tensor, size func(part int) int64, budget *Budget) iter.Seq2
 			n := size(t.Part + k)
 			count := n / step
 			if n%step != 0 || count < 1 || count > left || k == t.Parts-1 && count != left {
-				yield(nil, fmt.Errorf("part %d has %d bytes, but dimension %d has %d indices of %d bytes left for %d parts: %w",
-					t.Part+k, n, dim, left, step, t.Parts-k, elements.ErrSize))
+				yield(nil, fmt.Errorf("part %d has %d bytes, which cannot hold a part of the rest: %d indices of dimension %d, of %d bytes each, in %d parts: %w",
+					t.Part+k, n, left, dim, step, t.Parts-k, elements.ErrSize))
 				return
 			}
 			left -= count

@@ -46,7 +46,7 @@
 // # Memory
 //
 // A decoded label and its tensors take at most 40 bytes of memory for each byte of the label. Payloads are copied only
-// with the options [Align] and [Join]. For each language, the README of this package says how much memory a decoder may
+// if the option [Align] or [Join] is given. For each language, the README of this package says how much memory a decoder may
 // take for its input.
 //
 // # Order

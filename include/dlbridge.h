@@ -208,7 +208,7 @@ extern "C" {
 #endif
 #endif
 
-/* If the code of `call` is not DLB_OK, returns the code from the enclosing function.
+/* If `call` returns a code other than DLB_OK, the enclosing function returns this code.
  *
  *   int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
  *     DLDataType dtype;
@@ -639,8 +639,8 @@ DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out,
  *
  * Library: libdlbridge_tensor.
  *
- * Data types and devices have the same names as in Go and Python. Each text ends with a NUL, which
- * counts in *out.
+ * Data types and devices have the same names as in Go and Python. Each text ends with a NUL, and
+ * *out includes this NUL.
  */
 
 /* Returns the number of bits of an element with all its lanes: 4 for int4, 96 for float32x3.
@@ -1171,8 +1171,8 @@ DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_messa
 /* Releases `count` frames of the library or of the program, and zeroes them. A frame without a
  * release function is only zeroed. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any.
- * On error: a frame of this library that was released or taken over before is counted in
- * double_deletes. */
+ * On error: if a frame of this library was already released or taken over, double_deletes counts
+ * the call. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
 /* Encodes a message in the packed form: all frames in one block of new memory. The code is
@@ -1337,7 +1337,7 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  * documentation of the Go package bridge/files says which files are accepted.
  *
  * If another program changes a mapped file, the tensors change too. If another program makes the
- * file shorter, reading a page after the new end ends this process (SIGBUS). Functions of this
+ * file shorter, and this process reads a page beyond the new end, SIGBUS ends it. Functions of this
  * library, such as dlb_file_copy, return an error instead. So programs must replace a file, as
  * dlb_file_write does, instead of writing to the file.
  *
@@ -1435,11 +1435,11 @@ DLB_API int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *nam
  * dlb_file_entry is not empty, the result is a copy as from dlb_file_copy. Quantised blocks of GGUF
  * are uint8. The last dimension counts the bytes of a block; the dimension before the last counts
  * the blocks of a row.
- * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called,
- * also after dlb_file_close and after the file is deleted. Threads: any. On error: *out is NULL.
- * The code is the `status` of the dlb_file_entry if it is not DLB_OK, DLB_ERROR_FORMAT if the
- * elements cannot be inflated, or DLB_ERROR_SYSTEM if a copy is made and the file has become
- * shorter. */
+ * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called.
+ * Neither dlb_file_close nor the deletion of the file ends it. Threads: any.
+ * On error: *out is NULL. The code is the `status` of the dlb_file_entry if it is not DLB_OK,
+ * DLB_ERROR_FORMAT if the elements cannot be inflated, or DLB_ERROR_SYSTEM if a copy is made and
+ * the file has become shorter. */
 DLB_NODISCARD
 DLB_API int32_t dlb_file_tensor_at(DLManagedTensorVersioned **out, const dlb_file *file,
                                    size_t index, dlb_error *error);

@@ -953,8 +953,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   friend owner;
   explicit tensor(DLManagedTensorVersioned *raw) noexcept : owner(raw) {}
 
-  // Returns the number of elements of a shape. Returns -1 if a size is negative or the product
-  // overflows before the first size of 0.
+  // Returns the number of elements of a shape. Returns -1 if a size before the first 0 is negative,
+  // or if the product of these sizes overflows.
   static std::int64_t count_of(const sizes &shape) noexcept {
     std::int64_t count = 1;
     for (std::int64_t n : shape) {
@@ -1318,8 +1318,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   message() noexcept = default;
 
   // Decode frames, or one packed frame, which the message takes over. `options` are those of
-  // dlb_message_decode, such as DLB_LIMIT. Payloads are not copied. Throw error; the frames are
-  // then unchanged.
+  // dlb_message_decode, such as DLB_LIMIT. Payloads are not copied. These functions throw
+  // error, and leave the frames unchanged in this case.
   static message decode(std::vector<frame> &&frames, std::uint64_t options = 0) {
     const std::vector<dlb_frame> raw = lent(frames);
     message out(detail::call(dlb_message_decode, raw.data(), raw.size(), options));

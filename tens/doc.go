@@ -58,8 +58,8 @@
 //   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), and b (1). A type without a letter has the dtype V and an
 //     attribute [Dlpack]. Long doubles (f of word 16, c of word 32) are [ErrUnsupported].
 //
-// The packed form does not say where a message ends. If a frame after the coordinate header begins with ZIO and a level, it
-// is therefore the prefix header of the next message. Encoders refuse a part that begins in this way.
+// The packed form does not say where a message ends. Therefore a frame that begins with ZIO and a
+// level, and is after the coordinate header, is the prefix header of the next message. Encoders refuse a part that begins in this way.
 //
 // # Tensors in several parts
 //

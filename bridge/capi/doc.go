@@ -13,7 +13,7 @@
 //		})
 //	}
 //
-// The flag -buildmode=c-shared builds a program with this function as a library. C declares the function as
+// If a program has this function, the flag -buildmode=c-shared builds it as a library. C declares the function as
 // `DLManagedTensorVersioned *double(DLManagedTensorVersioned *x, dlb_error *e)`. Python calls it through dlbridge.wrap.
 // [Serve] imports the arguments, exports the result, and reports errors and panics in e.
 //

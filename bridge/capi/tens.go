@@ -259,7 +259,7 @@ func budgetOf(label *tens.Label, parts [][]byte, sizeOf func(part int) int64, jo
 			for i := range label.Tensors {
 				need += b.Need(&label.Tensors[i], sizeOf)
 			}
-			return fmt.Errorf("joining the tensors in several parts needs %d bytes, but the limit leaves %d; Limit allows more", need, b.Bytes)
+			return fmt.Errorf("joining the tensors that are in several parts needs %d bytes, but the limit leaves %d; Limit allows more", need, b.Bytes)
 		}
 	}
 	return &b

@@ -34,7 +34,7 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 
 // errPanicked reports that an earlier Next has not returned. It may have read part of a tensor, so the next byte of the
 // stream may not be the first of a tensor. Next also returns this error if the io.Reader calls Next.
-var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
+var errPanicked = errors.New("decthings: an earlier call of Next has not returned, for example because the io.Reader panicked")
 
 // Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned to 64
 // bytes in this memory, so decoding does not copy it. The memory depends on the number of bytes of the tensor that have

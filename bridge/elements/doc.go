@@ -5,7 +5,7 @@
 // AppendElements functions encode them. If two formats have the same type, Elements decoded from one format can be
 // encoded in the other without conversion.
 //
-// Ownership: Elements that were decoded alias the input. They do not keep foreign memory alive: the tensor that owns
+// Ownership: Decoded elements share memory with the input. They do not keep foreign memory alive: the tensor that owns
 // the input must stay open while the elements are in use.
 //
 // A [Sink] is for callers that store elements themselves, for example in columns of Apache Arrow. A decoder passes a

@@ -253,7 +253,7 @@ func (r *reader) file() (f *File, offsets []placed) {
 		if key == alignmentKey && r.err == nil {
 			n, ok := value.(uint32)
 			if !ok || n == 0 || n > maxAlignment || n&(n-1) != 0 {
-				r.fail(at, elements.ErrHeader, "%s must be a power of two up to %d of type uint32", alignmentKey, maxAlignment)
+				r.fail(at, elements.ErrHeader, "%s must be a uint32 that is a power of two and at most %d", alignmentKey, maxAlignment)
 			}
 			f.Alignment = int64(n)
 		}

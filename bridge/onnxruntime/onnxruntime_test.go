@@ -144,7 +144,7 @@ func TestModelsAddNumbersOfEachType(t *testing.T) {
 				outputs["y"].Close()
 			} else {
 				assert.ErrorIs(t, err, dlpack.ErrDType)
-				assert.ErrorContains(t, err, "pass Run a tensor")
+				assert.ErrorContains(t, err, "pass a tensor for this output to Run")
 				assert.Empty(t, outputs)
 			}
 			clear(must.Do(made.AppendBytes(nil))(t))

@@ -174,7 +174,7 @@ func (r *Runner) run(inputs, outputs map[string]*dlpack.Tensor) error {
 		t := outputs[info.Name]
 		if t == nil && !fixed(info) {
 			if n := heldAs(info.DataType); !n.generic && n.carried.BitSize() != 8 {
-				return fmt.Errorf("output %q has type %v and no fixed shape, so the binding cannot return it; pass Run a tensor for it: %w", info.Name, n.carried, dlpack.ErrDType)
+				return fmt.Errorf("output %q has type %v and no fixed shape, so the binding cannot return it; pass a tensor for this output to Run: %w", info.Name, n.carried, dlpack.ErrDType)
 			}
 			continue
 		}

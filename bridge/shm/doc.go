@@ -24,7 +24,7 @@
 //
 // A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name. It
 // disappears when the last process that holds it ends, even by a crash. The tensors of a segment are ordinary tensors.
-// Their views are in the segment too. Go slices, C libraries and arrays use its memory. When the last share is
+// Their views are in the segment too. Go slices, C libraries and NumPy arrays can use their memory. When the last share is
 // released, the mapping ends and the descriptor is closed.
 //
 // # Read-only

@@ -182,7 +182,7 @@ func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, fr
 		return m, nil, fmt.Errorf("tensorflow: %w", err)
 	}
 	if elems.Formats != nil {
-		return m, nil, fmt.Errorf("tensorflow: the Elements have Formats, but elements of %v have none: %w", dtype, elements.ErrDType)
+		return m, nil, fmt.Errorf("tensorflow: Formats is set, but elements of %v have no formats: %w", dtype, elements.ErrDType)
 	}
 	size := dtype.Storage().ItemSize()
 	if size == 0 {

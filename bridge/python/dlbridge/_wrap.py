@@ -325,7 +325,7 @@ def wrap(
         on this stream, or wait for it. A tensor that the function returns may be on any device. dlbridge assumes that it is ready on the
         default stream, even if it has the memory of an argument with another stream: only the function knows which stream it used.
 
-    dlbridge cannot compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
+    dlbridge cannot check that `args` matches the C function. If `args` has too few types, the C function reads an undefined value, which can
     end the process. If `args` has only "tensor" and "error", and `returns` is "tensor" or None, the missing ones of the first eight
     parameters are NULL instead. Functions of dlbridge report NULL as an error.
 

@@ -1510,9 +1510,9 @@ def test_what_pieces_and_joined_copies_take_is_bounded():
     assert len(tens.decode(message(4, 0, 1000), join=True).tensors) == 4
     with pytest.raises(ValueError, match="the tensors have more than 5024 pieces"):
         tens.decode(message(6, 0, 1000))
-    with pytest.raises(ValueError, match="joining the tensors in several parts needs 578560000 bytes, but the limit leaves"):
+    with pytest.raises(ValueError, match="joining the tensors that are in several parts needs 578560000 bytes, but the limit leaves"):
         tens.decode(message(4, 200, 10_000))
     assert tens.decode(message(4, 200, 10_000), join=True).tensors[3].shape[0] == 10_000
-    with pytest.raises(ValueError, match="joining the tensors in several parts needs 6656000 bytes, but the limit leaves"):
+    with pytest.raises(ValueError, match="joining the tensors that are in several parts needs 6656000 bytes, but the limit leaves"):
         tens.decode(message(4, 0, 1000), limit=6_000_000)
     assert len(tens.decode(message(4, 0, 1000), limit=6_656_000).tensors) == 4000
