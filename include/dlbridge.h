@@ -866,7 +866,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * - DLB_ERROR_SYSTEM: the socket belongs to another user, or the process of the socket has changed
  *   its user since it made the socket.
  * - DLB_ERROR_SYSTEM: no answer came within `timeout_ms` milliseconds.
- * - DLB_ERROR_SYSTEM: too many descriptors of the user are being sent (RLIMIT_NOFILE). The handle
+ * - DLB_ERROR_SYSTEM: this user has too many file descriptors in transit (RLIMIT_NOFILE). The handle
  *   can be used again.
  * - DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY: the description is invalid or does
  *   not fit the segment.
@@ -1095,7 +1095,7 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 
 /* Returns a one-dimensional uint8 tensor on payload part `index`.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
- * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
+ * deleter is called; dlb_message_free does not end it. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message,
                                  size_t index, dlb_error *error);
@@ -1108,7 +1108,7 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
  * In the packed form, parts and their elements may have unaligned addresses. C programs must not
  * read a float or int64_t at an unaligned address; dlb_tensor_copy makes an aligned copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
- * deleter is called, also after dlb_message_free. Threads: any. On error: *out is NULL. */
+ * deleter is called; dlb_message_free does not end it. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                                       size_t index, dlb_error *error);

@@ -23,8 +23,8 @@
 //
 // A message carries tensors if its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
 // [Message.EncodeLabel]). A [Tensor] says which part holds its elements, and where they are in that part. It is a
-// description and owns nothing. Element i of a tensor is at offset plus the sum of i[d] * strides[d] elements from the
-// beginning of its part ([Tensor.Strides]). Elements are little-endian. A part may have any address: it need not be
+// description and owns nothing. The element with index i lies offset + Σ i[d]*strides[d] elements after the
+// beginning of the tensor's part ([Tensor.Strides]). Elements are little-endian. A part may have any address: it need not be
 // aligned.
 //
 //	frames ── Decode ─▶ Message ── DecodeLabel ─▶ Label ── Tensors[k] ──▶ Parts[Part], Strides
@@ -82,9 +82,9 @@
 //
 // # Labels
 //
-// Package strictjson reads the labels. encoding/json would need several times as long as the rest of decoding. It also
-// ignores case in names, and uses the last of two equal names. Because a label says how to read memory, this package
-// rejects a text that two readers could read differently. Labels must not have duplicate names, text after the object,
+// Package strictjson reads the labels. With package encoding/json, reading a label would take several times as long as
+// the rest of the decoding. That package also ignores case in names, and uses the last of two equal names. Because a
+// label says how to read memory, this package rejects a text that two readers could read differently. Labels must not have duplicate names, text after the object,
 // lone surrogates, or nesting beyond [MaxDepth]. Integers must not be written as 3.0, and attributes of the
 // specification must not be null.
 //

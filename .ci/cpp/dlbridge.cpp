@@ -805,7 +805,7 @@ static void values(const std::string &root) {
   }
   CHECK(count == 200 && in.offset() == batch.size() && in.next().empty());
   decthings::reader bounded(frame::lend(decthings::encode(dlbridge::elements_view{"string", {3}, words, {}})), decthings::dialect::doc, 55);
-  THROWS(DLB_ERROR_FORMAT, "takes 56 bytes", bounded.next());
+  THROWS(DLB_ERROR_FORMAT, "needs 56 bytes", bounded.next());
   CHECK(bounded.offset() == 0);
   THROWS(DLB_ERROR_FORMAT, "DLB_LIMIT", decthings::decode(frame::lend(decthings::encode(dlbridge::elements_view{"string", {3}, words, {}})), decthings::dialect::doc, 55));
   for (const std::uint64_t limit : {std::uint64_t{1} << 47, std::uint64_t{1} << 48, (std::uint64_t{1} << 48) + 55}) {

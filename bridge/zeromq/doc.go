@@ -19,7 +19,7 @@
 // # Sending
 //
 // [Socket.Send] does not copy a payload part of at least 32 KiB: libzmq reads the part in the memory of its tensor.
-// When libzmq has written the part, a thread of libzmq releases its share of the memory. Smaller parts are copied,
+// When libzmq has written the part, a thread of libzmq releases the part's share of the memory. Smaller parts are copied,
 // because copying them is cheaper. Parts in borrowed memory are copied too.
 //
 // When a peer of a bound socket disconnects, libzmq soon releases the messages for this peer, without a call of the

@@ -85,7 +85,7 @@ func decodePNG(data []byte) (*dlpack.Tensor, error) {
 	case *image.NRGBA:
 		return dlpack.FromBytes(img.Pix, s)
 	}
-	return nil, fmt.Errorf("the image is not a PNG of three or four colours of 8 bits")
+	return nil, fmt.Errorf("the image is not a PNG with three or four channels of 8 bits")
 }
 
 func (s *server) classify(pixels *dlpack.Tensor) (*dlpack.Tensor, error) {
