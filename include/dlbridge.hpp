@@ -51,8 +51,8 @@
 // Neither do data() and similar functions of a temporary tensor. std::begin, std::end and std::data
 // accept a temporary such as `x.shape()`, but their results must not be used after the statement.
 //
-// The rules of dlbridge.h apply to threads, forked children and functions that need Go. There is no
-// global state. A program that uses only tensors can be linked with libdlbridge_tensor.
+// The rules of dlbridge.h about threads, forked children and functions that need Go apply here too.
+// There is no global state. A program that uses only tensors can be linked with libdlbridge_tensor.
 #ifndef DLBRIDGE_HPP_
 #define DLBRIDGE_HPP_
 
@@ -662,7 +662,7 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     return legacy;
   }
 
-  // Releases the tensor, and then takes over `raw` unless it is NULL.
+  // Releases the tensor of this owner, and takes over `raw` unless it is NULL.
   void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
 
   // Turns a tensor of another library into a tensor of this library on the same memory. Then the
@@ -723,10 +723,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // the memory alive. Pass nullptr for memory that is never freed. The owner is moved or copied
   // into the tensor. When nothing refers to the memory any more, this owner is destroyed, on any
   // thread. `lend(p.get(), {4}, std::move(p))` is correct: the owner is moved after all arguments
-  // are evaluated. The call does not compile if the owner keeps nothing alive: a number, a pointer,
-  // a view or a copy of a container. Empty strides mean row-major. With a pointer to const, the
-  // tensor is READ_ONLY. Throws error (DLB_ERROR_ARGUMENT if the elements are inside the owner
-  // object); the owner is then unchanged.
+  // are evaluated. The call does not compile if the owner keeps nothing alive, such as a number, a
+  // pointer, a view or a copy of a container. Empty strides mean row-major. With a pointer to
+  // const, the tensor is READ_ONLY. Throws error (DLB_ERROR_ARGUMENT if the elements are inside the
+  // owner object); the owner is then unchanged.
   template <class T, class Owner>
   static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
     using Kept = std::optional<std::decay_t<Owner>>;
@@ -1430,7 +1430,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
   // Returns the index of the first part of tensor `index`, or 0 if there is no tensor `index`.
   std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
-  // Reports whether encode() or DLB_DECODE_JOIN copied tensor `index`.
+  // Reports whether encode() or DLB_DECODE_JOIN copied tensor `index`. Returns false if there is no
+  // tensor `index`.
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
   // Return one frame or all frames, ready to be sent. Payloads are not copied. Throw error.

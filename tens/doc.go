@@ -47,8 +47,8 @@
 //   - The attribute "part" is the index of a payload part. The first part is 0. The default is the index of the tensor. A part
 //     holds exactly the elements of its tensor. Several tensors may share a part.
 //   - The attribute "pointer" is rejected and never followed. An empty packing is rejected.
-//   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So a message with such a
-//     tensor and other tensors can still be read.
+//   - A tensor with a packing other than "dense" is kept ([Tensor.IsDense]), and its part is not checked. So the
+//     other tensors of the message can still be read.
 //   - Decoders also accept three forms that the Wire-Cell Toolkit sends. First, a TENS without the attribute tensors has no tensors.
 //     The specification requires this attribute, and encoders always write it. Second, a label that is null has no tensors. Third, a
 //     tensor that is only metadata is kept like a tensor of another packing ([Tensor.OnlyMetadata]). Its dtype is "?", its word is 0,
@@ -58,8 +58,8 @@
 //   - The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), and b (1). A type without a letter has the dtype V and an
 //     attribute [Dlpack]. Long doubles (f of word 16, c of word 32) are [ErrUnsupported].
 //
-// The packed form does not say where a message ends. Therefore a frame that begins with ZIO and a
-// level, and is after the coordinate header, is the prefix header of the next message. Encoders refuse a part that begins in this way.
+// The packed form does not say where a message ends. Therefore a frame after the coordinate header is the prefix header
+// of the next message if it begins with ZIO and a level. Encoders refuse a part that begins in this way.
 //
 // # Tensors in several parts
 //

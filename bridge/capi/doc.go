@@ -13,7 +13,7 @@
 //		})
 //	}
 //
-// If a program has this function, the flag -buildmode=c-shared builds it as a library. C declares the function as
+// The flag -buildmode=c-shared builds a program with this function as a library. C declares the function as
 // `DLManagedTensorVersioned *double(DLManagedTensorVersioned *x, dlb_error *e)`. Python calls it through dlbridge.wrap.
 // [Serve] imports the arguments, exports the result, and reports errors and panics in e.
 //
@@ -40,6 +40,6 @@
 //
 // Reading an unmapped address causes a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
 // the process when Go memory runs out. Therefore assembled elements and long lists are in C memory (see newList and
-// [payload.Scratch]). Before the package allocates other memory that grows with the input, [dlpack.RequireMemory]
-// checks that the system has enough.
+// [payload.Scratch]). Before the package allocates any other memory that grows with the input,
+// [dlpack.RequireMemory] checks that the system has enough.
 package capi

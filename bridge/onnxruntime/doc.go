@@ -19,9 +19,10 @@
 //
 // # Types
 //
-// Tensors of bool, integers of 8 to 64 bits, float32 and float64 become values of the binding's type Tensor[T]. Its
-// type CustomDataTensor holds float16, bfloat16, the four float8 types of ONNX, float8_e8m0fnu, and packed integers of
-// 2 and 4 bits. The binding's tensors have at least one dimension, and its CustomDataTensor has at least one element.
+// Tensors of bool, integers of 8 to 64 bits, float32 and float64 become values of the binding's type Tensor[T]. The
+// binding's type CustomDataTensor holds float16, bfloat16, the four float8 types of ONNX, float8_e8m0fnu, and packed
+// integers of 2 and 4 bits. The binding's tensors have at least one dimension, and its CustomDataTensor has at least one
+// element.
 //
 // # Outputs that are copied
 //

@@ -27,8 +27,8 @@
 // # Alignment
 //
 // The format aligns the first tensor to 8 bytes and orders tensors by the size of their type. In most files, each
-// tensor is therefore aligned to its type if the file is aligned in memory. Older writers did not align tensors, so
-// a tensor may be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the
+// tensor is therefore aligned to its type if the file is aligned in memory. Older writers neither aligned nor ordered
+// tensors, so a tensor may be unaligned. [dlpack.Tensor.Alignment] and [View.Alignment] return the alignment, and the
 // option [Align] copies a tensor that is not aligned.
 //
 // With the option Align(n), a file begins with the tensors whose size is a multiple of n bytes. Each of these tensors

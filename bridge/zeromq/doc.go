@@ -47,8 +47,8 @@
 // documents, plus 64 bytes for each frame.
 //
 // These limits apply to complete messages. libzmq keeps the frames of a message until the last frame has arrived, and
-// no option limits their number. A peer that never ends its message therefore uses more and more memory until it is
-// disconnected. So let only trusted peers connect.
+// no option limits their number. If a peer never ends its message, libzmq therefore takes more and more memory in this
+// process until the peer is disconnected. So let only trusted peers connect.
 //
 // # Faults of libzmq
 //
