@@ -379,7 +379,7 @@ func (t *Tensor) RequireAlign(n int) error {
 
 // errUnaligned returns an error for elements at an address that is not a multiple of n bytes.
 func (t *Tensor) errUnaligned(op string, at uintptr, n int) error {
-	return t.newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy, zeromq.Aligned() receives aligned parts", at, n)
+	return t.newError(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy, zeromq.Aligned() receives aligned tensors", at, n)
 }
 
 // Align returns a tensor that is aligned to n bytes, a power of two up to [AllocAlignment]. If t is aligned, the result is

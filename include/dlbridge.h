@@ -866,8 +866,8 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * - DLB_ERROR_SYSTEM: the socket belongs to another user, or the process of the socket has changed
  *   its user since it made the socket.
  * - DLB_ERROR_SYSTEM: no answer came within `timeout_ms` milliseconds.
- * - DLB_ERROR_SYSTEM: this user has too many file descriptors in transit (RLIMIT_NOFILE). The handle
- *   can be used again.
+ * - DLB_ERROR_SYSTEM: this user has too many file descriptors in transit (RLIMIT_NOFILE). The
+ *   handle can be used again.
  * - DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY: the description is invalid or does
  *   not fit the segment.
  * - DLB_ERROR_MEMORY: as for dlb_shm_recv. */

@@ -344,7 +344,7 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
   int failed = dlbsegment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
   if (failed == EINVAL)
-    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: \"%.80s\" is not the name of a file in %.80s; pass a name without a slash", __func__, name, directory);
+    return dlbcapi_fail(error, DLB_ERROR_ARGUMENT, "%s: \"%.80s\" is not the name of a file in %.80s; pass the name of a file, without a slash", __func__, name, directory);
   if (failed) {
     char what[192];
     snprintf(what, sizeof what, "\"%.80s\" in %.80s cannot be opened", name, directory);

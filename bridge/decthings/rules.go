@@ -141,7 +141,7 @@ func (r *Rules) validate() error {
 	}
 	for i, n := range r.Shape {
 		if n < AnyLength {
-			return fmt.Errorf("decthings: %w: shape[%d] is %d, but must not be negative; use %d for any length", ErrRules, i, n, AnyLength)
+			return fmt.Errorf("decthings: %w: shape[%d] is %d, but must be at least 0, or %d for any length", ErrRules, i, n, AnyLength)
 		}
 	}
 	for i, t := range r.AllowedTypes {

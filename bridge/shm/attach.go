@@ -94,7 +94,7 @@ func openNamed(dir, name string, writable bool) (file int, err error) {
 	case 0:
 		return int(fd), nil
 	case syscall.EINVAL:
-		return 0, fmt.Errorf("%q is not the name of a file in %s; pass a name without a slash: %w", name, dir, dlpack.ErrValue)
+		return 0, fmt.Errorf("%q is not the name of a file in %s; pass the name of a file, without a slash: %w", name, dir, dlpack.ErrValue)
 	default:
 		return 0, &os.PathError{Op: "open", Path: filepath.Join(dir, name), Err: code}
 	}

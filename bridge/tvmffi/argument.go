@@ -237,7 +237,7 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	copy(c.dims[start:], shape)
 	_, err := layout.AppendRowMajor(c.dims[:start+rank], c.dims[start:start+rank])
 	if err != nil {
-		return newError(dlpack.ErrLayout, "the shape %v is negative or too large", slices.Clone(shape))
+		return newError(dlpack.ErrLayout, "the shape %v has a negative size or too many elements", slices.Clone(shape))
 	}
 	if count, _ := layout.Count(c.dims[start : start+rank]); count != int64(s.count) {
 		return newError(dlpack.ErrLayout, "the shape %v has %d elements, but the slice has %d", slices.Clone(shape), count, s.count)

@@ -12,7 +12,7 @@ REMEDY("the source with Copy first", "the source with dlb_tensor_copy first", "t
 REMEDY("scale a Copy of it", "scale what dlb_tensor_copy makes of it", "scale a copy() of it")
 REMEDY("ExportCopy exports a copy", "dlb_tensor_copy makes a copy that can be exported", "copy() makes a copy that can be exported")
 REMEDY("Export can", "the form of DLPack 1.0 can", "the form of DLPack 1.0 can")
-REMEDY("Align makes an aligned copy, zeromq.Aligned() receives aligned parts", "dlb_tensor_copy makes an aligned copy", "copy() makes an aligned copy")
+REMEDY("Align makes an aligned copy, zeromq.Aligned() receives aligned tensors", "dlb_tensor_copy makes an aligned copy", "copy() makes an aligned copy")
 REMEDY("Align makes", "dlb_tensor_copy makes", "copy() makes")
 REMEDY("Align copies it", "dlb_tensor_copy aligns it", "copy() aligns it")
 REMEDY("use dlpack.New or Tensor.Align to get aligned memory", "use dlb_tensor_copy to get aligned memory", "use copy() to get aligned memory")

@@ -571,7 +571,7 @@ PyObject *shm_attach(PyObject *module, PyObject *args) {
   view.byte_offset = offset;
   int code = dlbsegment_open_named(&file, directory, name, trusted && writable);
   if (code == EINVAL)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: shm: attach: '%s' is not the name of a file in %s; pass a name without a slash", name,
+    return PyErr_Format(PyExc_ValueError, "dlbridge: shm: attach: '%s' is not the name of a file in %s; pass the name of a file, without a slash", name,
                         directory);
   if (code == 0) return open_file(module, file, &view, writable, ULLONG_MAX, trusted);
   errno = code;
