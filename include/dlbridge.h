@@ -244,8 +244,9 @@ enum {
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* invalid or unsupported rank, shape or strides; overlapping memory */
   DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or a host address outside 4096 to 2^63-1 */
-  DLB_ERROR_READONLY = 7,  /* memory that must be writable is read-only, as in the legacy form; or a
-                              segment was first handed over with the opposite permission */
+  DLB_ERROR_READONLY = 7,  /* read-only memory that must be writable, or that the legacy form
+                              cannot represent; or a segment that was first handed over with the
+                              opposite permission */
   DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
   DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
   DLB_ERROR_FORMAT = 10,   /* malformed input */
@@ -329,8 +330,8 @@ DLB_API int32_t dlb_tensor_alloc_with(DLManagedTensorVersioned **out, DLDataType
                                       const dlb_allocator *allocator, dlb_error *error);
 
 /* Lends memory of the caller to the library, and returns a tensor on this memory. `view` describes
- * the memory; the function copies its shape and strides. `strides` counts elements, and is NULL for
- * row-major memory. The device must be set: {kDLCPU, 0} for memory of the host. `flags` are
+ * the memory; the function copies its shape and strides. `strides` counts elements; NULL means
+ * row-major. The device must be set: {kDLCPU, 0} for memory of the host. `flags` are
  * DLPACK_FLAG_BITMASK_* bits. The thread that releases the last tensor on the memory calls
  * release(ctx) once. `release` may be NULL.
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out.
@@ -462,8 +463,8 @@ DLB_NODISCARD
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count
- * as packed. But if the tensor has the flag IS_SUBBYTE_TYPE_PADDED, each element counts as one
- * byte.
+ * as packed. But if the tensor has the flag IS_SUBBYTE_TYPE_PADDED, each such element counts
+ * as one byte.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
@@ -909,8 +910,8 @@ DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *direc
  */
 
 /* Bytes, and the function release(ctx) that gives them back. The owner of the frame calls release
- * once. A frame that the library has taken over is released on any thread, when the library no
- * longer needs the bytes. A frame that the library has returned belongs to the caller, who calls
+ * once. When the library no longer needs the bytes of a frame that it has taken over, it calls
+ * release, on any thread. A frame that the library has returned belongs to the caller, who calls
  * release or passes the frame on. If `release` is NULL, the bytes must stay valid until all objects
  * made from the frame are released. */
 typedef struct dlb_frame {
@@ -1095,7 +1096,7 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 
 /* Returns a one-dimensional uint8 tensor on payload part `index`.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
- * deleter is called; dlb_message_free does not end it. Threads: any. On error: *out is NULL. */
+ * deleter is called, even after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message,
                                  size_t index, dlb_error *error);
@@ -1108,7 +1109,7 @@ DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_messa
  * In the packed form, parts and their elements may have unaligned addresses. C programs must not
  * read a float or int64_t at an unaligned address; dlb_tensor_copy makes an aligned copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its
- * deleter is called; dlb_message_free does not end it. Threads: any. On error: *out is NULL. */
+ * deleter is called, even after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_NODISCARD
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                                       size_t index, dlb_error *error);
@@ -1172,7 +1173,7 @@ DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_messa
  * release function is only zeroed. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any.
  * On error: if a frame of this library was already released or taken over, double_deletes counts
- * the call. */
+ * this frame. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
 /* Encodes a message in the packed form: all frames in one block of new memory. The code is
@@ -1293,9 +1294,9 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 
 /* Decodes a frame that has a TensorProto. A TensorProto may omit values that repeat the last value.
  * Only then does DLB_LIMIT apply; its default is 64 MiB. The limit counts the size of a tensor's
- * elements and 24 bytes for each element of dlb_elements. Each quantised number also counts its own
- * size. The bytes of strings, resources and variants are in the frame and do not count. A
- * TensorProto with all values uses at most 32 times the size of the frame.
+ * elements. Each element of dlb_elements counts 24 bytes; a quantised number in dlb_elements counts
+ * 24 bytes plus its size. The bytes of strings, resources and variants are in the frame and do not
+ * count. A TensorProto with all values uses at most 32 times the size of the frame.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_NODISCARD
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
@@ -1337,9 +1338,10 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  * documentation of the Go package bridge/files says which files are accepted.
  *
  * If another program changes a mapped file, the tensors change too. If another program makes the
- * file shorter, and this process reads a page beyond the new end, SIGBUS ends it. Functions of this
- * library, such as dlb_file_copy, return an error instead. So programs must replace a file, as
- * dlb_file_write does, instead of writing to the file.
+ * file shorter, and this process reads a page beyond the new end, SIGBUS ends this process. So
+ * programs must replace a file, as dlb_file_write does, instead of writing to the file. If a
+ * function of this section reads such a page, for example dlb_file_copy, the function returns an
+ * error instead.
  *
  * The functions that open, read and write files need Go; in a forked child they return
  * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and also work in a forked
@@ -1435,8 +1437,8 @@ DLB_API int32_t dlb_file_find(size_t *out, const dlb_file *file, const char *nam
  * dlb_file_entry is not empty, the result is a copy as from dlb_file_copy. Quantised blocks of GGUF
  * are uint8. The last dimension counts the bytes of a block; the dimension before the last counts
  * the blocks of a row.
- * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called.
- * Neither dlb_file_close nor the deletion of the file ends it. Threads: any.
+ * Ownership: the caller owns *out, which keeps the mapping. Lifetime: until its deleter is called,
+ * even after dlb_file_close, and even after the file is deleted. Threads: any.
  * On error: *out is NULL. The code is the `status` of the dlb_file_entry if it is not DLB_OK,
  * DLB_ERROR_FORMAT if the elements cannot be inflated, or DLB_ERROR_SYSTEM if a copy is made and
  * the file has become shorter. */
@@ -1497,17 +1499,19 @@ typedef struct dlb_file_fields {
 } dlb_file_fields;
 
 /* Writes a file with tensors in any layout. The function writes a temporary file in the same
- * folder, waits until this file is on the disk, and then renames it to `path`. So the file at
- * `path` is never incomplete, and the tensors of an earlier file at `path` do not change. In a
- * safetensors file, tensors with the largest data types come first; tensors of the same type are
- * sorted by name. An npz file keeps the order of `tensors`. `fields` may be NULL.
+ * folder, waits until this file is on the disk, and then renames it to `path`. If `path` is a link,
+ * the new file replaces the file that the link leads to. So the file at `path` is never incomplete,
+ * and the tensors of an earlier file at `path` do not change. In a safetensors file, tensors with
+ * the largest data types come first; tensors of the same type are sorted by name. An npz file keeps
+ * the order of `tensors`. `fields` may be NULL.
  * Ownership: all arguments are borrowed. Lifetime: the call. Threads: any, as long as no thread
  * writes to the tensors; progress is called on the thread of the call. On error: an earlier file at
  * `path` does not change. The codes are:
  *
- * - DLB_ERROR_ARGUMENT: the format is unknown or lacks a given field, the format cannot have a
- *   name, two tensors have the same name, or `path` leads to something other than a regular file.
- * - DLB_ERROR_DTYPE, _DEVICE or _LAYOUT: the format cannot have a tensor.
+ * - DLB_ERROR_ARGUMENT: the format is unknown or lacks a given field, a name is not possible in
+ *   the format, two tensors have the same name, or `path` leads to something other than a regular
+ *   file.
+ * - DLB_ERROR_DTYPE, _DEVICE or _LAYOUT: a tensor is not possible in the format.
  * - DLB_ERROR_FUNCTION: progress has stopped the call.
  * - DLB_ERROR_SYSTEM: the system refuses to write the file. */
 DLB_NODISCARD
@@ -1586,8 +1590,8 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * - Reads of the struct of a tensor after its release. The library itself reads the struct, to
  *   refuse the tensor.
  * - Lost messages, elements and files. The ledger lists these objects.
- * - The call responsible for a lost tensor, if the description of the tensor was reused, at least
- *   65536 tensors after its release.
+ * - The call responsible for a lost tensor, if the description of this tensor is in reused memory.
+ *   The memory of a description is reused after at least 65536 other tensors.
  *
  * With the suppressions that `make install` installs, valgrind does not report the Go runtime:
  * valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends
@@ -1709,12 +1713,12 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *
  * Requirements of Go, in libdlbridge and in plugins. Signal handlers that the program installs must
  * have SA_ONSTACK, and alternate signal stacks must have at least 8 KiB. Go installs handlers for
- * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. If a signal other than SIGURG does not come from Go,
- * the handler of Go calls the previous handler. If the program later installs a handler for
- * SIGSEGV, SIGBUS or SIGFPE, the new handler must call the handler that it replaces. A thread that
- * calls functions of libdlbridge or of a plugin must have a stack of at least 64 KiB. Loading the
- * library needs 1 GiB of address space, eight threads and eight file descriptors; without these, Go
- * ends the process.
+ * SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG. If one of these signals, except SIGURG, does not
+ * come from Go, the handler of Go calls the previous handler. If the program later installs a
+ * handler for SIGSEGV, SIGBUS or SIGFPE, the new handler must call the handler that it replaces. A
+ * thread that calls functions of libdlbridge or of a plugin must have a stack of at least 64 KiB.
+ * Loading the library needs 1 GiB of address space, eight threads and eight file descriptors;
+ * without these, Go ends the process.
  */
 
 #endif
