@@ -64,7 +64,7 @@
 // # Tensors in several parts
 //
 // The specification requires that a tensor can be spread across a message, but has no attribute for this. This package reads
-// and writes the attribute "parts" of a tensor ([Tensor.Parts]). If its value is N, which is at least 2, then N consecutive
+// and writes the attribute "parts" of a tensor ([Tensor.Parts]). If its value N is at least 2, then N consecutive
 // payload parts hold the elements. The attribute part is the number of the first of these parts.
 //
 // The tensor is cut along its slowest dimension with more than one index ([Tensor.Slowest]). Among the dimensions with
