@@ -325,7 +325,7 @@ func (t *Tensor) checkParts() *Error {
 			return nil
 		}
 	}
-	return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", but the slowest dimension has fewer indices")
+	return t.newError(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", but the slowest dimension does not have at least as many indices")
 }
 
 // isSize reports whether parts with have bytes can hold exactly the elements, which take want bytes. Elements of dtype
