@@ -121,7 +121,7 @@ func Relay(msg *tens.Message) EncodeOption {
 			switch {
 			case !t.IsDense(): // it has no elements
 				if old.IsDense() {
-					return fmt.Errorf("tensor %d: relay: the tensor is nil, but the decoded tensor has elements: %w", i, tens.ErrInvalid)
+					return fmt.Errorf("tensor %d: relay: the tensor is nil, but this tensor of the decoded message has elements: %w", i, tens.ErrInvalid)
 				}
 			case !isSame(old, &t):
 				t.Metadata, t.Part = old.Metadata, old.Part

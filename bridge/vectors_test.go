@@ -206,7 +206,7 @@ func TestRelayKeepsWhatTensorsAreNotIn(t *testing.T) {
 		text string
 	}{
 		{nil, "relay: 0 tensors, but the decoded message has 4"},
-		{[]*dlpack.Tensor{nil, nil, nil, ts[3]}, "tensor 0: relay: the tensor is nil, but the decoded tensor has elements"},
+		{[]*dlpack.Tensor{nil, nil, nil, ts[3]}, "tensor 0: relay: the tensor is nil, but this tensor of the decoded message has elements"},
 	} {
 		_, _, err := bridge.Encode(test.ts, bridge.Relay(msg))
 		assert.ErrorIs(t, err, tens.ErrInvalid)

@@ -308,7 +308,7 @@ func TestBytesThatAreNoBoolAreRefused(t *testing.T) {
 	p.Data()[2] = 2
 	_, err = dlpack.Values[bool](tensor)
 	require.ErrorIs(t, err, dlpack.ErrValue)
-	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2, but must be 0 or 1; Bitcast to uint8 and Convert to bool make it true")
+	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2, but must be 0 or 1; Bitcast to uint8, then Convert to bool, turns it into true")
 	p.Data()[2] = 1
 	values := must.Do(dlpack.Values[bool](tensor))(t)
 	assert.Equal(t, []bool{false, false, true, false}, values)

@@ -143,7 +143,7 @@ func (t *Tensor) checkBools(op string) error {
 		at := c.at
 		for range c.n {
 			if b := x.Data[at]; b > 1 {
-				return t.newError(op, ErrValue, "byte %d of a bool tensor is %d, but must be 0 or 1; Bitcast to uint8 and Convert to bool make it true", at, b)
+				return t.newError(op, ErrValue, "byte %d of a bool tensor is %d, but must be 0 or 1; Bitcast to uint8, then Convert to bool, turns it into true", at, b)
 			}
 			at += c.stride
 		}

@@ -864,8 +864,8 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * - DLB_ERROR_CLOSED: the handle was used before, its time is over, or its process has ended or is
  *   in another network namespace.
  * - DLB_ERROR_ARGUMENT: dlb_shm_offer cannot have made the handle.
- * - DLB_ERROR_SYSTEM: the socket belongs to another user, or the process of the socket has changed
- *   its user since it made the socket.
+ * - DLB_ERROR_SYSTEM: the socket belongs to another user, or the process that made the socket has
+ *   changed its user since then.
  * - DLB_ERROR_SYSTEM: no answer came within `timeout_ms` milliseconds.
  * - DLB_ERROR_SYSTEM: this user has too many file descriptors in transit (RLIMIT_NOFILE). The
  *   handle can be used again.
@@ -1584,8 +1584,8 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * - A repeated release of a tensor whose description was reused for another tensor. The description
  *   is reused after at least 65536 other tensors. Without a tool, it is reused after at least 64
  *   other tensors, and repeated releases are only counted, in double_deletes.
- * - Writes more than 200 bytes before the memory, or beyond the red zone of the tool after the
- *   memory (16 bytes in valgrind).
+ * - Writes that are more than 200 bytes before the memory, or are after the memory and beyond the
+ *   tool's red zone (16 bytes in valgrind).
  * - Writes outside a part of a frame, or outside other memory that the library has not allocated.
  * - Reads of the struct of a tensor after its release. The library itself reads the struct, to
  *   refuse the tensor.
@@ -1686,8 +1686,8 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *
  * Memory. A call that decodes uses at most 64 MiB plus 48 times the size of its input; each frame
  * counts 40 bytes more than its size. Only two inputs can need the 64 MiB: a TensorProto that omits
- * values, and a message in which tensors in several parts share a part. DLB_LIMIT sets another
- * limit. The README of the package bridge has the rule for all decoders.
+ * values, and a message in which two tensors, each in several parts, share a part. DLB_LIMIT sets
+ * another limit. The README of the package bridge has the rule for all decoders.
  *
  * Stacks. A thread that calls functions of libdlbridge_tensor must have a stack of at least 32 KiB.
  * These functions use up to 16 KiB. No stack frame is larger than 4 KiB. So an overflow hits the

@@ -1420,8 +1420,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // tensor that is only metadata).
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
 
-  // Returns the tensor with the given name: `m["x"]`. Throws error as find() and the function
-  // above.
+  // Returns the tensor with the given name: `m["x"]`. Throws the errors of find() and of the
+  // function above.
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is

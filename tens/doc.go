@@ -1,5 +1,5 @@
 // Package tens decodes and encodes ZIO messages and the descriptions of the tensors in them, in pure Go. It opens no
-// sockets and knows nothing of DLPack. Package bridge makes DLPack tensors of the messages.
+// sockets and knows nothing of DLPack. Package bridge turns messages into DLPack tensors.
 //
 //	m, err := tens.Decode(frames) // as a socket has received them
 //	if err != nil {

@@ -1,5 +1,5 @@
-// Package elements has the types that the format packages share: tensors whose elements have no DLPack data type, and
-// errors of several formats.
+// Package elements has the types that the format packages share: a type for tensors whose elements have no DLPack
+// data type, and the errors that several format packages return.
 //
 // The format packages decode strings, media, resources, variants and quantised numbers to [Elements], and their
 // AppendElements functions encode them. If two formats have the same type, Elements decoded from one format can be

@@ -150,7 +150,7 @@ func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
 	b := must.Do(dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}}))(t)
 	_, _, err = gorgonia.Dense(b)
 	assert.ErrorIs(t, err, dlpack.ErrValue)
-	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2, but must be 0 or 1; Bitcast to uint8 and Convert to bool")
+	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2, but must be 0 or 1; Bitcast to uint8, then Convert to bool")
 	bytes := must.Do(b.Bitcast(dlpack.Uint8))(t)
 	bools := must.Do(bytes.Convert(dlpack.Bool))(t)
 	d, release, err := gorgonia.Dense(bools)

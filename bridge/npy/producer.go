@@ -71,7 +71,7 @@ func encode(t *dlpack.Tensor) (head []byte, rows *dlpack.Tensor, err error) {
 		return nil, nil, payload.WithFormat("npy", err)
 	}
 	if t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0 {
-		return nil, nil, fmt.Errorf("npy: %s has packed elements, but NumPy needs a byte for each; Convert makes elements of a whole byte: %w", t, elements.ErrDType)
+		return nil, nil, fmt.Errorf("npy: %s has packed elements, but NumPy needs a byte for each; Convert makes elements of whole bytes: %w", t, elements.ErrDType)
 	}
 	shape := t.Shape()
 	fortran := !t.IsContiguous() && layout.IsColumnMajor(shape, t.Strides())

@@ -146,7 +146,7 @@ func remedy(dt dlpack.DataType) string {
 func checkBools(memory []byte) error {
 	for i, b := range memory {
 		if b > 1 {
-			return fmt.Errorf("byte %d of a bool tensor is %d, but must be 0 or 1; Bitcast to uint8 and Convert to bool make it true: %w", i, b, dlpack.ErrValue)
+			return fmt.Errorf("byte %d of a bool tensor is %d, but must be 0 or 1; Bitcast to uint8, then Convert to bool, turns it into true: %w", i, b, dlpack.ErrValue)
 		}
 	}
 	return nil

@@ -25,8 +25,8 @@ REMEDY("Contiguous makes", "dlb_tensor_contiguous makes", "contiguous() or numpy
 REMEDY("Convert or Bitcast makes", "dlb_tensor_convert makes", "astype() makes")
 REMEDY("Convert makes", "dlb_tensor_convert makes", "astype() makes")
 REMEDY("ConvertTo converts", "dlb_tensor_convert converts", "astype() converts")
-REMEDY("Bitcast to uint8 and Convert to bool make it true", "as uint8, dlb_tensor_convert to bool makes it true",
-       "as uint8, astype(\"bool\") makes it true")
+REMEDY("Bitcast to uint8, then Convert to bool, turns it into true", "as uint8, dlb_tensor_convert to bool turns it into true",
+       "as uint8, astype(\"bool\") turns it into true")
 REMEDY("CopyTo copies them to a padded tensor in another order", "dlb_tensor_copy_into copies them to a padded tensor in another order",
        "an assignment copies them to a padded tensor in another order")
 REMEDY("View shows them as another type", "dlb_tensor_import takes a description of another type",

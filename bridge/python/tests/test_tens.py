@@ -282,7 +282,7 @@ def test_relay_refuses_what_it_cannot_place():
     message = tens.decode(relayed_message().frames())
     for tensors, error, text in [
         ([], ValueError, "relay: 0 tensors, but the decoded message has 3"),
-        ([None] * 3, ValueError, "tensor 1: relay: the tensor is nil, but the decoded tensor has elements"),
+        ([None] * 3, ValueError, "tensor 1: relay: the tensor is nil, but this tensor of the decoded message has elements"),
         ({"trace": np.zeros(2)}, ValueError, "the name of tensor 0 in the message to relay is None, not 'trace'"),
     ]:
         with pytest.raises(error, match=text):
