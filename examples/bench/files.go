@@ -39,12 +39,12 @@ func openings(folder string) []path {
 	}
 }
 
-// writings times the writing of 128 MiB into the folder. The fastest of three times counts.
+// writings times the writing of 128 MiB into the folder. The fastest of 12 times counts.
 func writings(folder string) {
 	large := []files.Named{{Name: "x", Tensor: touched(dlpack.Float32, 32<<20)}}
 	for _, format := range []files.Format{files.Safetensors, files.NPY} {
 		fastest := time.Duration(math.MaxInt64)
-		for range 3 {
+		for range 12 {
 			start := time.Now()
 			if err := files.Write(filepath.Join(folder, "written."+string(format)), large); err != nil {
 				panic(err)

@@ -64,11 +64,11 @@ measure({"gguf_open": lambda: gguf.GGUFReader(vocabulary) is None}, 3, turns=1)
 large = np.ones(32 << 20, np.float32)
 measure(
     {
-        "numpy_write": lambda: np.save(folder / "written.npy", large),
-        "dlbridge_npy_write": lambda: dlbridge.npy.save(folder / "written.npy", large),
-        "dlbridge_safetensors_write": lambda: dlbridge.safetensors.save(folder / "written.safetensors", {"x": large}),
-        "safetensors_write": lambda: safetensors.numpy.save_file({"x": large}, folder / "written.safetensors"),
+        "numpy_write": lambda: np.save(folder / "numpy.npy", large),
+        "dlbridge_npy_write": lambda: dlbridge.npy.save(folder / "dlbridge.npy", large),
+        "dlbridge_safetensors_write": lambda: dlbridge.safetensors.save(folder / "dlbridge.safetensors", {"x": large}),
+        "safetensors_write": lambda: safetensors.numpy.save_file({"x": large}, folder / "peer.safetensors"),
     },
-    3,
+    12,
     turns=1,
 )

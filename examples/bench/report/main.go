@@ -137,8 +137,8 @@ func peer(path string) string {
 
 var tables = []table{
 	{"Files", "The files are in memory (`/dev/shm`), so the times do not include a disk. The safetensors file has 300 tensors of 1 MiB. The " +
-		"GGUF file has a vocabulary of 10,000 words in its metadata. Each writer writes one array of 128 MiB; its time is the fastest " +
-		"of 3.", []row{
+		"GGUF file has a vocabulary of 10,000 words in its metadata. Each writer writes one array of 128 MiB, and replaces the file that it wrote before; its " +
+		"time is the fastest of 12.", []row{
 		{path: "files_open_safetensors", what: "Go: open a safetensors file, and list its tensors", peer: "py_safetensors_open", aim: 2},
 		{path: "py_safetensors_open", what: "safetensors in Python: `safe_open` and `keys`", peers: true},
 		{path: "files_open_gguf", what: "Go: open a GGUF file, and read its metadata", peer: "py_gguf_open", aim: 5},
