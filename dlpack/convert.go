@@ -90,7 +90,7 @@ type Scaling struct {
 // next, and the sum last. The sum is converted by the rules of ConvertTo. If the sum is NaN, its sign and payload are lost.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses the destination. On error:
-// nothing is written. The errors are those of ConvertTo; [ErrDType] for complex numbers; and [ErrLayout] for a wrong number of
+// nothing is written. The errors are the errors of ConvertTo; [ErrDType] for complex numbers; and [ErrLayout] for a wrong number of
 // scales or shifts, for a dimension that does not exist, or if the destination is the source.
 func (t *Tensor) ConvertScaled(dst *Tensor, s Scaling) error {
 	return t.copyInto("convert scaled", dst, checkReal, &s)

@@ -10,7 +10,7 @@ import (
 )
 
 // The causes of errors of this package. Further causes are those of package elements, [dlpack.ErrValue] for a boolean other
-// than 0 and 1 and for text that is not UTF-8, [layout.ErrOverflow], and those of package dlpack. [errors.Is] also finds
+// than 0 and 1 and for text that is not UTF-8, [layout.ErrOverflow], and the errors of package dlpack. [errors.Is] also finds
 // [dlpack.ErrDType] in ErrType and ErrRuleType, and [dlpack.ErrLayout] in ErrRank and ErrRuleShape.
 var (
 	// ErrTruncated reports an input that ends inside a tensor.

@@ -8,7 +8,7 @@ import (
 )
 
 // The causes of errors of this package. Further causes are [elements.ErrDType] for a tensor of unknown type,
-// [elements.ErrSize] for a row that is not a whole number of blocks, [layout.ErrOverflow], and those of package dlpack.
+// [elements.ErrSize] for a row that is not a whole number of blocks, [layout.ErrOverflow], and the errors of package dlpack.
 var (
 	// ErrLimit reports a header of more than [MaxHeader] bytes.
 	ErrLimit = errors.New("header too long")

@@ -28,7 +28,7 @@ type piece struct {
 
 // Simple returns the composite that is a view of one tensor, whose number is source.
 //
-// Errors: those of [layout.Layout.Span] and [layout.Count].
+// Errors: the errors of [layout.Layout.Span] and [layout.Count].
 func Simple(source int, view layout.Layout) (Composite, error) {
 	if _, _, err := view.Span(); err != nil {
 		return Composite{}, err
@@ -180,7 +180,7 @@ pieces:
 // source. Both layouts are valid until copy returns. If copy returns an error, Into stops and returns it.
 //
 // Errors: [layout.ErrShape] for a destination of another shape, and for the zero Composite, because it has no elements;
-// those of [layout.Layout.Span].
+// the errors of [layout.Layout.Span].
 func (c Composite) Into(dst layout.Layout, copy func(dst, src layout.Layout, source int) error) error {
 	if !slices.Equal(dst.Shape, c.shape) {
 		return fmt.Errorf("nervana: the composite has shape %v, but the destination has %v: %w", c.shape, slices.Clone(dst.Shape), layout.ErrShape)

@@ -87,8 +87,8 @@ func (d *Description) orUnknown() *Description {
 // if the view depends on the layout of the base, this layout is known too. A view has the read-only access [RTensor] if
 // its base is a constant, or if several indices reach the same element.
 //
-// Errors: those of [Description.Refine] if d contradicts itself; those of the view's function if it cannot make the view
-// of the base; [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself; and
+// Errors: an error of [Description.Refine] if d contradicts itself; the error of the view's function if this function
+// cannot make the view of the base; [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself; and
 // [dlpack.ErrNull] for a view whose function is nil.
 func (d *Description) Known() (Description, error) {
 	const op = "describe"

@@ -154,7 +154,7 @@ func panicked(p *panics.Panic) error {
 	return &Error{Kind: RuntimeError, Message: "panic: " + p.Text(mostPanic), Backtrace: frames.String()}
 }
 
-// OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has only one
-// such function, which OnPanic of package capi sets, too. The documentation of that function says what the hook
-// receives and may do.
+// OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has one
+// hook: OnPanic of package capi sets the same hook. The documentation of package capi says what the hook receives and
+// may do.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }

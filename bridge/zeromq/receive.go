@@ -29,7 +29,7 @@ const (
 //
 // Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive,
 // even after the socket and the context are closed. Threads: any. On error: the error of ctx; [ErrClosed]; [Errno]; and
-// those of [Decode] for an invalid message. Recv drops an invalid message completely, so the next Recv returns the next
+// the errors of [Decode] for an invalid message. Recv drops an invalid message completely, so the next Recv returns the next
 // message. A REP may first answer it with [Socket.Send]; otherwise the next Recv or [Poll] sends an empty frame, which
 // makes the client's Recv fail.
 func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) {

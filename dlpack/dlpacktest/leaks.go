@@ -72,7 +72,7 @@ func run(m interface{ Run() int }, out io.Writer) int {
 //
 // The ledger records exports, imports and allocations. The line of an import or allocation is the line that made it. If the tensor made at
 // this line is closed, the record shows the line that made the oldest view or share that is still open ([dlpack.Live]). Pinned bytes are
-// those of [dlpack.Stats]. Bytes that are pinned without an export belong to [dlpack.NewFrom] or to memory with [dlpack.Tensor.OnRelease]:
+// counted as in [dlpack.Stats]. Bytes that are pinned without an export belong to [dlpack.NewFrom] or to memory with [dlpack.Tensor.OnRelease]:
 // a tensor of this memory was not closed. The ledger has no record of this tensor. If this tensor is dropped without Close, and the
 // garbage collector finds it before the test ends, only [Main] reports it. A dropped tensor of other memory of Go leaves nothing behind.
 //

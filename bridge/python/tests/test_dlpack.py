@@ -1471,7 +1471,7 @@ READ_ONLY_TENSORS = {
     "elements that meet": lambda c, table: dlbridge.empty(1, "float32").broadcast_to((4,)),
     "the result of a C function": lambda c, table: dlbridge.wrap(c_function(c, "return"))(frozen()),
 }
-# Ways to export a Tensor with flags, and what the flags say.
+# Ways to export a Tensor with flags. Each returns the flags of the export.
 WITH_FLAGS = {
     "__dlpack__": lambda c, table, t: describe(c, t.__dlpack__(max_version=(1, 0)))["flags"],
     "__dlpack__ of the device": lambda c, table, t: describe(
