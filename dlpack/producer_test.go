@@ -3,6 +3,7 @@
 package dlpack_test
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -419,15 +420,20 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 1024)), fromSlice(t, make([]float32, 1<<22))} {
 		dlpack.Release(must.Do(tensor.Export())(t)) // the first export of a process calls C more often
-		calls := runtime.NumCgoCall()
-		allocations := testing.AllocsPerRun(2000, func() {
-			m, _ := tensor.Export()
-			dlpack.Release(m)
-		})
-		if !asan {
-			assert.Zero(t, allocations)
+		// The count is that of the whole process, and the collector may release tensors of other tests meanwhile. So the least of ten counts.
+		fewest := int64(math.MaxInt64)
+		for range 10 {
+			before := runtime.NumCgoCall()
+			allocations := testing.AllocsPerRun(2000, func() {
+				m, _ := tensor.Export()
+				dlpack.Release(m)
+			})
+			fewest = min(fewest, runtime.NumCgoCall()-before)
+			if !asan {
+				assert.Zero(t, allocations)
+			}
 		}
-		assert.LessOrEqual(t, runtime.NumCgoCall()-calls, int64(4+2*min(2000, dlpack.Quarantine)/256), "slabs are the only calls into C")
+		assert.LessOrEqual(t, fewest, int64(4+2*min(2000, dlpack.Quarantine)/256), "slabs are the only calls into C")
 		tensor.Close()
 	}
 }
