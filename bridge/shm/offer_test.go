@@ -4,6 +4,7 @@ package shm_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -246,10 +247,17 @@ func TestAnOfferThatCannotBeSentRemains(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
+// socketName returns a name that no other process of the machine has.
+func socketName() string {
+	name := make([]byte, 16)
+	rand.Read(name)
+	return "dlbridge-shm-" + hex.EncodeToString(name)
+}
+
 // The socket of a handle may belong to a process that accepts and never answers.
 func TestASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
 	leavesNothing(t)
-	name := "dlbridge-shm-" + strings.Repeat("a", 32)
+	name := socketName()
 	listener := must.Do(net.Listen("unix", "@"+name))(t)
 	defer listener.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

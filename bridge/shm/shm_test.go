@@ -770,7 +770,7 @@ func TestOffersDoNotWaitUntilAStrangersDescriptorIsClosed(t *testing.T) {
 // The process that made a handle may send more than an answer.
 func TestFetchDoesNotWaitForWhatIsLeftOfAnAnswer(t *testing.T) {
 	leavesNothing(t)
-	h := shm.Handle{Socket: "dlbridge-shm-" + strings.Repeat("b", 32), Token: strings.Repeat("0", 32), Size: 16}
+	h := shm.Handle{Socket: socketName(), Token: strings.Repeat("0", 32), Size: 16}
 	listener := must.Do(net.Listen("unix", "@"+h.Socket))(t)
 	defer listener.Close()
 	file := lingering(t)
