@@ -245,12 +245,18 @@ func TestABigEndianArrayThatIsGoneIsAnError(t *testing.T) {
 
 func TestCloseWhileOthersUseTheFile(t *testing.T) {
 	path := write(t, "model", contents(t, 1<<16, "x", "y"))
-	for range 100 {
+	for range 20 {
 		f := must.Do(files.Open(path))(t)
-		var wait sync.WaitGroup
+		var begun, wait sync.WaitGroup
+		begun.Add(4)
 		for range 4 {
 			wait.Go(func() {
-				for {
+				done := sync.OnceFunc(begun.Done)
+				defer done()
+				for n := 0; ; n++ {
+					if n == 1 {
+						done()
+					}
 					x, err := f.Copy("x")
 					if err != nil {
 						assert.ErrorIs(t, err, dlpack.ErrClosed)
@@ -263,6 +269,7 @@ func TestCloseWhileOthersUseTheFile(t *testing.T) {
 				}
 			})
 		}
+		begun.Wait()
 		assert.NoError(t, f.Close())
 		wait.Wait()
 	}
