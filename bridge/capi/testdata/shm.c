@@ -590,37 +590,37 @@ static void what_cannot_be_offered_or_fetched_is_refused(void) {
   CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_offer(&bad, x, 60000, DLB_SHM_WRITABLE, &error)); /* it is sealed now */
   bad = h;
   memset(bad.socket, '0', sizeof bad.socket); /* not ended by a NUL either */
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 60000, &error));
   bad = h;
   memset(bad.token, 'f', sizeof bad.token);
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 60000, &error));
   bad.token[32] = 0;
-  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 60000, &error));
   bad = h;
   memset(bad.socket + 13, '0', 32);
-  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error)); /* nobody */
+  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 60000, &error)); /* nobody */
   DLTensor wrong = two_by_two;
   wrong.ndim = 300;
-  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 60000, &error));
   wrong.ndim = 2;
   wrong.device.device_type = kDLCUDA;
-  CHECK_CODE(DLB_ERROR_DEVICE, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 1 << 9, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 60000, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 1 << 9, 0, 60000, &error));
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, -1, &error));
   wrong = two_by_two;
   wrong.shape = (int64_t[]){2, 3};
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 60000, &error));
   bad = h;
   bad.offset = 4;
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
-  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 1000, &error)); /* none of these has used it */
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 60000, &error));
+  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error)); /* none of these has used it */
   dlb_tensor_release(y);
   bad = offered(x, 60000, 0);
   bad.size = 1000; /* more than the size of the file, which the kernel reports */
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &wrong, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &wrong, 0, 0, 60000, &error));
   h = offered(x, 60000, 0);
   h.readonly = 0;
-  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
   dlb_tensor_release(x);
 }
 
