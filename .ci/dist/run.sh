@@ -10,7 +10,12 @@ rm -rf "$work"
 mkdir -p "$work/egg" "$work/source"
 work=$(cd "$work" && pwd)
 printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' "$work/build" "$work/egg" > "$work/setup.cfg"
-cd "$root/bridge/python"
+
+# setup.py writes a copy of the sources beside itself, and removes it. Other checks that run at the same time would find that copy.
+# So setup.py runs in a copy of the checkout.
+mkdir "$work/checkout"
+git -C "$root" ls-files -z --cached --others --exclude-standard | tar -C "$root" --null -T - -cf - | tar -C "$work/checkout" -xf -
+cd "$work/checkout/bridge/python"
 DIST_EXTRA_CONFIG="$work/setup.cfg" "$python" setup.py -q sdist --dist-dir "$work"
 
 # From here on, nothing uses the checkout.
