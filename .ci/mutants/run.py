@@ -3,7 +3,7 @@
     run.py [FOLDER [COMMIT]]
 
 A mutant is a change of one place in the sources, in a copy of the tree under FOLDER. Each has to make the tests that are
-named beside it in mutants.py fail, within three runs, since what a race breaks does not fail in every run. A mutant whose
+named beside it in mutants.py fail, within ten runs, since what a race breaks does not fail in every run. A mutant whose
 text does not occur just once, or that does not compile, is an error here, and so is a test that fails without a mutant. With the
 name of a commit, a third of the mutants are made, which its last digits choose. Without FOLDER, no mutant is made: their texts are
 looked for, which takes no time.
@@ -21,7 +21,7 @@ import mutants
 
 GO = os.environ.get("GO", "go")
 CORE = "dlpack/internal/core/"
-RUNS = 3
+RUNS = 10
 WORKERS = 2  # the compiler of C, which takes most of the time, uses one core for each
 Mutant = tuple[str, str, str, str, list[str], str]  # the rule, the file, its text and what it becomes, the packages of the tests, the tests
 MUTANTS = [
