@@ -43,16 +43,18 @@ done
 # In a file compiled without exceptions, an error prints its text and ends the process, even if another file has exceptions.
 flags="-std=c++17 -Wall -Wextra -Werror -I$root/include"
 # shellcheck disable=SC2086 # flags are words
-"${CXX:-c++}" $flags -fno-exceptions -c "$root/.ci/cpp/no_exceptions.cpp" -o "$work/without.o"
-# shellcheck disable=SC2086
 "${CXX:-c++}" $flags -c "$root/.ci/cpp/no_exceptions.cpp" -o "$work/with.o"
-"${CXX:-c++}" "$work/without.o" "$work/with.o" -o "$work/no_exceptions" -L"$lib" -ldlbridge_tensor "-Wl,-rpath,$lib"
-rc=0
-printed=$("$work/no_exceptions" 2> "$work/no_exceptions.txt") || rc=$?
-if [ "$rc" != 134 ] || [ "$printed" != "float32[2] on cpu [3 4] 1" ] || ! grep -q '^dlbridge: error layout: dlb_tensor_reshape: ' "$work/no_exceptions.txt"; then
-  echo "without exceptions: exit code $rc, not 134 (abort); printed \"$printed\" and \"$(cat "$work/no_exceptions.txt")\"" >&2
-  exit 1
-fi
+for option in -fno-exceptions -DDLBRIDGE_NO_EXCEPTIONS; do
+  # shellcheck disable=SC2086
+  "${CXX:-c++}" $flags "$option" -c "$root/.ci/cpp/no_exceptions.cpp" -o "$work/without.o"
+  "${CXX:-c++}" "$work/without.o" "$work/with.o" -o "$work/no_exceptions" -L"$lib" -ldlbridge_tensor "-Wl,-rpath,$lib"
+  rc=0
+  printed=$("$work/no_exceptions" 2> "$work/no_exceptions.txt") || rc=$?
+  if [ "$rc" != 134 ] || [ "$printed" != "float32[2] on cpu [3 4] 1" ] || ! grep -q '^dlbridge: error layout: dlb_tensor_reshape: ' "$work/no_exceptions.txt"; then
+    echo "with $option: exit code $rc, not 134 (abort); printed \"$printed\" and \"$(cat "$work/no_exceptions.txt")\"" >&2
+    exit 1
+  fi
+done
 
 if [ "${4:-}" = short ]; then
   installed=$(for compiler in g++ clang++; do command -v "$compiler" > /dev/null && echo "$compiler"; done || true)
