@@ -20,7 +20,7 @@
 //     dlbridge::message_fields fields;
 //     fields.names = {"x"}; // one name for each tensor
 //     auto sent = dlbridge::message::encode({std::move(x)}, fields);
-//     auto received = dlbridge::message::decode(sent.packed()); // one block of bytes, as from a file
+//     auto received = dlbridge::message::decode(sent.packed()); // one block of bytes, as in a file
 //     auto row = received["x"].slice({-1}).convert<int>();
 //     std::cout << row << '\n'; // int32[2] on cpu [3 4]
 //     auto answer = dlbridge::message::encode(std::move(row)).frames(); // ready to be sent
@@ -195,7 +195,8 @@ Out call(std::int32_t (*function)(Out *, Parameters...), Arguments... arguments)
 
 // Returns the text that a function of dlbridge.h writes into a buffer, without its NUL.
 template <class... Parameters, class... Arguments>
-std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Parameters...), Arguments... arguments) {
+std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Parameters...),
+                 Arguments... arguments) {
   std::string out(call(function, static_cast<char *>(nullptr), std::size_t{0}, arguments...), '\0');
   out.resize(call(function, out.data(), out.size(), arguments...) - 1);
   return out;
@@ -203,7 +204,9 @@ std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Pa
 
 // Returns a name as a C string. Throws error if the name has a NUL, which would end the C string.
 inline const char *c_string(const std::string &name, std::int32_t code, const char *function) {
-  if (name.find('\0') != std::string::npos) detail::fail(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
+  if (name.find('\0') != std::string::npos)
+    detail::fail(code,
+                 std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
   return name.c_str();
 }
 
@@ -223,7 +226,9 @@ inline constexpr bool never = false;
 // Makes compilation fail if the program asks a temporary tensor for an address.
 template <class T>
 constexpr void temporary_tensor() {
-  static_assert(never<T>, "dlbridge: the tensor is a temporary, which may be the last owner of the memory: give the tensor a name first.");
+  static_assert(never<T>,
+                "dlbridge: the tensor is a temporary, which may be the last owner of the memory: "
+                "give the tensor a name first.");
 }
 #ifdef __cpp_lib_span
 template <class T>
@@ -245,7 +250,8 @@ inline constexpr bool may_be_view<std::array<T, Size>> = false;
 template <class T, class = void>
 inline constexpr bool has_data = false;
 template <class T>
-inline constexpr bool has_data<T, std::enable_if_t<std::is_pointer_v<decltype(std::data(std::declval<T &>()))>>> = true;
+inline constexpr bool has_data<
+    T, std::enable_if_t<std::is_pointer_v<decltype(std::data(std::declval<T &>()))>>> = true;
 template <class T, class = void>
 inline constexpr bool has_begin = false;
 template <class T>
@@ -254,7 +260,8 @@ inline constexpr bool has_begin<T, std::void_t<decltype(std::begin(std::declval<
 template <class Enable, class... Call>
 inline constexpr bool is_void_call = false;
 template <class... Call>
-inline constexpr bool is_void_call<std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
+inline constexpr bool is_void_call<
+    std::enable_if_t<std::is_void_v<typename std::invoke_result<Call...>::type>>, Call...> = true;
 
 // Whether T is probably a function that frees memory: a function, a std::function, a lambda, or
 // another object whose call returns nothing. The call has no arguments, or only the pointer. Other
@@ -264,24 +271,28 @@ template <class T, class Pointer, class = void>
 inline constexpr bool is_deleter = std::is_function_v<std::remove_pointer_t<T>> ||
                                    is_void_call<void, T &> || is_void_call<void, T &, Pointer>;
 template <class T, class Pointer>
-inline constexpr bool is_deleter<T, Pointer, std::enable_if_t<!std::is_move_assignable_v<T>, std::void_t<decltype(&T::operator())>>> = true;
+inline constexpr bool is_deleter<
+    T, Pointer,
+    std::enable_if_t<!std::is_move_assignable_v<T>, std::void_t<decltype(&T::operator())>>> = true;
 template <class Call, class Pointer>
 inline constexpr bool is_deleter<std::function<Call>, Pointer, void> = true;
 
 // Whether objects of this type keep nothing alive, because their destructor has no effect. Examples
 // are a number, a std::reference_wrapper and a list.
 template <class T>
-inline constexpr bool is_inert = (std::is_trivially_destructible_v<T> && !std::is_null_pointer_v<T>) || is_list<T>;
+inline constexpr bool is_inert =
+    (std::is_trivially_destructible_v<T> && !std::is_null_pointer_v<T>) || is_list<T>;
 
 // Whether T can be the type of a number in a shape, axes or an index. It must be an integer type,
 // except bool and the character types.
 template <class T>
-inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
-                                  !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> &&
+inline constexpr bool is_number =
+    std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
+    !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> &&
 #ifdef __cpp_char8_t
-                                  !std::is_same_v<T, char8_t> &&
+    !std::is_same_v<T, char8_t> &&
 #endif
-                                  !std::is_same_v<T, char32_t>;
+    !std::is_same_v<T, char32_t>;
 
 // Compiles only if lend() accepts an argument of this type. Otherwise the compiler's message says
 // what to pass instead.
@@ -289,19 +300,24 @@ template <class Argument>
 constexpr bool lendable() {
   using Container = plain<Argument>;
   static_assert(!std::is_pointer_v<std::decay_t<Argument>>,
-                "dlbridge: lend: a pointer owns no memory: use lend(data, shape, owner) with an owner that keeps the memory.");
+                "dlbridge: lend: a pointer owns no memory: use lend(data, shape, owner) with an "
+                "owner that keeps the memory.");
   static_assert(!is_view<Container>,
-                "dlbridge: lend: a view owns no memory: use lend(data, shape, owner) with an owner that keeps the memory.");
+                "dlbridge: lend: a view owns no memory: use lend(data, shape, owner) with an owner "
+                "that keeps the memory.");
   static_assert(!std::is_lvalue_reference_v<Argument>,
-                "dlbridge: lend: the container must be moved into the tensor or frame: write lend(std::move(x)).");
-  static_assert(!std::is_const_v<std::remove_reference_t<Argument>>,
-                "dlbridge: lend: a const container cannot be moved; drop its const, or lend a copy of it.");
-  static_assert(!std::is_same_v<Container, std::vector<bool>>,
-                "dlbridge: lend: std::vector<bool> stores bits and not bools: use std::vector<std::uint8_t>, or lend(data, shape, "
-                "owner) with a std::unique_ptr<bool[]>.");
+                "dlbridge: lend: the container must be moved into the tensor or frame: write "
+                "lend(std::move(x)).");
+  static_assert(
+      !std::is_const_v<std::remove_reference_t<Argument>>,
+      "dlbridge: lend: a const container cannot be moved; drop its const, or lend a copy of it.");
+  static_assert(
+      !std::is_same_v<Container, std::vector<bool>>,
+      "dlbridge: lend: std::vector<bool> stores bits and not bools: use std::vector<std::uint8_t>, "
+      "or lend(data, shape, owner) with a std::unique_ptr<bool[]>.");
   static_assert(has_data<Container> || std::is_pointer_v<std::decay_t<Argument>>,
-                "dlbridge: lend: the elements must lie in one block, as those of std::vector do: copy a std::list or std::deque "
-                "into one.");
+                "dlbridge: lend: the elements must lie in one block, as those of std::vector do: "
+                "copy a std::list or std::deque into one.");
   return true;
 }
 
@@ -310,21 +326,28 @@ template <class Argument, class Pointer>
 constexpr bool keeps() {
   using Owner = std::decay_t<Argument>;
   static_assert(std::is_constructible_v<Owner, Argument>,
-                "dlbridge: lend: this owner cannot be copied: pass std::move(owner), which is moved into the tensor.");
+                "dlbridge: lend: this owner cannot be copied: pass std::move(owner), which is "
+                "moved into the tensor.");
   static_assert(!is_deleter<Owner, Pointer>,
-                "dlbridge: lend: the owner is destroyed and never called: to call a function, pass std::shared_ptr<void>(data, function); "
-                "if this object owns the memory and can also be called, pass std::make_unique<Owner>(std::move(owner)).");
+                "dlbridge: lend: the owner is destroyed and never called: to call a function, pass "
+                "std::shared_ptr<void>(data, function); if this object owns the memory and can "
+                "also be called, pass std::make_unique<Owner>(std::move(owner)).");
   static_assert(!std::is_pointer_v<Owner> || is_deleter<Owner, Pointer>,
-                "dlbridge: lend: a pointer keeps no memory alive: pass its smart pointer or its container, or nullptr for memory that "
-                "is never freed.");
-  static_assert(!is_view<Owner>, "dlbridge: lend: a view keeps no memory alive: pass the container, or nullptr for memory that is "
-                                 "never freed.");
-  static_assert(!is_inert<Owner> || std::is_pointer_v<Owner> || is_view<Owner> || is_deleter<Owner, Pointer>,
-                "dlbridge: lend: an object of this type keeps no memory alive: pass a smart pointer or a container, or nullptr for memory "
-                "that is never freed; strides and flags come after the owner.");
-  static_assert(!std::is_lvalue_reference_v<Argument> || is_inert<Owner> || !(has_begin<Owner> || has_data<Owner>),
-                "dlbridge: lend: the tensor would keep a copy of this container, with other elements than those at data: pass "
-                "std::move(x), or a std::shared_ptr of the container, or, if copies share their elements, a copy: Owner(x).");
+                "dlbridge: lend: a pointer keeps no memory alive: pass its smart pointer or its "
+                "container, or nullptr for memory that is never freed.");
+  static_assert(!is_view<Owner>,
+                "dlbridge: lend: a view keeps no memory alive: pass the container, or nullptr for "
+                "memory that is never freed.");
+  static_assert(
+      !is_inert<Owner> || std::is_pointer_v<Owner> || is_view<Owner> || is_deleter<Owner, Pointer>,
+      "dlbridge: lend: an object of this type keeps no memory alive: pass a smart pointer or a "
+      "container, or nullptr for memory that is never freed; strides and flags come after the "
+      "owner.");
+  static_assert(!std::is_lvalue_reference_v<Argument> || is_inert<Owner> ||
+                    !(has_begin<Owner> || has_data<Owner>),
+                "dlbridge: lend: the tensor would keep a copy of this container, with other "
+                "elements than those at data: pass std::move(x), or a std::shared_ptr of the "
+                "container, or, if copies share their elements, a copy: Owner(x).");
   return true;
 }
 
@@ -362,10 +385,13 @@ class array_view {
   constexpr array_view(Container &&container DLBRIDGE_LIFETIMEBOUND) noexcept
       : array_view(std::data(container), std::size(container)) {
     static_assert(!detail::is_list<Container>,
-                  "dlbridge: this list is a temporary, so its address becomes invalid at once: give the list a name first.");
+                  "dlbridge: this list is a temporary, so its address becomes invalid at once: "
+                  "give the list a name first.");
   }
   template <class View, class Data = decltype(std::data(std::declval<const View &>())),
-            std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]> && detail::may_be_view<View>, int> = 0>
+            std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]> &&
+                                 detail::may_be_view<View>,
+                             int> = 0>
   constexpr array_view(const View &view) noexcept : array_view(std::data(view), std::size(view)) {}
 
   constexpr T *data() const noexcept { return data_; }
@@ -403,26 +429,37 @@ class list_of {
     assign(list.begin(), list.end());
   }
   template <class Container,
-            std::enable_if_t<detail::has_begin<Container> && !std::is_same_v<detail::plain<Container>, list_of>, int> = 0>
+            std::enable_if_t<detail::has_begin<Container> &&
+                                 !std::is_same_v<detail::plain<Container>, list_of>,
+                             int> = 0>
   list_of(Container &&container) {
     using Reference = decltype(*std::begin(container));
-    constexpr bool kept = std::is_reference_v<Reference> && (std::is_lvalue_reference_v<Container> || detail::is_view<Container>);
-    static_assert(!std::is_same_v<T, std::string_view> || std::is_trivially_copyable_v<detail::plain<Reference>> || kept,
-                  "dlbridge: these texts are temporary, and the list does not copy them: give their container a name first.");
+    constexpr bool kept = std::is_reference_v<Reference> &&
+                          (std::is_lvalue_reference_v<Container> || detail::is_view<Container>);
+    static_assert(!std::is_same_v<T, std::string_view> ||
+                      std::is_trivially_copyable_v<detail::plain<Reference>> || kept,
+                  "dlbridge: these texts are temporary, and the list does not copy them: give "
+                  "their container a name first.");
     assign(std::begin(container), std::end(container));
   }
-  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> || std::is_same_v<Number, T>, int> = 0>
+  template <class Number,
+            std::enable_if_t<std::is_arithmetic_v<Number> || std::is_same_v<Number, T>, int> = 0>
   list_of(Number) {
-    static_assert(detail::never<Number>, "dlbridge: a list is written in braces, even if it has a single number: {3}.");
+    static_assert(detail::never<Number>,
+                  "dlbridge: a list is written in braces, even if it has a single number: {3}.");
   }
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
   const T &operator[](std::size_t i) const & noexcept DLBRIDGE_LIFETIMEBOUND { return data()[i]; }
   T operator[](std::size_t i) const && noexcept { return list()[i]; }
-  const T *data() const & noexcept DLBRIDGE_LIFETIMEBOUND { return size_ > few ? many_.data() : few_.data(); }
+  const T *data() const & noexcept DLBRIDGE_LIFETIMEBOUND {
+    return size_ > few ? many_.data() : few_.data();
+  }
   const_iterator begin() const & noexcept DLBRIDGE_LIFETIMEBOUND { return iterator_at(data()); }
-  const_iterator end() const & noexcept DLBRIDGE_LIFETIMEBOUND { return iterator_at(data() + size_); }
+  const_iterator end() const & noexcept DLBRIDGE_LIFETIMEBOUND {
+    return iterator_at(data() + size_);
+  }
 #ifdef __cpp_lib_span
   operator std::span<const T>() const & noexcept DLBRIDGE_LIFETIMEBOUND { return {data(), size_}; }
 #endif
@@ -435,8 +472,11 @@ class list_of {
   operator std::span<const T>() const && noexcept { return {refuse(), size_}; }
 #endif
 
-  // Report whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`, or `== std::vector<std::size_t>{2, 3}`.
-  friend bool operator==(const list_of &a, const list_of &b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+  // Report whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`, or
+  // `== std::vector<std::size_t>{2, 3}`.
+  friend bool operator==(const list_of &a, const list_of &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
   friend bool operator!=(const list_of &a, const list_of &b) { return !(a == b); }
 
  private:
@@ -453,11 +493,13 @@ class list_of {
   template <class Element>
   static T converted(const Element &element) {
     if constexpr (std::is_integral_v<T>) {
-      static_assert(detail::is_number<Element>, "dlbridge: shapes, strides, axes and indexes are lists of integers.");
+      static_assert(detail::is_number<Element>,
+                    "dlbridge: shapes, strides, axes and indexes are lists of integers.");
       if constexpr (detail::is_number<Element> && !std::is_same_v<Element, T>) {
         const T number = static_cast<T>(element);
         if (static_cast<Element>(number) != element || (number < 0) != (element < Element{}))
-          detail::fail(DLB_ERROR_OVERFLOW, "dlbridge::list_of: " + std::to_string(element) + " is out of range for a signed integer of " +
+          detail::fail(DLB_ERROR_OVERFLOW, "dlbridge::list_of: " + std::to_string(element) +
+                                               " is out of range for a signed integer of " +
                                                std::to_string(8 * sizeof(T)) + " bits");
         return number;
       } else {
@@ -465,15 +507,20 @@ class list_of {
       }
     } else {
       static_assert(std::is_constructible_v<T, Element>,
-                    "dlbridge: an element of this list has the wrong type: a subscript is an integer, a range or a constant such as all.");
+                    "dlbridge: an element of this list has the wrong type: a subscript is an "
+                    "integer, a range or a constant such as all.");
       return T(element);
     }
   }
 
-  static const_iterator iterator_at(const T *p) noexcept { return const_iterator(std::reverse_iterator<const T *>(p)); }
+  static const_iterator iterator_at(const T *p) noexcept {
+    return const_iterator(std::reverse_iterator<const T *>(p));
+  }
   const list_of &list() const noexcept { return *this; }
   static const T *refuse() noexcept {
-    static_assert(detail::never<T>, "dlbridge: this list is a temporary, so its address becomes invalid at once: give the list a name first.");
+    static_assert(detail::never<T>,
+                  "dlbridge: this list is a temporary, so its address becomes invalid at once: "
+                  "give the list a name first.");
     return nullptr;
   }
 
@@ -502,7 +549,8 @@ inline constexpr bool is_view<std::initializer_list<T>> = true;
 template <class T>
 inline constexpr bool is_view<std::weak_ptr<T>> = true;
 
-// Returns the size of a list as a number of dimensions. A size that is too large becomes INT32_MAX, which the library refuses.
+// Returns the size of a list as a number of dimensions. A size that is too large becomes INT32_MAX,
+// which the library refuses.
 template <class List>
 std::int32_t rank_of(const List &list) noexcept {
   return static_cast<std::int32_t>(std::min<std::size_t>(list.size(), INT32_MAX));
@@ -531,7 +579,9 @@ struct data_type : DLDataType {
   friend constexpr bool operator==(const data_type &a, const data_type &b) noexcept {
     return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
   }
-  friend constexpr bool operator!=(const data_type &a, const data_type &b) noexcept { return !(a == b); }
+  friend constexpr bool operator!=(const data_type &a, const data_type &b) noexcept {
+    return !(a == b);
+  }
 };
 
 struct device : DLDevice {
@@ -548,13 +598,15 @@ struct device : DLDevice {
 // specialise dtype_of for its own types.
 template <class T, class = void>
 struct dtype_of {
-  static_assert(detail::never<T>, "DLPack has no type for T. Characters are text: use std::int8_t, std::uint8_t or std::byte. "
-                                  "For a type of your own, specialise dlbridge::dtype_of.");
+  static_assert(detail::never<T>,
+                "DLPack has no type for T. Characters are text: use std::int8_t, std::uint8_t or "
+                "std::byte. For a type of your own, specialise dlbridge::dtype_of.");
 };
 
 template <class T>
 struct dtype_of<T, std::enable_if_t<detail::is_number<T> && sizeof(T) <= 8>> {
-  static constexpr DLDataType value = {std::is_signed_v<T> ? kDLInt : kDLUInt, static_cast<std::uint8_t>(8 * sizeof(T)), 1};
+  static constexpr DLDataType value = {std::is_signed_v<T> ? kDLInt : kDLUInt,
+                                       static_cast<std::uint8_t>(8 * sizeof(T)), 1};
 };
 template <>
 struct dtype_of<bool> {
@@ -607,7 +659,9 @@ inline std::string to_string(DLDataType type) { return detail::text(dlb_dtype_fo
 inline std::string to_string(DLDevice d) { return detail::text(dlb_device_format, d); }
 
 // Write the text of to_string.
-inline std::ostream &operator<<(std::ostream &out, const data_type &type) { return out << to_string(type); }
+inline std::ostream &operator<<(std::ostream &out, const data_type &type) {
+  return out << to_string(type);
+}
 inline std::ostream &operator<<(std::ostream &out, const device &d) { return out << to_string(d); }
 
 // Reads the name of a data type, as dlb_dtype_parse does. Throws error (DLB_ERROR_DTYPE).
@@ -617,12 +671,14 @@ inline data_type parse_dtype(const std::string &name) {
 
 // Reads the name of a device, as dlb_device_parse does. Throws error (DLB_ERROR_DEVICE).
 inline device parse_device(const std::string &name) {
-  return detail::call(dlb_device_parse, detail::c_string(name, DLB_ERROR_DEVICE, "dlb_device_parse"));
+  return detail::call(dlb_device_parse,
+                      detail::c_string(name, DLB_ERROR_DEVICE, "dlb_device_parse"));
 }
 
 // ---- tensors ----
 
-// A subscript of tensor::slice: an index, which removes the dimension, or one of the constants and functions below.
+// A subscript of tensor::slice: an index, which removes the dimension, or one of the constants and
+// functions below.
 struct subscript : dlb_index {
   constexpr subscript() noexcept : dlb_index DLB_ALL {}
   constexpr subscript(dlb_index index) noexcept : dlb_index(index) {}
@@ -644,7 +700,8 @@ constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STE
 
 // The owner of a DLManagedTensorVersioned of this library or another. The owner calls the deleter
 // once. After release(), the caller must call the deleter.
-class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
+class [[nodiscard]] tensor
+    : public bases::owner<tensor, DLManagedTensorVersioned, dlb_tensor_release> {
  public:
   tensor() noexcept = default;
 
@@ -663,7 +720,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   // Releases the tensor of this owner, and takes over `raw` unless it is NULL.
-  void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
+  void reset(DLManagedTensorVersioned *raw = nullptr) noexcept {
+    dlb_tensor_release(std::exchange(raw_, raw));
+  }
 
   // Turns a tensor of another library into a tensor of this library on the same memory. Then the
   // program can make views of it. Throws error.
@@ -684,10 +743,12 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
 
   // Returns a tensor of zeros in memory of `allocator`: see dlb_tensor_alloc_with. Throws error.
   static tensor zeros(DLDataType type, const sizes &shape, const dlb_allocator &allocator) {
-    return adopt(detail::call(dlb_tensor_alloc_with, type, detail::rank_of(shape), shape.data(), &allocator));
+    return adopt(detail::call(dlb_tensor_alloc_with, type, detail::rank_of(shape), shape.data(),
+                              &allocator));
   }
 
-  // Returns a new row-major tensor on the CPU, whose elements are undefined until they are written. Throws error.
+  // Returns a new row-major tensor on the CPU, whose elements are undefined until they are written.
+  // Throws error.
   static tensor empty(DLDataType type, const sizes &shape) {
     return adopt(detail::call(dlb_tensor_empty, type, detail::rank_of(shape), shape.data()));
   }
@@ -713,8 +774,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     static_assert(detail::lendable<Container>());
     return detail::lend_container(container, [&shape](Container &owner) {
       if (count_of(shape) != static_cast<std::int64_t>(std::size(owner)))
-        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: the container has " + std::to_string(std::size(owner)) +
-                                          " elements, but the shape has " + std::to_string(count_of(shape)));
+        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: the container has " +
+                                           std::to_string(std::size(owner)) +
+                                           " elements, but the shape has " +
+                                           std::to_string(count_of(shape)));
       return lend_raw(std::data(owner), shape, {}, 0, detail::destroy<Container>, &owner);
     });
   }
@@ -728,13 +791,17 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // const, the tensor is READ_ONLY. Throws error (DLB_ERROR_ARGUMENT if the elements are inside the
   // owner object); the owner is then unchanged.
   template <class T, class Owner>
-  static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {}, std::uint64_t flags = 0) {
+  static tensor lend(T *data, const sizes &shape, Owner &&owner, const sizes &strides = {},
+                     std::uint64_t flags = 0) {
     using Kept = std::optional<std::decay_t<Owner>>;
     static_assert(detail::keeps<Owner, std::remove_cv_t<T> *>());
-    const auto first = reinterpret_cast<std::uintptr_t>(data), object = reinterpret_cast<std::uintptr_t>(std::addressof(owner));
+    const auto first = reinterpret_cast<std::uintptr_t>(data),
+               object = reinterpret_cast<std::uintptr_t>(std::addressof(owner));
     if (first >= object && first - object < sizeof owner)
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::lend: the elements lie in the owner itself, so data would be invalid after a move: "
-                                       "use lend(std::move(x), shape) for a container, or keep the object in a std::unique_ptr");
+      detail::fail(DLB_ERROR_ARGUMENT,
+                   "dlbridge::tensor::lend: the elements lie in the owner itself, so data would be "
+                   "invalid after a move: use lend(std::move(x), shape) for a container, or keep "
+                   "the object in a std::unique_ptr");
     auto kept = std::make_unique<Kept>();
     tensor out = lend_raw(data, shape, strides, flags, detail::destroy<Kept>, kept.get());
     kept.release()->emplace(std::forward<Owner>(owner));
@@ -746,7 +813,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const & DLBRIDGE_LIFETIMEBOUND {
     if (raw_ == nullptr)
-      detail::fail(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
+      detail::fail(
+          DLB_ERROR_NULL,
+          "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
     return raw_->dl_tensor;
   }
   template <class T = void>
@@ -756,7 +825,10 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   std::int32_t ndim() const { return dl_tensor().ndim; }
   sizes shape() const { return {dl_tensor().shape, static_cast<std::size_t>(ndim())}; }
   std::int64_t shape(std::int32_t axis) const { return dl_tensor().shape[axis_of(axis)]; }
-  sizes strides() const { return {dl_tensor().strides, dl_tensor().strides == nullptr ? 0 : static_cast<std::size_t>(ndim())}; }
+  sizes strides() const {
+    return {dl_tensor().strides,
+            dl_tensor().strides == nullptr ? 0 : static_cast<std::size_t>(ndim())};
+  }
   data_type dtype() const { return dl_tensor().dtype; }
   dlbridge::device device() const { return dl_tensor().device; }
   std::uint64_t flags() const { return dl_tensor(), raw_->flags; }
@@ -783,18 +855,24 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   template <class T>
   T *data() const & {
     const DLTensor &t = dl_tensor();
-    const auto fail = [](std::int32_t code, const std::string &text) { detail::fail(code, "dlbridge::tensor::data: " + text); };
+    const auto fail = [](std::int32_t code, const std::string &text) {
+      detail::fail(code, "dlbridge::tensor::data: " + text);
+    };
     if (t.dtype != dlbridge::dtype<T>)
-      fail(DLB_ERROR_DTYPE, "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
-                               "; convert() changes their type");
+      fail(DLB_ERROR_DTYPE, "the elements are " + to_string(t.dtype) + ", not " +
+                                to_string(dlbridge::dtype<T>) + "; convert() changes their type");
     // The rule is that of dlbcore_host_readable, which the library does not export.
-    if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost && t.device.device_type != kDLROCMHost)
+    if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost &&
+        t.device.device_type != kDLROCMHost)
       fail(DLB_ERROR_DEVICE, "the host cannot read memory of " + to_string(t.device));
     if (!std::is_const_v<T> && read_only())
-      fail(DLB_ERROR_READONLY, "the tensor is read-only; data<const T>() reads it, copy() makes a writable one");
-    const auto address = reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.byte_offset);
+      fail(DLB_ERROR_READONLY,
+           "the tensor is read-only; data<const T>() reads it, copy() makes a writable one");
+    const auto address =
+        reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.byte_offset);
     if (address % alignof(T) != 0)
-      fail(DLB_ERROR_UNALIGNED, "the elements are not aligned to " + std::to_string(alignof(T)) + " bytes; copy() aligns them");
+      fail(DLB_ERROR_UNALIGNED, "the elements are not aligned to " + std::to_string(alignof(T)) +
+                                    " bytes; copy() aligns them");
     return reinterpret_cast<T *>(address);
   }
   template <class T>
@@ -823,7 +901,8 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   template <class T>
   T &at(const sizes &index) const & {
     T *element = data<T>();
-    const array_view<const std::int64_t> extents(raw_->dl_tensor.shape, static_cast<std::size_t>(ndim()));
+    const array_view<const std::int64_t> extents(raw_->dl_tensor.shape,
+                                                 static_cast<std::size_t>(ndim()));
     const std::int64_t *const steps = raw_->dl_tensor.strides;
     bool inside = index.size() == extents.size();
     std::int64_t next = 1;
@@ -862,14 +941,17 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // must not be negative, and elements must not be repeated.
   template <class T, std::size_t Rank, class Layout = std::layout_stride>
   std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const & {
-    static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right> ||
+    static_assert(std::is_same_v<Layout, std::layout_stride> ||
+                      std::is_same_v<Layout, std::layout_right> ||
                       std::is_same_v<Layout, std::layout_left>,
-                  "dlbridge: mdspan: the layout must be std::layout_stride, std::layout_right or std::layout_left.");
+                  "dlbridge: mdspan: the layout must be std::layout_stride, std::layout_right or "
+                  "std::layout_left.");
     T *first = data<T>();
     const sizes extents = shape(), steps = strides();
     if (extents.size() != Rank)
-      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: the tensor has " + std::to_string(extents.size()) + " dimensions, not " +
-                                        std::to_string(Rank));
+      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: the tensor has " +
+                                         std::to_string(extents.size()) + " dimensions, not " +
+                                         std::to_string(Rank));
     std::array<std::int64_t, Rank> sizes_of{}, strides_of{};
     std::copy(extents.begin(), extents.end(), sizes_of.begin());
     const std::dextents<std::int64_t, Rank> all_extents(sizes_of);
@@ -878,8 +960,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
       return std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>(first, all_extents);
     } else if constexpr (std::is_same_v<Layout, std::layout_left>) {
       if (!transpose().is_contiguous())
-        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: the tensor is not column-major without gaps; "
-                                       "transpose().contiguous().transpose() makes it so");
+        detail::fail(DLB_ERROR_LAYOUT,
+                     "dlbridge::tensor::mdspan: the tensor is not column-major without gaps; "
+                     "transpose().contiguous().transpose() makes it so");
       return std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>(first, all_extents);
     } else {
       const bool row_major = is_contiguous();  // also true if the tensor has no elements
@@ -887,27 +970,32 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
       for (std::size_t d = Rank; d-- > 0; next *= std::max<std::int64_t>(extents[d], 1))
         strides_of[d] = row_major ? next : extents[d] == 1 ? 1 : steps[d];
       if (!row_major) require_unique(extents, strides_of);
-      return {first, std::layout_stride::mapping<std::dextents<std::int64_t, Rank>>(all_extents, strides_of)};
+      return {first, std::layout_stride::mapping<std::dextents<std::int64_t, Rank>>(
+                         all_extents, strides_of)};
     }
   }
   template <class T, std::size_t Rank, class Layout = std::layout_stride>
   std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const && {
-    return detail::temporary_tensor<T>(), std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>();
+    return detail::temporary_tensor<T>(),
+           std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>();
   }
 #endif
 
   // A view is another owner of the same memory. The memory is valid until its last owner ends. This
   // tensor must belong to this library; see imported(). Each function throws error
-  // (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
+  // (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT). index() returns the elements with the given first
+  // indexes. transpose() and flip() without an argument reverse all dimensions. In reshape(), one
+  // size may be -1.
   tensor share() const { return adopt(detail::call(dlb_tensor_share, get())); }  // all elements
   tensor slice(const list_of<subscript> &index = {}) const {
-    return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index), static_cast<const dlb_index *>(index.data())));
+    return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index),
+                              static_cast<const dlb_index *>(index.data())));
   }
-  tensor index(const sizes &first) const { return list(dlb_tensor_index, first); }          // the elements with these first indexes
-  tensor transpose(const axes &order = {}) const { return list(dlb_tensor_transpose, order); }  // {} reverses all dimensions
-  tensor reshape(const sizes &shape) const { return list(dlb_tensor_reshape, shape); }      // one size may be -1
+  tensor index(const sizes &first) const { return list(dlb_tensor_index, first); }
+  tensor transpose(const axes &order = {}) const { return list(dlb_tensor_transpose, order); }
+  tensor reshape(const sizes &shape) const { return list(dlb_tensor_reshape, shape); }
   tensor broadcast_to(const sizes &shape) const { return list(dlb_tensor_broadcast_to, shape); }
-  tensor flip(const axes &reversed = {}) const { return list(dlb_tensor_flip, reversed); }  // {} reverses all dimensions
+  tensor flip(const axes &reversed = {}) const { return list(dlb_tensor_flip, reversed); }
   tensor expand(const axes &added) const { return list(dlb_tensor_expand, added); }
   tensor squeeze(const axes &removed = {}) const { return list(dlb_tensor_squeeze, removed); }
 
@@ -917,8 +1005,11 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // Returns a row-major copy. Throws error.
   tensor copy() const { return adopt(detail::call(dlb_tensor_copy, get())); }
 
-  // Return a row-major copy with another data type, by the rules of dlb_tensor_convert. Throw error.
-  tensor convert(DLDataType type) const { return adopt(detail::call(dlb_tensor_convert, get(), type)); }
+  // Return a row-major copy with another data type, by the rules of dlb_tensor_convert. Throw
+  // error.
+  tensor convert(DLDataType type) const {
+    return adopt(detail::call(dlb_tensor_convert, get(), type));
+  }
   template <class T>
   tensor convert() const {
     return convert(dlbridge::dtype<T>);
@@ -936,10 +1027,13 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   // x * scale + shift, as dlb_tensor_convert_scaled does. Pass one scale for all elements, one
   // scale for each index of an axis of `dst`, or no scale ({}). Pass shifts in the same way.
   // Throws error.
-  void convert_scaled(const tensor &dst, const list_of<double> &scale, const list_of<double> &shift = {}, std::int32_t axis = -1) const {
+  void convert_scaled(const tensor &dst, const list_of<double> &scale,
+                      const list_of<double> &shift = {}, std::int32_t axis = -1) const {
     dlb_error e;
-    detail::check(dlb_tensor_convert_scaled(dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
-                                            static_cast<std::int64_t>(shift.size()), shift.data(), &e), e);
+    detail::check(dlb_tensor_convert_scaled(
+                      dst.get(), get(), axis, static_cast<std::int64_t>(scale.size()), scale.data(),
+                      static_cast<std::int64_t>(shift.size()), shift.data(), &e),
+                  e);
   }
 
   // Sets every element to a value, converted to the data type of the tensor. Throws error.
@@ -968,14 +1062,15 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   std::size_t axis_of(std::int32_t axis) const {
     const std::int32_t positive = axis < 0 ? axis + ndim() : axis;
     if (positive < 0 || positive >= ndim())
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) + " is out of bounds for " +
-                                          std::to_string(ndim()) + " dimensions");
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) +
+                                           " is out of bounds for " + std::to_string(ndim()) +
+                                           " dimensions");
     return static_cast<std::size_t>(positive);
   }
 
   template <class T>
-  using view_function = std::int32_t(DLManagedTensorVersioned **, const DLManagedTensorVersioned *, std::int32_t, const T *,
-                                     dlb_error *);
+  using view_function = std::int32_t(DLManagedTensorVersioned **, const DLManagedTensorVersioned *,
+                                     std::int32_t, const T *, dlb_error *);
 
   template <class T>
   tensor list(view_function<T> *view, const list_of<T> &numbers) const {
@@ -983,10 +1078,12 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
   }
 
   template <class T>
-  static tensor lend_raw(T *data, const sizes &shape, const sizes &strides, std::uint64_t flags, void (*release)(void *), void *owner) {
+  static tensor lend_raw(T *data, const sizes &shape, const sizes &strides, std::uint64_t flags,
+                         void (*release)(void *), void *owner) {
     if (!strides.empty() && strides.size() != shape.size())
-      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: strides has " + std::to_string(strides.size()) + " entries, but shape has " +
-                                        std::to_string(shape.size()));
+      detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: strides has " +
+                                         std::to_string(strides.size()) +
+                                         " entries, but shape has " + std::to_string(shape.size()));
     DLTensor view{};
     view.data = const_cast<std::remove_cv_t<T> *>(data);
     view.device.device_type = kDLCPU;
@@ -995,13 +1092,15 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     view.shape = const_cast<std::int64_t *>(shape.data());  // dlb_tensor_lend copies the lists
     view.strides = strides.empty() ? nullptr : const_cast<std::int64_t *>(strides.data());
     if (std::is_const_v<T>) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-    return adopt(detail::call(dlb_tensor_lend, static_cast<const DLTensor *>(&view), flags, release, owner));
+    return adopt(
+        detail::call(dlb_tensor_lend, static_cast<const DLTensor *>(&view), flags, release, owner));
   }
 
   void require_contiguous(const char *function) const {
     if (!is_contiguous())
-      detail::fail(DLB_ERROR_LAYOUT, std::string("dlbridge::tensor::") + function +
-                                        ": the tensor is not row-major without gaps; contiguous() makes it so");
+      detail::fail(DLB_ERROR_LAYOUT,
+                   std::string("dlbridge::tensor::") + function +
+                       ": the tensor is not row-major without gaps; contiguous() makes it so");
   }
 
 #ifdef __cpp_lib_mdspan
@@ -1017,8 +1116,9 @@ class [[nodiscard]] tensor : public bases::owner<tensor, DLManagedTensorVersione
     std::int64_t least = 1;
     for (std::size_t d : order) {
       if (steps[d] < least)
-        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: strides[" + std::to_string(d) + "] = " +
-                                          std::to_string(steps[d]) + " repeats or reverses elements; use copy()");
+        detail::fail(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: strides[" + std::to_string(d) +
+                                           "] = " + std::to_string(steps[d]) +
+                                           " repeats or reverses elements; use copy()");
       least = steps[d] * extents[d];
     }
   }
@@ -1047,10 +1147,12 @@ namespace detail {
 template <class Argument>
 auto given(Argument &&argument) noexcept {
   if constexpr (std::is_same_v<plain<Argument>, tensor>) {
-    static_assert(!std::is_lvalue_reference_v<Argument>, "dlbridge: call: the function takes the tensors over: call(f, std::move(x)).");
+    static_assert(!std::is_lvalue_reference_v<Argument>,
+                  "dlbridge: call: the function takes the tensors over: call(f, std::move(x)).");
     return argument.release();
   } else {
-    static_assert(std::is_arithmetic_v<plain<Argument>>, "dlbridge: call: the arguments must be tensors or numbers.");
+    static_assert(std::is_arithmetic_v<plain<Argument>>,
+                  "dlbridge: call: the arguments must be tensors or numbers.");
     return argument;
   }
 }
@@ -1064,9 +1166,12 @@ auto given(Argument &&argument) noexcept {
 // `(void)call(f, std::move(x))`. Throws the error of the function.
 template <class... Parameters, class... Arguments>
 tensor call(DLManagedTensorVersioned *(*function)(Parameters...), Arguments &&...arguments) {
-  static_assert(sizeof...(Parameters) == sizeof...(Arguments) + 1,
-                "dlbridge: call: pass all arguments of the function but the last, which is its dlb_error *.");
-  if (function == nullptr) detail::fail(DLB_ERROR_NULL, "dlbridge::call: the function is NULL: dlsym, for example, has not found it");
+  static_assert(
+      sizeof...(Parameters) == sizeof...(Arguments) + 1,
+      "dlbridge: call: pass all arguments of the function but the last, which is its dlb_error *.");
+  if (function == nullptr)
+    detail::fail(DLB_ERROR_NULL,
+                 "dlbridge::call: the function is NULL: dlsym, for example, has not found it");
   dlb_error e{};
   tensor out = tensor::adopt(function(detail::given(std::forward<Arguments>(arguments))..., &e));
   detail::check(e.code, e);
@@ -1079,7 +1184,8 @@ namespace detail {
 // Returns the description of a row-major tensor on the host. The tensor begins at this offset in
 // bytes.
 inline DLTensor row_major(DLDataType type, const sizes &shape, std::uint64_t offset = 0) {
-  return {nullptr, {kDLCPU, 0}, rank_of(shape), type, const_cast<std::int64_t *>(shape.data()), nullptr, offset};
+  return {nullptr, {kDLCPU, 0}, rank_of(shape), type, const_cast<std::int64_t *>(shape.data()),
+          nullptr, offset};
 }
 }  // namespace detail
 
@@ -1119,14 +1225,17 @@ constexpr std::chrono::milliseconds forever{INT64_MAX};
 // Sends tensors in segments through a connected Unix socket of the type SOCK_STREAM. The caller
 // still owns the tensors. `flags` is 0 or DLB_SHM_WRITABLE. Throws error (DLB_ERROR_SYSTEM after a
 // timeout). After DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc, close the socket.
-inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
+inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0,
+                 std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw;
   raw.reserve(tensors.size());
   for (const tensor &t : tensors) raw.push_back(t.get());
   dlb_error e;
-  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), std::int64_t{timeout.count()}, flags, &e), e);
+  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), std::int64_t{timeout.count()}, flags, &e),
+                e);
 }
-inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
+inline void send(int fd, const tensor &t, std::uint64_t flags = 0,
+                 std::chrono::milliseconds timeout = forever) {
   send(fd, array_view<const tensor>(&t, 1), flags, timeout);
 }
 
@@ -1135,12 +1244,13 @@ inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::
 // the message is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
 // DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM after a timeout).
 // After an error other than DLB_ERROR_ROOM, close the socket.
-inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copy_unsealed = 0, std::chrono::milliseconds timeout = forever) {
+inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copy_unsealed = 0,
+                                std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw(room);
   std::vector<tensor> out;
   out.reserve(room);  // so that nothing throws between the call and the owners
-  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, std::int32_t{fd}, copy_unsealed,
-                                         std::int64_t{timeout.count()});
+  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, std::int32_t{fd},
+                                         copy_unsealed, std::int64_t{timeout.count()});
   for (std::size_t i = 0; i < count; i++) out.push_back(tensor::adopt(raw[i]));
   return out;
 }
@@ -1160,13 +1270,16 @@ inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uin
 // another process. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. `copy_unsealed` is as for recv().
 // Throws error: DLB_ERROR_CLOSED if the handle was used before, its time is over, or its process
 // has ended or is in another network namespace; DLB_ERROR_SYSTEM as for dlb_shm_fetch.
-inline tensor fetch(const handle &h, DLDataType type, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
+inline tensor fetch(const handle &h, DLDataType type, const sizes &shape,
+                    std::chrono::milliseconds timeout = std::chrono::seconds(5),
                     std::uint64_t flags = 0, std::uint64_t copy_unsealed = 0) {
   const DLTensor view = detail::row_major(type, shape);
-  return tensor::adopt(detail::call(dlb_shm_fetch, &h, &view, flags, copy_unsealed, std::int64_t{timeout.count()}));
+  return tensor::adopt(
+      detail::call(dlb_shm_fetch, &h, &view, flags, copy_unsealed, std::int64_t{timeout.count()}));
 }
 template <class T>
-tensor fetch(const handle &h, const sizes &shape, std::chrono::milliseconds timeout = std::chrono::seconds(5), std::uint64_t flags = 0,
+tensor fetch(const handle &h, const sizes &shape,
+             std::chrono::milliseconds timeout = std::chrono::seconds(5), std::uint64_t flags = 0,
              std::uint64_t copy_unsealed = 0) {
   return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copy_unsealed);
 }
@@ -1175,15 +1288,17 @@ tensor fetch(const handle &h, const sizes &shape, std::chrono::milliseconds time
 // this name. The elements begin at the byte `offset` of the object. The tensor is a copy, or with
 // DLB_SHM_TRUST_PEER in `options`, a view of the object itself: see dlb_shm_attach. `flags` is 0 or
 // DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
-inline tensor attach(const std::string &name, DLDataType type, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
-                     std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
+inline tensor attach(const std::string &name, DLDataType type, const sizes &shape,
+                     std::uint64_t offset = 0, std::uint64_t flags = 0, std::uint64_t options = 0,
+                     const std::string &directory = "/dev/shm") {
   const char *const in = detail::c_string(directory, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
   const char *const object = detail::c_string(name, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
   const DLTensor view = detail::row_major(type, shape, offset);
   return tensor::adopt(detail::call(dlb_shm_attach, in, object, &view, flags, options));
 }
 template <class T>
-tensor attach(const std::string &name, const sizes &shape, std::uint64_t offset = 0, std::uint64_t flags = 0, std::uint64_t options = 0,
+tensor attach(const std::string &name, const sizes &shape, std::uint64_t offset = 0,
+              std::uint64_t flags = 0, std::uint64_t options = 0,
               const std::string &directory = "/dev/shm") {
   return attach(name, dlbridge::dtype<T>, shape, offset, flags, options, directory);
 }
@@ -1215,7 +1330,8 @@ class [[nodiscard]] frame {
   static frame lend(Container &&container) {
     static_assert(detail::lendable<Container>());
     using Element = std::remove_pointer_t<decltype(std::data(container))>;
-    static_assert(std::is_trivially_copyable_v<Element>, "a frame holds plain bytes, so its elements must be trivially copyable");
+    static_assert(std::is_trivially_copyable_v<Element>,
+                  "a frame holds plain bytes, so its elements must be trivially copyable");
     return detail::lend_container(container, [](Container &owner) {
       dlb_frame raw{};
       raw.data = std::data(owner);
@@ -1234,7 +1350,9 @@ class [[nodiscard]] frame {
   dlb_frame release() noexcept { return std::exchange(raw_, dlb_frame{}); }
 
   // Return the bytes of the frame, which are valid until the frame is released.
-  const std::byte *data() const noexcept DLBRIDGE_LIFETIMEBOUND { return static_cast<const std::byte *>(raw_.data); }
+  const std::byte *data() const noexcept DLBRIDGE_LIFETIMEBOUND {
+    return static_cast<const std::byte *>(raw_.data);
+  }
   std::size_t size() const noexcept { return raw_.size; }
   const std::byte *begin() const noexcept DLBRIDGE_LIFETIMEBOUND { return data(); }
   const std::byte *end() const noexcept DLBRIDGE_LIFETIMEBOUND { return data() + size(); }
@@ -1249,19 +1367,26 @@ class [[nodiscard]] frame {
 // or a bool.
 class json_member {
  public:
-  json_member(std::string_view name, std::string_view text) : text_(quoted(name) + ":" + quoted(text)) {}
+  json_member(std::string_view name, std::string_view text)
+      : text_(quoted(name) + ":" + quoted(text)) {}
   json_member(std::string_view name, std::nullptr_t) = delete; /* a null pointer is not a text */
 
   // Throws error (DLB_ERROR_ARGUMENT for infinity and NaN, which JSON lacks).
-  template <class Number, std::enable_if_t<detail::is_number<Number> || std::is_floating_point_v<Number> || std::is_same_v<Number, bool>, int> = 0>
+  template <class Number,
+            std::enable_if_t<detail::is_number<Number> || std::is_floating_point_v<Number> ||
+                                 std::is_same_v<Number, bool>,
+                             int> = 0>
   json_member(std::string_view name, Number number) : text_(quoted(name) + ":") {
     if constexpr (std::is_same_v<Number, bool>) {
       text_ += number ? "true" : "false";
     } else {
       if constexpr (std::is_floating_point_v<Number>)
-        if (!std::isfinite(number)) detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::json: member " + quoted(name) + " is not a finite number");
+        if (!std::isfinite(number))
+          detail::fail(DLB_ERROR_ARGUMENT,
+                       "dlbridge::json: member " + quoted(name) + " is not a finite number");
       std::array<char, 128> digits;
-      text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+      text_.append(digits.data(),
+                   std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
     }
   }
 
@@ -1339,7 +1464,9 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     moved_tensor(tensor &&t) noexcept : tensor_(&t) {}
     template <class Kept, std::enable_if_t<std::is_same_v<Kept, tensor>, int> = 0>
     moved_tensor(const Kept &) {
-      static_assert(detail::never<Kept>, "dlbridge: message::encode: the message takes the tensors over: encode({std::move(x)}, fields).");
+      static_assert(detail::never<Kept>,
+                    "dlbridge: message::encode: the message takes the tensors over: "
+                    "encode({std::move(x)}, fields).");
     }
 
    private:
@@ -1349,7 +1476,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
   // Encodes tensors, which the message takes over: `encode({std::move(x), std::move(y)}, fields)`.
   // Tensors without gaps are not copied. Throws error; the tensors are then unchanged.
-  static message encode(std::initializer_list<moved_tensor> tensors, const message_fields &fields = {}) {
+  static message encode(std::initializer_list<moved_tensor> tensors,
+                        const message_fields &fields = {}) {
     std::vector<tensor *> each;
     each.reserve(tensors.size());
     for (const moved_tensor &t : tensors) each.push_back(t.tensor_);
@@ -1365,21 +1493,26 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   }
 
   // As above, without fields: `encode(std::move(x), std::move(y))`.
-  template <class First, class... Others, std::enable_if_t<std::is_same_v<detail::plain<First>, tensor>, int> = 0>
+  template <class First, class... Others,
+            std::enable_if_t<std::is_same_v<detail::plain<First>, tensor>, int> = 0>
   static message encode(First &&first, Others &&...others) {
     static_assert((std::is_same_v<detail::plain<Others>, tensor> && ...),
-                  "dlbridge: message::encode: only tensors follow a tensor; with fields, the tensors are a list: encode({std::move(x)}, fields).");
-    static_assert(!std::is_lvalue_reference_v<First> && (!std::is_lvalue_reference_v<Others> && ...),
-                  "dlbridge: message::encode: the message takes the tensors over: encode(std::move(x)).");
+                  "dlbridge: message::encode: only tensors follow a tensor; with fields, the "
+                  "tensors are a list: encode({std::move(x)}, fields).");
+    static_assert(
+        !std::is_lvalue_reference_v<First> && (!std::is_lvalue_reference_v<Others> && ...),
+        "dlbridge: message::encode: the message takes the tensors over: encode(std::move(x)).");
     tensor *const each[] = {&first, &others...};
     return encode_each(each, 1 + sizeof...(others), {});
   }
 
   // Encodes a label and payload parts. The label may be any bytes. The message takes over the
   // parts. Throws error; the parts are then unchanged.
-  static message encode_parts(const dlb_header &header, std::string_view label, std::vector<frame> &&parts) {
+  static message encode_parts(const dlb_header &header, std::string_view label,
+                              std::vector<frame> &&parts) {
     const std::vector<dlb_frame> raw = lent(parts);
-    message out(detail::call(dlb_message_encode_parts, &header, detail::bytes(label), raw.data(), raw.size()));
+    message out(detail::call(dlb_message_encode_parts, &header, detail::bytes(label), raw.data(),
+                             raw.size()));
     for (frame &f : parts) f.release();
     parts.clear();
     return out;
@@ -1389,8 +1522,12 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // texts, or std::nullopt if the message has none. Throw error (DLB_ERROR_NULL if this owner is
   // empty, DLB_ERROR_ARGUMENT for an index out of range).
   dlb_header header() const { return detail::call(dlb_message_header, raw_); }
-  std::string_view label() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_message_label, raw_)); }
-  std::optional<std::string_view> metadata() const DLBRIDGE_LIFETIMEBOUND { return optional(detail::call(dlb_message_metadata, raw_)); }
+  std::string_view label() const DLBRIDGE_LIFETIMEBOUND {
+    return detail::view(detail::call(dlb_message_label, raw_));
+  }
+  std::optional<std::string_view> metadata() const DLBRIDGE_LIFETIMEBOUND {
+    return optional(detail::call(dlb_message_metadata, raw_));
+  }
   std::optional<std::string_view> tensor_metadata(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
     return optional(detail::call(dlb_message_tensor_metadata, raw_, index));
   }
@@ -1406,7 +1543,8 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // have it, such as the pieces of one tensor without DLB_DECODE_JOIN).
   std::size_t find(std::string_view name) const {
     const std::string text(name);
-    return detail::call(dlb_message_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::message::find"));
+    return detail::call(dlb_message_find, raw_,
+                        detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::message::find"));
   }
 
   // Return the number of tensors, payload parts and frames; 0 if this owner is empty.
@@ -1418,24 +1556,32 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   // it. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of
   // range, DLB_ERROR_FORMAT for a tensor whose packing is not "dense", DLB_ERROR_METADATA for a
   // tensor that is only metadata).
-  tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index)); }
+  tensor operator[](std::size_t index) const {
+    return tensor::adopt(detail::call(dlb_message_tensor_at, raw_, index));
+  }
 
   // Returns the tensor with the given name: `m["x"]`. Throws the errors of find() and of the
   // function above.
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
-  // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
-  // empty, DLB_ERROR_ARGUMENT for an index out of range).
-  tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, raw_, index)); }
+  // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error
+  // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
+  tensor part(std::size_t index) const {
+    return tensor::adopt(detail::call(dlb_message_part, raw_, index));
+  }
 
   // Returns the index of the first part of tensor `index`, or 0 if there is no tensor `index`.
-  std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
+  std::size_t part_of(std::size_t index) const noexcept {
+    return dlb_message_tensor_part(raw_, index);
+  }
   // Reports whether encode() or DLB_DECODE_JOIN copied tensor `index`. Returns false if there is no
   // tensor `index`.
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
   // Return one frame or all frames, ready to be sent. Payloads are not copied. Throw error.
-  frame frame_at(std::size_t index) const { return frame::adopt(detail::call(dlb_message_frame, raw_, index)); }
+  frame frame_at(std::size_t index) const {
+    return frame::adopt(detail::call(dlb_message_frame, raw_, index));
+  }
   std::vector<frame> frames() const {
     std::vector<dlb_frame> raw(frame_count());
     std::vector<frame> out(raw.size());
@@ -1464,8 +1610,12 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
     tensor operator*() const { return (*message_)[index_]; }
     iterator &operator++() noexcept { return ++index_, *this; }
     iterator operator++(int) noexcept { return {message_, index_++}; }
-    friend bool operator==(const iterator &a, const iterator &b) noexcept { return a.index_ == b.index_; }
-    friend bool operator!=(const iterator &a, const iterator &b) noexcept { return a.index_ != b.index_; }
+    friend bool operator==(const iterator &a, const iterator &b) noexcept {
+      return a.index_ == b.index_;
+    }
+    friend bool operator!=(const iterator &a, const iterator &b) noexcept {
+      return a.index_ != b.index_;
+    }
 
    private:
     friend class message;
@@ -1475,7 +1625,9 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
   };
   iterator begin() const {
     if (raw_ == nullptr)
-      detail::fail(DLB_ERROR_NULL, "dlbridge::message: the owner is empty: it was moved from, released or never set");
+      detail::fail(
+          DLB_ERROR_NULL,
+          "dlbridge::message: the owner is empty: it was moved from, released or never set");
     return {this, 0};
   }
   iterator end() const noexcept { return {this, size()}; }
@@ -1486,18 +1638,23 @@ class [[nodiscard]] message : public bases::owner<message, dlb_message, dlb_mess
 
   static void check_count(const char *what, std::size_t given, std::size_t count) {
     if (given > count)
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: there are " + std::string(what) + " of " + std::to_string(given) +
-                                           " tensors, but only " + std::to_string(count) + " tensors");
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: there are " + std::string(what) +
+                                           " of " + std::to_string(given) + " tensors, but only " +
+                                           std::to_string(count) + " tensors");
   }
 
-  static message encode_each(tensor *const *tensors, std::size_t count, const message_fields &fields) {
+  static message encode_each(tensor *const *tensors, std::size_t count,
+                             const message_fields &fields) {
     check_count("metadata", fields.tensor_metadata.size(), count);
     check_count("names", fields.names.size(), count);
     std::vector<dlb_message_tensor> raw(count);
     for (std::size_t i = 0; i < count; i++) {
       raw[i].tensor = tensors[i]->get();
-      if (i < fields.tensor_metadata.size()) raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
-      if (i < fields.names.size()) raw[i].name = detail::c_string(fields.names[i], DLB_ERROR_ARGUMENT, "dlbridge::message::encode");
+      if (i < fields.tensor_metadata.size())
+        raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
+      if (i < fields.names.size())
+        raw[i].name =
+            detail::c_string(fields.names[i], DLB_ERROR_ARGUMENT, "dlbridge::message::encode");
     }
     dlb_message_fields plain{};
     plain.header = fields.header;
@@ -1532,7 +1689,8 @@ class shared_frame {
   std::size_t offset() const noexcept { return offset_; }
 
  protected:
-  shared_frame(frame &&f, std::uint64_t options) : frame_(std::make_shared<frame>(std::move(f))), options_(options) {}
+  shared_frame(frame &&f, std::uint64_t options)
+      : frame_(std::make_shared<frame>(std::move(f))), options_(options) {}
 
   bool at_end() const noexcept { return offset_ == frame_->size(); }
 
@@ -1564,7 +1722,8 @@ class shared_frame {
 // Payloads are not copied.
 class message_reader : public bases::shared_frame {
  public:
-  explicit message_reader(frame &&packed, std::uint64_t options = 0) : shared_frame(std::move(packed), options) {}
+  explicit message_reader(frame &&packed, std::uint64_t options = 0)
+      : shared_frame(std::move(packed), options) {}
 
   // Returns the next message, or an empty owner at the end of the frame. The message keeps the
   // frame alive. The limit applies to each call separately. Throws error; the next call then throws
@@ -1587,10 +1746,16 @@ class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_e
   // element `index` in row-major order. The format of images, audio and video is a text such as
   // "png". Other elements have an empty format. The views are valid as long as this owner. Throw
   // error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
-  std::string_view type() const DLBRIDGE_LIFETIMEBOUND { return detail::view(checked(nullptr).type); }
-  sizes shape() const { return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)}; }
+  std::string_view type() const DLBRIDGE_LIFETIMEBOUND {
+    return detail::view(checked(nullptr).type);
+  }
+  sizes shape() const {
+    return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)};
+  }
   std::size_t size() const { return checked(nullptr).count; }
-  std::string_view operator[](std::size_t index) const DLBRIDGE_LIFETIMEBOUND { return detail::view(checked(&index).values[index]); }
+  std::string_view operator[](std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
+    return detail::view(checked(&index).values[index]);
+  }
   std::string_view format(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
     const dlb_elements &e = checked(&index);
     return e.formats == nullptr ? std::string_view() : detail::view(e.formats[index]);
@@ -1602,10 +1767,13 @@ class [[nodiscard]] elements : public bases::owner<elements, dlb_elements, dlb_e
 
   const dlb_elements &checked(const std::size_t *index) const {
     if (raw_ == nullptr)
-      detail::fail(DLB_ERROR_NULL, "dlbridge::elements: the owner is empty: it was moved from, released or never set");
+      detail::fail(
+          DLB_ERROR_NULL,
+          "dlbridge::elements: the owner is empty: it was moved from, released or never set");
     if (index != nullptr && *index >= raw_->count)
-      detail::fail(DLB_ERROR_ARGUMENT,
-                  "dlbridge::elements: index " + std::to_string(*index) + " is out of bounds for size " + std::to_string(raw_->count));
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::elements: index " + std::to_string(*index) +
+                                           " is out of bounds for size " +
+                                           std::to_string(raw_->count));
     return *raw_;
   }
 };
@@ -1647,8 +1815,9 @@ class borrowed_value {
   }
   borrowed_value(const elements_view &e) : values_(copied(e.values)), formats_(copied(e.formats)) {
     if (!formats_.empty() && formats_.size() != values_.size())
-      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: there are " + std::to_string(formats_.size()) + " formats, but " +
-                                          std::to_string(values_.size()) + " values");
+      detail::fail(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: there are " +
+                                           std::to_string(formats_.size()) + " formats, but " +
+                                           std::to_string(values_.size()) + " values");
     elements_.type = bytes(e.type);
     elements_.ndim = static_cast<std::int32_t>(std::min<std::size_t>(e.shape.size(), INT32_MAX));
     elements_.shape = e.shape.data();
@@ -1683,7 +1852,8 @@ value decode(Decode function, frame &&f, std::uint64_t options) {
 
 template <class Encode, class Option>
 std::vector<std::byte> encode(Encode function, const borrowed_value &v, Option option) {
-  std::vector<std::byte> out(call(function, static_cast<void *>(nullptr), std::size_t{0}, v.get(), option));
+  std::vector<std::byte> out(
+      call(function, static_cast<void *>(nullptr), std::size_t{0}, v.get(), option));
   out.resize(call(function, static_cast<void *>(out.data()), out.size(), v.get(), option));
   return out;
 }
@@ -1692,12 +1862,17 @@ std::vector<std::byte> encode(Encode function, const borrowed_value &v, Option o
 
 namespace decthings {
 
-enum class dialect : std::uint64_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHINGS_PY004, rs015 = DLB_DECTHINGS_RS015 };
+enum class dialect : std::uint64_t {
+  doc = DLB_DECTHINGS_DOC,
+  py004 = DLB_DECTHINGS_PY004,
+  rs015 = DLB_DECTHINGS_RS015
+};
 
 // Decodes a frame that holds one tensor. The value takes over the frame. A `limit` other than 0 is
 // the argument of DLB_LIMIT, in bytes. Throws error; the frame is then unchanged.
 inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
-  return detail::decode(dlb_decthings_decode, std::move(f), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit));
+  return detail::decode(dlb_decthings_decode, std::move(f),
+                        static_cast<std::uint64_t>(d) | DLB_LIMIT(limit));
 }
 
 // Takes over a frame of consecutive tensors, and reads them in batches:
@@ -1717,7 +1892,8 @@ class reader : public bases::shared_frame {
     out.reserve(count);  // so that nothing throws between the call and the owners
     dlb_value values[count] = {};
     advance([&](auto... rest) { return dlb_decthings_decode_batch(values, count, rest...); });
-    for (std::size_t i = 0; i < count && values[i].size > 0; i++) out.push_back(detail::adopt(values[i]));
+    for (std::size_t i = 0; i < count && values[i].size > 0; i++)
+      out.push_back(detail::adopt(values[i]));
     return out;
   }
 };
@@ -1728,7 +1904,8 @@ inline std::vector<value> decode_all(frame &&f, dialect d = dialect::doc, std::u
   reader in(std::move(f), d, limit);
   std::vector<value> out;
   for (std::vector<value> batch = in.next(); !batch.empty(); batch = in.next())
-    out.insert(out.end(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
+    out.insert(out.end(), std::make_move_iterator(batch.begin()),
+               std::make_move_iterator(batch.end()));
   return out;
 }
 
@@ -1741,7 +1918,8 @@ inline std::vector<std::byte> encode(const detail::borrowed_value &v, dialect d 
 // Encodes into the buffer at `data`, which has `room` bytes, and returns the number of encoded
 // bytes. With `data` NULL and `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if
 // the buffer is too small; the buffer is then unchanged).
-inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, dialect d = dialect::doc) {
+inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v,
+                             dialect d = dialect::doc) {
   return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::uint64_t>(d));
 }
 
@@ -1771,7 +1949,8 @@ inline std::vector<std::byte> encode(const detail::borrowed_value &v, std::uint6
 // Encodes into the buffer at `data`, which has `room` bytes, and returns the number of encoded
 // bytes. With `data` NULL and `room` 0, only returns the number. Throws error (DLB_ERROR_ROOM if
 // the buffer is too small; the buffer is then unchanged).
-inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, std::uint64_t options = 0) {
+inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v,
+                             std::uint64_t options = 0) {
   return detail::call(dlb_tensorflow_encode, data, room, v.get(), options);
 }
 
@@ -1821,36 +2000,48 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
     dlb_file_options plain{};
     plain.flags = options.flags;
     plain.as = options.as;
-    raw_ = detail::call(dlb_file_open, detail::c_string(path, DLB_ERROR_ARGUMENT, "dlbridge::file"), &plain);
+    raw_ = detail::call(dlb_file_open, detail::c_string(path, DLB_ERROR_ARGUMENT, "dlbridge::file"),
+                        &plain);
   }
 
   // Return the format, and the metadata as a JSON object. The texts are valid as long as this
   // owner. Throw error (DLB_ERROR_NULL if it is empty).
-  std::string_view format() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_file_format, raw_)); }
-  std::string_view metadata() const DLBRIDGE_LIFETIMEBOUND { return detail::view(detail::call(dlb_file_metadata, raw_)); }
+  std::string_view format() const DLBRIDGE_LIFETIMEBOUND {
+    return detail::view(detail::call(dlb_file_format, raw_));
+  }
+  std::string_view metadata() const DLBRIDGE_LIFETIMEBOUND {
+    return detail::view(detail::call(dlb_file_metadata, raw_));
+  }
 
   // Returns the number of tensors, or 0 if this owner is empty.
   std::size_t size() const noexcept { return dlb_file_count(raw_); }
 
-  // Returns the description of tensor `index`. Throws error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out
-  // of range).
-  file_entry entry(std::size_t index) const DLBRIDGE_LIFETIMEBOUND { return file_entry(detail::call(dlb_file_at, raw_, index)); }
+  // Returns the description of tensor `index`. Throws error (DLB_ERROR_NULL if this owner is empty,
+  // DLB_ERROR_ARGUMENT for an index out of range).
+  file_entry entry(std::size_t index) const DLBRIDGE_LIFETIMEBOUND {
+    return file_entry(detail::call(dlb_file_at, raw_, index));
+  }
 
   // Returns the index of the tensor with the given name. Throws error (DLB_ERROR_ARGUMENT if no
   // tensor has this name).
   std::size_t find(std::string_view name) const {
     const std::string text(name);
-    return detail::call(dlb_file_find, raw_, detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::file::find"));
+    return detail::call(dlb_file_find, raw_,
+                        detail::c_string(text, DLB_ERROR_ARGUMENT, "dlbridge::file::find"));
   }
 
   // Return a tensor in the memory of the file: see dlb_file_tensor_at. Throw error as find() and
   // entry() do. Also throw the status of the description as an error.
-  tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_file_tensor_at, raw_, index)); }
+  tensor operator[](std::size_t index) const {
+    return tensor::adopt(detail::call(dlb_file_tensor_at, raw_, index));
+  }
   tensor operator[](std::string_view name) const { return (*this)[find(name)]; }
 
   // Return a copy, read from the file: see dlb_file_copy. Throw error as the functions above do,
   // and DLB_ERROR_SYSTEM if the file has become shorter.
-  tensor copy(std::size_t index) const { return tensor::adopt(detail::call(dlb_file_copy, raw_, index)); }
+  tensor copy(std::size_t index) const {
+    return tensor::adopt(detail::call(dlb_file_copy, raw_, index));
+  }
   tensor copy(std::string_view name) const { return copy(find(name)); }
 
   // verify() checks that the file has not changed since it was opened. sync() writes changes to the
@@ -1876,8 +2067,12 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
     file_entry operator*() const { return file_->entry(index_); }
     iterator &operator++() noexcept { return ++index_, *this; }
     iterator operator++(int) noexcept { return {file_, index_++}; }
-    friend bool operator==(const iterator &a, const iterator &b) noexcept { return a.index_ == b.index_; }
-    friend bool operator!=(const iterator &a, const iterator &b) noexcept { return a.index_ != b.index_; }
+    friend bool operator==(const iterator &a, const iterator &b) noexcept {
+      return a.index_ == b.index_;
+    }
+    friend bool operator!=(const iterator &a, const iterator &b) noexcept {
+      return a.index_ != b.index_;
+    }
 
    private:
     friend class file;
@@ -1886,7 +2081,9 @@ class [[nodiscard]] file : public bases::owner<file, dlb_file, dlb_file_close> {
     std::size_t index_ = 0;
   };
   iterator begin() const {
-    if (raw_ == nullptr) detail::fail(DLB_ERROR_NULL, "dlbridge::file: the owner is empty: it was moved from, released or never set");
+    if (raw_ == nullptr)
+      detail::fail(DLB_ERROR_NULL,
+                   "dlbridge::file: the owner is empty: it was moved from, released or never set");
     return {this, 0};
   }
   iterator end() const noexcept { return {this, size()}; }
@@ -1913,13 +2110,15 @@ class named_tensor {
   named_tensor(std::string name, const tensor &t) : name_(std::move(name)), tensor_(t.get()) {}
 
  private:
-  friend void write_file(const std::string &path, const std::vector<named_tensor> &tensors, const file_fields &fields);
+  friend void write_file(const std::string &path, const std::vector<named_tensor> &tensors,
+                         const file_fields &fields);
   std::string name_;
   DLManagedTensorVersioned *tensor_;
 };
 
 // Writes a file: `write_file("model.safetensors", {{"w", x}})`. See dlb_file_write. Throws error.
-inline void write_file(const std::string &path, const std::vector<named_tensor> &tensors, const file_fields &fields = {}) {
+inline void write_file(const std::string &path, const std::vector<named_tensor> &tensors,
+                       const file_fields &fields = {}) {
   constexpr const char *function = "dlbridge::write_file";
   std::vector<dlb_file_tensor> raw(tensors.size());
   for (std::size_t i = 0; i < raw.size(); i++) {
@@ -1927,7 +2126,8 @@ inline void write_file(const std::string &path, const std::vector<named_tensor> 
     raw[i].name = detail::c_string(tensors[i].name_, DLB_ERROR_ARGUMENT, function);
   }
   dlb_file_fields plain{};
-  if (!fields.format.empty()) plain.format = detail::c_string(fields.format, DLB_ERROR_ARGUMENT, function);
+  if (!fields.format.empty())
+    plain.format = detail::c_string(fields.format, DLB_ERROR_ARGUMENT, function);
   plain.align = fields.align;
   plain.metadata = detail::bytes(fields.metadata);
   if (fields.progress != nullptr) {
@@ -1938,7 +2138,9 @@ inline void write_file(const std::string &path, const std::vector<named_tensor> 
     plain.ctx = const_cast<file_fields *>(&fields);
   }
   dlb_error e;
-  detail::check(dlb_file_write(detail::c_string(path, DLB_ERROR_ARGUMENT, function), raw.data(), raw.size(), &plain, &e), e);
+  detail::check(dlb_file_write(detail::c_string(path, DLB_ERROR_ARGUMENT, function), raw.data(),
+                               raw.size(), &plain, &e),
+                e);
 }
 
 // Returns the numbers of live objects in this process.

@@ -142,11 +142,14 @@ typedef struct DLManagedTensorVersioned {
 
 /* Makes a tensor in new memory with the dtype, ndim, shape and device of `prototype`; its other
  * fields are ignored. The caller owns *out. */
-typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
-                                            void (*SetError)(void* error_ctx, const char* kind, const char* message));
+typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out,
+                                            void* error_ctx,
+                                            void (*SetError)(void* error_ctx, const char* kind,
+                                                             const char* message));
 
 /* Exports the memory of a Python object, with its flags. The caller owns *out. */
-typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object, DLManagedTensorVersioned** out);
+typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object,
+                                                     DLManagedTensorVersioned** out);
 
 /* Sets *out to a view of the memory of a Python object. The view is valid until control returns to
  * the object's owner. A view has no flags, so it cannot state that the memory is read-only or that
@@ -154,10 +157,12 @@ typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object, DLManagedT
 typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
 
 /* Sets *out_current_stream to the producer's current stream; NULL on the CPU. */
-typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void** out_current_stream);
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id,
+                                       void** out_current_stream);
 
 /* Makes a Python object, which takes over `tensor`. */
-typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor, void** out_py_object);
+typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor,
+                                                   void** out_py_object);
 
 /* The part of the table that all major versions share. prev_api is an older table, or NULL. */
 typedef struct DLPackExchangeAPIHeader {
