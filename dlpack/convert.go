@@ -7,7 +7,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// Convert converts the elements to another data type, and writes them row-major to new memory, allocated like that of [New].
+// Convert converts the elements to another data type, and writes them row-major to new memory, allocated as by [New].
 // [Tensor.ConvertTo] describes the conversion. Elements of fewer than 8 bits are packed.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes

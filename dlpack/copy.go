@@ -19,7 +19,7 @@ const (
 	ColumnMajor              // the first dimension fastest, as in Fortran
 )
 
-// Copy copies the elements, row-major, into new memory, allocated like that of [New]. Large copies use as many goroutines as
+// Copy copies the elements, row-major, into new memory, allocated as by [New]. Large copies use as many goroutines as
 // GOMAXPROCS allows.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes

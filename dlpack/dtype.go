@@ -245,7 +245,7 @@ func (dt *DataType) UnmarshalText(text []byte) error {
 // names of numbers and bools, too: type strings ("<f4", "|b1", "i8"), letters ("f", "?"), and names of C types ("half",
 // "double", "float" for float64, "int" for int64). The comment of dlb_dtype_parse in dlbridge.h lists them.
 //
-// Errors: [ErrDType], also for a NumPy type string whose byte order is not that of this machine.
+// Errors: [ErrDType], also for a NumPy type string in a byte order other than this machine's.
 func ParseDataType(text string) (DataType, error) {
 	refuse := func(format string, args ...any) error {
 		return &Error{Op: "parse data type", Where: fmt.Sprintf(format, args...), Err: ErrDType}

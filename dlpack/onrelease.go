@@ -51,8 +51,8 @@ func (t *Tensor) OnRelease(f func()) error {
 }
 
 // Own makes a tensor in memory that need not be Go's, such as a mapping of a file, memory of malloc, or a buffer of another
-// runtime. The tensor is like that of [FromBytes]. After the last holder has released the memory, release is called once, to
-// give it back. The rules of [Tensor.OnRelease] apply to release, too. It runs on a goroutine of this library, whichever
+// runtime. The tensor is like a tensor of [FromBytes]. After the last holder has released the memory, release is called once,
+// to give it back. The rules of [Tensor.OnRelease] apply to release, too. It runs on a goroutine of this library, whichever
 // thread released the memory last. It may block and may use this package. A panic in it ends the program. It is not called in
 // a forked child. The process may end before release is called. [Lend] takes a C function instead, which needs no goroutine
 // and is also called in a forked child.

@@ -1547,8 +1547,8 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Library: libdlbridge_tensor.
  *
- * The ledger records the calls by which the program got each tensor, frame, message, elements
- * object and file from a function of this header. The ledger is off unless the environment variable
+ * The ledger records the calls in which the functions of this header returned tensors, frames,
+ * messages, elements objects and files. The ledger is off unless the environment variable
  * DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set. If the variable is
  * set, the library prints the live objects to stderr when the process ends by exit or by a return
  * from main. The library prints them after all functions of atexit have run. If there are no live

@@ -1,6 +1,6 @@
-// Package decthings decodes and encodes tensors in the binary form of Decthings. It also decodes and encodes rules, by
-// which a Decthings method declares the tensors that it accepts. The package is for programs that call or serve
-// Decthings models.
+// Package decthings decodes and encodes tensors in the binary form of Decthings. It also decodes and encodes the
+// rules of a Decthings method, which declare the tensors that it accepts. The package is for programs that call or
+// serve Decthings models.
 //
 //	t, err := decthings.DecodeTensor(data)                // an error for strings, media and the like, which Decode returns
 //	defer t.Close()

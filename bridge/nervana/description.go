@@ -54,7 +54,7 @@ func (d *Description) View(view func(l *layout.Layout) error) *Description {
 	return &Description{base: d, view: view}
 }
 
-// Base returns the description of which d is a view, or nil.
+// Base returns the description that d is a view of, or nil.
 func (d *Description) Base() *Description { return d.orUnknown().base }
 
 // maxViews is the largest number of views in a chain from a view to the description that is not a view.

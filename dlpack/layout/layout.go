@@ -12,7 +12,7 @@
 //   - A [Layout] says where the elements of a tensor are. [New] returns a Layout, with or without padding.
 //   - A view is another layout of the same elements. [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the other
 //     methods of *Layout make views.
-//   - A [PartialShape] is a shape in which sizes may be unknown. Its text form is that of TensorFlow.
+//   - A [PartialShape] is a shape in which sizes may be unknown. It has the same text form as in TensorFlow.
 //
 // # Views in place
 //

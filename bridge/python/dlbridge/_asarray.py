@@ -31,7 +31,7 @@ def asarray(x: Any, dtype: Any = None) -> Tensor:
         >>> dlbridge.asarray([1, 2], "bfloat16").dtype
         'bfloat16'
 
-    Ownership: without a copy, that of from_dlpack or from_buffer; otherwise the Tensor owns new memory. Errors: ValueError for lists of
+    Ownership: without a copy, as with from_dlpack or from_buffer; otherwise the Tensor owns new memory. Errors: ValueError for lists of
     different lengths or depths, and for NaN if dtype is an integer type; OverflowError for a number that dtype lacks; TypeError for any
     other x, for complex elements if dtype is real, and for a list of arrays of different types if dtype is None; BufferError as for
     from_dlpack.

@@ -15,7 +15,7 @@ def name_of(dtype: Any) -> str:
     or ml_dtypes, or an object with one in its attribute dtype (JAX); or a data type of PyTorch, TensorFlow or another package whose
     attribute `name`, or text after the last dot, is a name (torch.float32).
 
-    Errors: TypeError for any other object; BufferError for a byte order that is not that of the machine.
+    Errors: TypeError for any other object; BufferError for a byte order other than the machine's.
     """
     if isinstance(dtype, type) and dtype in _PYTHON:
         return _PYTHON[dtype]

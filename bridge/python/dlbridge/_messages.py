@@ -342,7 +342,7 @@ def encode(
 
     `relay` is a decoded message to send on, with the same tensors or other ones. Its header, metadata, names and further attributes are kept;
     unchanged values keep their bytes. `relay` may have metadata that `encode` otherwise refuses: lists and mappings in the metadata of
-    tensors, and tensors that are only metadata. The number of `tensors` must be that of the label. If a tensor is None in `message.tensors`,
+    tensors, and tensors that are only metadata. There must be as many `tensors` as in the label. If a tensor is None in `message.tensors`,
     pass None here too: its description and its part are kept. Pass a tensor in several parts as one tensor (`decode` with `join`). Payload
     parts without a tensor are kept. Other arguments replace the values of the message; None in `tensor_metadata` keeps the value.
 

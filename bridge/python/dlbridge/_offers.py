@@ -126,7 +126,7 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
     `fetch_parts`, or in Go shm.FetchTensors. Other readers refuse the tensor. Tensors in several parts (spread) keep their parts. The
     rest of the label does not change.
 
-    Ownership: that of `offer`. Errors: those of `tens.decode` for frames that are not a message; those of `offer`, before anything is
+    Ownership: as with `offer`. Errors: those of `tens.decode` for frames that are not a message; those of `offer`, before anything is
     offered.
 
         >>> frames = dlbridge.tens.encode([dlbridge.shm.copy(np.arange(100_000))])

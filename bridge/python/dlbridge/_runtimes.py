@@ -89,10 +89,10 @@ def others(address: int) -> list[str]:
 
 
 def warn(address: int) -> None:
-    """Warns if the process has a Go runtime other than that of the library that `address` belongs to."""
+    """Warns if the process has a Go runtime besides the one of the library that `address` belongs to."""
     if found := others(address):
         warnings.warn(
-            f"dlbridge: another Go runtime is in this process, that of {', '.join(found)}. Go supports only one. To have "
+            f"dlbridge: another Go runtime is in this process, in {', '.join(found)}. Go supports only one. To have "
             "only one, build that library with the package bridge/capi of dlbridge in it, and pass its path to dlbridge.load",
             RuntimeWarning,
             stacklevel=2,

@@ -136,7 +136,7 @@ def _help(
     parameters = [inspect.Parameter(shown, how, annotation=_name_of(kind)) for shown, kind in zip(names, args)]
     result = inspect.Signature.empty if to is not None else "Tensor" if isinstance(returns, str) else _name_of(returns)
     signature = inspect.Signature(parameters, return_annotation=result)
-    text = [f"{name}{signature}\n\nCalls the C function {name}, of which dlbridge.wrap made this function."]
+    text = [f"{name}{signature}\n\nCalls the C function {name}. dlbridge.wrap made this function."]
     if any(tensors):
         text.append("A tensor is any DLPack producer; its memory is shared with the C function until that calls the deleter.")
     if any(isinstance(kind, converted) for kind in args):
@@ -350,8 +350,8 @@ def wrap(
     OverflowError for an integer that is out of the range of its type; TypeError for another argument, and for arguments that
     are missing, unknown or given twice; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a
     function of a Go library in a forked child of the process that loaded it. After the call: the error that the C function
-    reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if it returns an address that cannot be that of
-    a managed tensor, or a tensor that was released or taken over before. The code of a reported error decides the exception:
+    reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if it returns an address at which no managed
+    tensor can lie, or a tensor that was released or taken over before. The code of a reported error decides the exception:
 
         TypeError     a data type
         BufferError   a device, read-only memory, or a version of DLPack

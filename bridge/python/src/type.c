@@ -430,8 +430,8 @@ PyDoc_STRVAR(convert_doc,
              "is the data type of out.\n\n"
              "Conversion to a float type gives the nearest number of that type. Conversion of a float to an integer drops its\n"
              "fraction. A float out of range becomes the nearest integer of the type; for types of fewer than 8 bits, the result\n"
-             "is that of ml_dtypes. NaN becomes 0. An integer that is out of range of another integer type keeps only its low\n"
-             "bits. A complex number that becomes real loses its imaginary part. Every number except 0 becomes True.\n\n"
+             "is the same as in ml_dtypes. NaN becomes 0. An integer that is out of range of another integer type keeps only its\n"
+             "low bits. A complex number that becomes real loses its imaginary part. Every number except 0 becomes True.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]\n"
              "    >>> dlbridge.from_buffer(b'abc').convert(out=np.zeros(3))\n"
@@ -446,8 +446,8 @@ PyDoc_STRVAR(convert_doc,
              "host, and for scales of complex numbers. BufferError also if out is read-only, or its producer exports a copy.\n"
              "ValueError if out has another shape or overlapping elements, for an axis that does not exist, and for a wrong number\n"
              "of scales or shifts. ValueError also if out has, or may have, memory in common with a tensor of several elements.\n"
-             "(Both may be the same elements of one type, without scale and shift.) TypeError if dtype is not that of out, and for\n"
-             "a scale or shift that is not a number. After an error nothing is written.\n"
+             "(Both may be the same elements of one type, without scale and shift.) TypeError if dtype is not the type of out,\n"
+             "and for a scale or shift that is not a number. After an error nothing is written.\n"
              "Threads: no other thread may write to the tensor, or use out, during the call.");
 PyDoc_STRVAR(tolist_doc,
              "tolist($self, /)\n--\n\n"
