@@ -8,14 +8,14 @@
 //	err = r.Run(map[string]*dlpack.Tensor{"x": x}, outputs) // writes into the memory of tensors that are in outputs, and adds the others
 //	defer outputs["y"].Close()
 //
+// The program must initialize the binding (InitializeEnvironment) before it uses this package. DestroyEnvironment
+// unloads ONNX Runtime, so the program may call it only after the last Destroy of a value and the last Close of a
+// [Runner].
+//
 //	function  result                     memory
 //	[Value]   a value of the binding     the memory of the tensor, until Destroy
 //	[Tensor]  a tensor of a value        the memory of the value; both may be released in any order
 //	[Runner]  runs a model on tensors    inputs, given outputs and outputs of a fixed shape are not copied
-//
-// The program must initialize the binding (InitializeEnvironment) before it uses this package. DestroyEnvironment
-// unloads ONNX Runtime, so the program may call it only after the last Destroy of a value and the last Close of a
-// [Runner].
 //
 // # Types
 //

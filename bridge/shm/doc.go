@@ -16,9 +16,9 @@
 //	m, err := zeromq.Encode(ts, shm.Offers(ts, time.Minute))
 //	err = push.Send(ctx, m)
 //
-//	m, err := pull.Recv(ctx)
-//	label, err := m.DecodeLabel()
-//	err = shm.FetchTensors(ctx, label, m.Tensors)
+//	got, err := pull.Recv(ctx)
+//	label, err := got.DecodeLabel()
+//	err = shm.FetchTensors(ctx, label, got.Tensors)
 //
 // [Attach] reads named shared memory of other programs, such as Python's multiprocessing.shared_memory.
 //
