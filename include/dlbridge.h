@@ -211,10 +211,11 @@ extern "C" {
 /* If `call` returns a code other than DLB_OK, the enclosing function returns this code.
  *
  *   int32_t twice(DLManagedTensorVersioned **out, const char *name, dlb_error *error) {
+ *     const int64_t shape[] = {2};
  *     DLDataType dtype;
  *     *out = NULL;
  *     DLB_TRY(dlb_dtype_parse(&dtype, name, error));
- *     return dlb_tensor_alloc(out, dtype, 1, (const int64_t[]){2}, error);
+ *     return dlb_tensor_alloc(out, dtype, 1, shape, error);
  *   }
  *
  * The macro does not release objects that the enclosing function owns. */

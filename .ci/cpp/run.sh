@@ -40,6 +40,17 @@ for program in "$work/head1" "$work/head2"; do
   libraries="-ldlbridge -ldlbridge_tensor"
 done
 
+# The lines in the comment of the class `file` compile.
+{
+  echo '#include <dlbridge.hpp>
+#include <iostream>
+int main() {'
+  sed -n '/^\/\/   dlbridge::file f(/,/^class/s|^//   ||p' "$root/include/dlbridge.hpp"
+  echo '}'
+} > "$work/file.cpp"
+grep -q 'f\["' "$work/file.cpp"
+"${CXX:-c++}" -std=c++17 -Wall -Wextra -Werror -I"$root/include" -fsyntax-only "$work/file.cpp"
+
 # In a file compiled without exceptions, an error prints its text and ends the process, even if another file has exceptions.
 flags="-std=c++17 -Wall -Wextra -Werror -I$root/include"
 # shellcheck disable=SC2086 # flags are words
