@@ -156,8 +156,9 @@ func ofJSON(v reflect.Value) any {
 		return nil
 	case reflect.Interface:
 		return ofJSON(v.Elem())
-	case reflect.Float32, reflect.Float64:
-		return number(v.Float())
+	case reflect.Float32, reflect.Float64: // a float32 has few digits, which a conversion to float64 would extend
+		digits, _ := strconv.ParseFloat(strconv.FormatFloat(v.Float(), 'g', -1, v.Type().Bits()), 64)
+		return number(digits)
 	case reflect.Slice:
 		list := make([]any, v.Len())
 		for i := range list {

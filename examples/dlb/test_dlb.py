@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 
@@ -82,6 +83,8 @@ def test_python_says_the_same(dlb, tmp_path):
     dlbridge.safetensors.save(tmp_path / "empty.safetensors", {})
     np.savez_compressed(tmp_path / "mixed.npz", texts=np.array(["a"]), none=np.empty(0), nan=np.full(3, np.nan), complex=np.ones(2, complex))
     np.save(tmp_path / "fortran.npy", np.asfortranarray(np.random.default_rng(3).normal(size=(300, 700)).astype(">f4")))
+    floats = struct.pack("<Q1sIf", 1, b"a", 6, 1e-5) + struct.pack("<Q1sIIQ3f", 1, b"b", 9, 6, 3, 0.1, np.nan, -np.inf)
+    (tmp_path / "float32.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + floats)
     (tmp_path / "cut.npy").write_bytes((tmp_path / "fortran.npy").read_bytes()[:999])
     folders = [tmp_path, *(BRIDGE / name / "testdata" for name in ("gguf", "npy", "safetensors"))]
     paths = [str(path) for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".gguf", ".json", ".npy", ".npz", ".safetensors")]
