@@ -505,8 +505,10 @@ and of [messages over ZeroMQ](zeromq/README.md).
 ## How it is measured
 
 `+"`make bench` (or `sh examples/bench/run.sh`)"+` builds dlbridge, installs its peers from the package registries, times all of them, and writes
-this page. All paths take turns in short batches. The time of a path is the median, over 20 turns, of the fastest batch in each turn. This
-hides other work of the machine and most garbage collections. Slow paths, such as files and messages to other processes, have fewer turns.
+this page. It runs several programs one after another; for example, one times the paths in Go, and another one those in Python. The paths of
+a program take turns in short batches. The time of a path is the median, over 20 turns, of the fastest batch in each turn. This hides most
+garbage collections, and other work of the machine affects all paths of a program alike. A ratio between paths of two programs, such as one
+in Go and one in NumPy, is less certain. Slow paths, such as files and messages to other processes, have fewer turns.
 
 Each table has a row for each path, which is one way to do the task. Rows in bold are paths of dlbridge; the others are its peers.
 "2.00 times as fast" means half the time. An aim of 2 means that a path should be at least twice as fast as its peer. A crossing is a call
