@@ -35,9 +35,10 @@ var (
 )
 
 // An Error reports the operation that failed and the offending field. errors.Is finds its cause, such as [ErrLayout] or [ErrDType]. All
-// functions and methods of this package return an *Error if they fail, except [DataType.NumBytes] and [DataType.Validate]. A function that
-// calls a function of the user returns the user's error unchanged. The text often ends with a remedy that names Go functions.
-// WithoutRemedy of package elements removes the remedy, for texts that users of the program read.
+// functions and methods of this package return an *Error if they fail, except [DataType.NumBytes] and [DataType.Validate]. [Read], [Use],
+// [ReadStrided] and [UseStrided] return the error of the user's function unchanged; [Tensor.Apply] and [NewFrom] wrap that error. The text
+// often ends with a remedy that names Go functions. WithoutRemedy of package elements removes the remedy, for texts that users of the
+// program read.
 type Error struct {
 	Op    string // "import", "export", ...
 	Where string // the offending field and its value
