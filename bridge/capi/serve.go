@@ -64,12 +64,12 @@ func Tensors(managed ...unsafe.Pointer) Arguments { return Arguments{managed} }
 //
 // If f returns an error or panics, the result is NULL, and *e has the code and the text of the error, which begins with
 // the name of the exported function: "scale: no such model". If package dlpack returned the error for an entry of in,
-// the text has the number of this tensor, counting only tensors: "scale: tensor argument 1: the tensor has int64, asked
-// for float32". Where such a text names a function that avoids the error, it is a function of C. The code depends on
-// the cause. For example, an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, and an error that wraps
-// [dlpack.ErrDType] has DLB_ERROR_DTYPE. An error without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has
-// DLB_ERROR_INTERNAL. Without an error the code is DLB_OK. dlbridge.wrap raises the exception that fits the code, with
-// the name in a note. Its text names functions of Python.
+// the text has the number of this tensor, counting only tensors: "scale: tensor argument 1: the tensor has int64, want
+// float32; dlb_tensor_convert makes a copy of that type". Where such a text names a function that avoids the error, it
+// is a function of C. The code depends on the cause. For example, an error that wraps [dlpack.ErrValue] has
+// DLB_ERROR_ARGUMENT, and an error that wraps [dlpack.ErrDType] has DLB_ERROR_DTYPE. An error without a cause of
+// dlbridge has DLB_ERROR_FUNCTION. A panic has DLB_ERROR_INTERNAL. Without an error the code is DLB_OK. dlbridge.wrap
+// raises the exception that fits the code, with the name in a note. Its text names functions of Python.
 //
 // The text of a panic has a line " in FUNCTION (FILE:LINE)" for each call from the panic outwards to f, without the
 // calls of the Go runtime. There are at most 16 lines, or as many as fit into the dlb_error. FILE includes only its
