@@ -21,12 +21,11 @@ import (
 //	}
 //
 // Copy the strides to variables first, as above: the compiler cannot keep x.Strides[0] and x.Strides[1] in registers, and a loop that
-// uses these can take 3.5 times as long.
+// uses these can take several times as long.
 //
-// [Tensor.Contiguous] followed by [Read] is up to three times as fast if each element is visited more than once. The same holds if
-// the distance between the elements of a row is a power of two of at least 2 KiB. If a loop changes a variable at each element,
-// such as a sum, declare the variable in the function that gets the Strided. A variable from outside can make the loop three times
-// as slow.
+// [Tensor.Contiguous] followed by [Read] can be much faster if each element is visited more than once. The same holds if the distance
+// between the elements of a row is a power of two of at least 2 KiB. If a loop changes a variable at each element, such as a sum,
+// declare the variable in the function that gets the Strided. A variable from outside can make the loop much slower.
 type Strided[T Element] struct {
 	Data    []T     // the memory from the lowest to the highest element; bytes between elements may have any value
 	Start   int64   // the index in Data of element (0, ..., 0)

@@ -18,8 +18,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// sendThreshold is the smallest size in bytes of a frame that libzmq sends from the memory of its tensor. Over tcp,
-// copies are cheaper up to 16 KiB. They cost 1.1 times as much at 32 KiB and 1.6 times as much at 64 KiB.
+// sendThreshold is the smallest size in bytes of a frame that libzmq sends from the memory of its tensor. Over
+// tcp, a copy of a smaller frame costs less than a share of its memory, and a copy of a larger frame costs more.
 const sendThreshold = 32 << 10
 
 // Send sends a message. It waits while there is no peer or the high-water mark of the socket is reached. PUB, and
