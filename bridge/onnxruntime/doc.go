@@ -20,14 +20,14 @@
 // # Types
 //
 // Tensors of bool, integers of 8 to 64 bits, float32 and float64 become values of the binding's type Tensor[T]. The
-// binding's type CustomDataTensor holds float16, bfloat16, the four float8 types of ONNX, float8_e8m0fnu, and packed
-// integers of 2 and 4 bits. The binding's tensors have at least one dimension, and its CustomDataTensor has at least one
-// element.
+// binding's type CustomDataTensor holds float16, bfloat16, the four float8 types of ONNX, float8_e8m0fnu, float4_e2m1fn,
+// and integers of 2 and 4 bits; elements of fewer than 8 bits are packed. The binding's tensors have at least one
+// dimension, and its CustomDataTensor has at least one element.
 //
 // # Outputs that are copied
 //
 // If a model does not state the whole shape of an output, ONNX Runtime allocates the output, and the binding copies it into a Go
 // slice. The tensor of this output has the flag [dlpack.IsCopied]. To avoid the copy, a program that knows the shape passes Run
 // a tensor for the output. The binding copies one byte for each element of a CustomDataTensor, which is wrong for float16,
-// bfloat16 and packed integers. If no tensor is passed for an output of these types, Run therefore returns an error.
+// bfloat16 and packed elements. If no tensor is passed for an output of these types, Run therefore returns an error.
 package onnxruntime

@@ -66,7 +66,7 @@ func custom(carried dlpack.DataType, held ort.TensorElementDataType) number {
 }
 
 // numbers lists the types that DLPack and ONNX Runtime have in common. ONNX Runtime also has names for complex numbers,
-// but refuses tensors of them. It has no operators on float4_e2m1fn.
+// but refuses tensors of them.
 var numbers = [...]number{
 	numberOf[bool](ort.TensorElementDataTypeBool),
 	numberOf[int8](ort.TensorElementDataTypeInt8),
@@ -86,6 +86,7 @@ var numbers = [...]number{
 	custom(dlpack.Float8E5M2, ort.TensorElementDataTypeFloat8E5M2),
 	custom(dlpack.Float8E5M2FNUZ, ort.TensorElementDataTypeFloat8E5M2FNUZ),
 	custom(dlpack.Float8E8M0FNU, ort.TensorElementDataTypeFloat8E8M0),
+	custom(dlpack.Float4E2M1FN, ort.TensorElementDataTypeFloat4E2M1),
 	custom(dlpack.Int4, ort.TensorElementDataTypeInt4),
 	custom(dlpack.Uint4, ort.TensorElementDataTypeUint4),
 	custom(dlpack.Int2, ort.TensorElementDataTypeInt2),
