@@ -30,4 +30,5 @@
 // slice. The tensor of this output has the flag [dlpack.IsCopied]. To avoid the copy, a program that knows the shape passes Run
 // a tensor for the output. The binding copies one byte for each element of a CustomDataTensor, which is wrong for float16,
 // bfloat16 and packed elements. If no tensor is passed for an output of these types, Run therefore returns an error.
+// The binding cannot return an output without dimensions either. Pass Run a tensor of shape [1] for it.
 package onnxruntime

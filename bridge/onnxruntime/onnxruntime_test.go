@@ -278,7 +278,7 @@ func TestValueRefuses(t *testing.T) {
 		{"no tensor", func(testing.TB) *dlpack.Tensor { return nil }, dlpack.ErrNull, "nil"},
 		{"closed", func(t testing.TB) *dlpack.Tensor { x := typed(dlpack.Float32, 2)(t); x.Close(); return x }, dlpack.ErrClosed, "closed"},
 		{"no dimensions", typed(dlpack.Float32), dlpack.ErrLayout, "Reshape(1)"},
-		{"no elements of a type without a Go type", typed(dlpack.Float16, 0, 3), dlpack.ErrLayout, "no elements"},
+		{"no elements of a type without a Go type", typed(dlpack.Float16, 0, 3), dlpack.ErrLayout, "no elements, but the binding accepts no empty tensor of float16; use Convert"},
 		{"complex", typed(dlpack.Complex64, 2), dlpack.ErrDType, "View makes it a dimension of two float32"},
 		{"lanes", typed(dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), 2), dlpack.ErrDType, "View makes its lanes a dimension of float32"},
 		{"float6", typed(dlpack.Float6E2M3FN, 4), dlpack.ErrDType, "Convert makes it float32"},
@@ -286,13 +286,16 @@ func TestValueRefuses(t *testing.T) {
 		{"reversed", of(dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12}), dlpack.ErrLayout, "Contiguous(RowMajor)"},
 		{"not aligned", of(dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, Shift: 2}), dlpack.ErrUnaligned, "Align"},
 		{"read-only", of(dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, Flags: uint64(dlpack.ReadOnly)}), dlpack.ErrReadOnly, "AsInput"},
+		{"not known to be writable", func(t testing.TB) *dlpack.Tensor {
+			return must.Own(dlpack.ImportLegacy(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, Legacy: true}).Managed()))(t)
+		}, dlpack.ErrReadOnly, "is not known to be writable; import it with AssumeWritable"},
 		{"on another device", of(dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, DeviceType: int32(dlpack.CUDA)}), dlpack.ErrDevice, "cuda:0"},
 		{"a bool of 2", func(t testing.TB) *dlpack.Tensor {
 			return must.Own(dlpack.FromBytes([]byte{1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{2}}))(t)
 		}, dlpack.ErrValue, "byte 1"},
 		{"padded", func(t testing.TB) *dlpack.Tensor {
 			return must.Own(dlpack.FromBytes(make([]byte, 4), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}, Padded: true}))(t)
-		}, dlpack.ErrLayout, "packs them"},
+		}, dlpack.ErrLayout, "packs them; use CopyTo into a tensor of New"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
@@ -389,8 +392,14 @@ func TestOpenAndRunSayWhatDiffers(t *testing.T) {
 	d := open(t, "dynamic-float32", nil, nil)
 	square := must.Own(x.Reshape(1, 3))(t)
 	other := must.Own(dlpack.New(dlpack.Float32, 3, 1))(t)
-	assert.ErrorContains(t, d.Run(tensors{"x": square}, tensors{"y": other}), "onnxruntime: run: ", "ONNX Runtime finds another shape")
-	assert.ErrorContains(t, open(t, "scalar", nil, nil).Run(tensors{"x": x}, tensors{}), "onnxruntime: run: ", "the binding has no tensors without dimensions")
+	assert.ErrorContains(t, d.Run(tensors{"x": square}, tensors{"y": other}), "has shape {3,1} but the computed output shape for this run is {1,3}")
+	s := open(t, "scalar", nil, nil)
+	err = s.Run(tensors{"x": x}, tensors{})
+	assert.ErrorIs(t, err, ort.ZeroShapeLengthError)
+	assert.ErrorContains(t, err, "onnxruntime: run: an output has no dimensions, so the binding cannot return it; pass a tensor of shape [1] for this output to Run")
+	one := must.Own(dlpack.New(dlpack.Float32, 1))(t)
+	require.NoError(t, s.Run(tensors{"x": x}, tensors{"y": one}))
+	assert.Equal(t, []float32{6}, numbers(t, one))
 	r.Close()
 	assert.ErrorIs(t, r.Run(tensors{"a": x, "b": x}, tensors{}), dlpack.ErrClosed)
 	assert.ErrorIs(t, (&onnxruntime.Runner{}).Run(nil, nil), dlpack.ErrClosed)

@@ -1,6 +1,7 @@
 package onnxruntime
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -195,7 +196,9 @@ func (r *Runner) run(inputs, outputs map[string]*dlpack.Tensor) error {
 	for i, v := range results {
 		copied[i] = v == nil
 	}
-	if err := r.session.Run(values[:len(r.inputs)], results); err != nil {
+	if err := r.session.Run(values[:len(r.inputs)], results); errors.Is(err, ort.ZeroShapeLengthError) {
+		return fmt.Errorf("an output has no dimensions, so the binding cannot return it; pass a tensor of shape [1] for this output to Run: %w", err)
+	} else if err != nil {
 		return err
 	}
 	for i, name := range names(r.outputs) {
