@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	ort "github.com/yalue/onnxruntime_go"
 
 	"github.com/dlbridge/dlbridge/bridge/onnxruntime"
@@ -15,80 +14,83 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
 )
 
+// A way is one of several ways to do the same.
+type way struct {
+	name string
+	run  func() error
+}
+
+// takeTurns runs the ways in turns, in short batches, so that a busy machine slows all of them. Each metric is the median
+// of the batches of one way.
+func takeTurns(b *testing.B, batch int, ways []way) {
+	times := make([][]time.Duration, len(ways))
+	for b.Loop() {
+		for i, w := range ways {
+			start := time.Now()
+			for range batch {
+				if err := w.run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			times[i] = append(times[i], time.Since(start))
+		}
+	}
+	for i, w := range ways {
+		slices.Sort(times[i])
+		b.ReportMetric(float64(times[i][len(times[i])/2])/float64(batch), w.name+"-ns")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
 // BenchmarkInput makes and destroys input values in three ways: by the binding on a Go slice, from tensors in Go
-// memory, and from tensors in C memory. The ways take turns in short batches, so that a busy machine slows all of them.
-// Each metric is the median of the batches of one way.
+// memory, and from tensors in C memory.
 func BenchmarkInput(b *testing.B) {
 	for _, n := range []int64{16, 1 << 20} {
 		data := make([]float32, n)
 		inGo := must.Own(dlpack.FromSlice(data))(b)
 		inC := must.Own(inGo.Copy())(b)
-		ways := []struct {
-			name string
-			make func() (ort.Value, error)
-		}{
-			{"binding", func() (ort.Value, error) { return ort.NewTensor(ort.NewShape(n), data) }},
-			{"tensor-in-Go", func() (ort.Value, error) { return onnxruntime.Value(inGo) }},
-			{"tensor-in-C", func() (ort.Value, error) { return onnxruntime.Value(inC) }},
+		destroy := func(v ort.Value, err error) error {
+			if err != nil {
+				return err
+			}
+			return v.Destroy()
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			const batch = 300
-			times := make([][]time.Duration, len(ways))
-			for b.Loop() {
-				for i, way := range ways {
-					start := time.Now()
-					for range batch {
-						v, err := way.make()
-						if err != nil {
-							b.Fatal(err)
-						}
-						v.Destroy()
-					}
-					times[i] = append(times[i], time.Since(start))
-				}
-			}
-			for i, way := range ways {
-				slices.Sort(times[i])
-				b.ReportMetric(float64(times[i][len(times[i])/2])/batch, way.name+"-ns")
-			}
+			takeTurns(b, 300, []way{
+				{"binding", func() error { return destroy(ort.NewTensor(ort.NewShape(n), data)) }},
+				{"tensor-in-Go", func() error { return destroy(onnxruntime.Value(inGo)) }},
+				{"tensor-in-C", func() error { return destroy(onnxruntime.Value(inC)) }},
+			})
 		})
 	}
 }
 
-// BenchmarkOutput runs a model whose output has 64 MiB.
+// BenchmarkOutput runs a model whose output has 64 MiB. The output is copied by the binding, made by Run, or given by
+// the caller.
 func BenchmarkOutput(b *testing.B) {
 	x := must.Own(dlpack.FromSlice([]float32{1}))(b)
 	inputs := map[string]*dlpack.Tensor{"x": x}
-	b.Run("binding", func(b *testing.B) {
-		s, err := ort.NewDynamicAdvancedSession(filepath.Join(models, "large.onnx"), []string{"x"}, []string{"y"}, nil)
-		require.NoError(b, err)
-		defer s.Destroy()
-		v := must.Do(onnxruntime.Value(x))(b)
-		defer v.Destroy()
-		for b.Loop() {
+	v := must.Do(onnxruntime.Value(x))(b)
+	defer v.Destroy()
+	s := must.Do(ort.NewDynamicAdvancedSession(filepath.Join(models, "large.onnx"), []string{"x"}, []string{"y"}, nil))(b)
+	defer s.Destroy()
+	r := open(b, "large", nil, nil)
+	given := map[string]*dlpack.Tensor{"y": must.Own(dlpack.New(dlpack.Float32, 4096, 4096))(b)}
+	takeTurns(b, 1, []way{
+		{"binding", func() error {
 			out := []ort.Value{nil}
 			if err := s.Run([]ort.Value{v}, out); err != nil {
-				b.Fatal(err)
+				return err
 			}
-			out[0].Destroy()
-		}
-	})
-	r := open(b, "large", nil, nil)
-	b.Run("made by Run", func(b *testing.B) {
-		for b.Loop() {
+			return out[0].Destroy()
+		}},
+		{"made-by-Run", func() error {
 			outputs := map[string]*dlpack.Tensor{}
 			if err := r.Run(inputs, outputs); err != nil {
-				b.Fatal(err)
+				return err
 			}
-			outputs["y"].Close()
-		}
-	})
-	outputs := map[string]*dlpack.Tensor{"y": must.Own(dlpack.New(dlpack.Float32, 4096, 4096))(b)}
-	b.Run("given", func(b *testing.B) {
-		for b.Loop() {
-			if err := r.Run(inputs, outputs); err != nil {
-				b.Fatal(err)
-			}
-		}
+			return outputs["y"].Close()
+		}},
+		{"given", func() error { return r.Run(inputs, given) }},
 	})
 }
