@@ -165,6 +165,13 @@ func TestInputsAreNormalisedPlanes(t *testing.T) {
 	dlpacktest.AllClose(t, must.Own(dlpack.FromSlice(want, 1, 3, side, side))(t), input, 1e-6, 1e-6)
 }
 
+func TestScoresAreNotCopied(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	h := servers(t)["tensors"].(*server)
+	answer := must.Own(h.classify(must.Own(dlpack.FromSlice(pixels(), side, side, 3))(t)))(t)
+	assert.Zero(t, answer.Flags()&dlpack.IsCopied)
+}
+
 func TestNothingIsLeftAfterManyRequests(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	h, raw := servers(t)["tensors"], pixels()
