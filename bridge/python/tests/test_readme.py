@@ -113,5 +113,13 @@ def test_consumers_do_with_a_tensor_what_the_table_says(package, call, expected,
     assert numbers_of(package, result)[-1] == before[-1]
 
 
+@pytest.mark.peers
+@pytest.mark.parametrize("call", [instead or call for package, call, _, instead in calls() if package.startswith("torch")])
+def test_torch_keeps_the_shape_of_a_matrix(call):
+    torch, t = peer("torch"), dlbridge.empty((2, 3), "float32")
+    assert eval(call, {"torch": torch, "t": t}).shape[-2:] == (2, 3)
+    assert torch.asarray(t).shape == (6,)
+
+
 def test_no_address_is_offered_that_close_leaves_dangling():
     assert not hasattr(dlbridge.Tensor, "__array_interface__") and not hasattr(dlbridge.Tensor, "__array_struct__")
