@@ -303,7 +303,8 @@ INLINE void convert_lines(const conversion *c, const dlbcore_axis *axes, int32_t
     if (scaled != NULL) choose_factors(c->scaler, scaled, index, axes[n - 1].size);
     dlbcore_dense_convert(&c->way, c->to.direct ? c->to.base + dst / 8 : result, c->from.direct ? c->from.base + src / 8 : source,
                           (size_t)axes[n - 1].size, c->to.direct && !c->to.plain && c->to.whole >= LARGE_RESULT);
-    result += to, source += from;
+    if (!c->to.direct) result += to;
+    if (!c->from.direct) source += from;
   } while (dlbcore_next(index, axes, n - 1, &dst, &src));
 }
 
