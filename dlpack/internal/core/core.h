@@ -58,8 +58,8 @@ enum {
 /* ---- checked.c: programs under AddressSanitizer or valgrind -------------------------------------- */
 
 /* Reports whether the program runs under AddressSanitizer or valgrind without DLBRIDGE_CHECK=0 in its environment, or
- * with DLBRIDGE_CHECK=1. Then each export gets a new control block, and memory ends at its last byte, so that the tools
- * name the call that lost or overran it. */
+ * with DLBRIDGE_CHECK=1. Then each export of a C program gets a new control block, and memory ends at its last byte, so
+ * that the tools name the call that lost or overran it. Go and the Python extension reuse their blocks as usual. */
 CORE_API int dlbcore_checked(void);
 /* Make the tools report every access to the memory from now on, or no access. */
 CORE_API void dlbcore_forbid(void *start, size_t size);
