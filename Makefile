@@ -138,8 +138,11 @@ staticcheck: ## staticcheck, at a pinned version
 
 # Tests of bridge/capi whose programs no checker of Go reaches. asan and gogc1 leave them out; test-go and tsan run them.
 SAME := TestEveryFunctionIsInAllItsPlaces|TestStructuresGrow|TestTheScripts|TestLibraryStaysAfterDlclose|TestFaultsBecomeErrors|TestTwoGoLibraries|TestLibdlbridgeTensor|TestAnOffer|UnderThreadSanitizer|TestToolsNameTheGuilty
-asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
+# Other targets test the core with gcc. With clang, its tests also compare the results of clang's vectors with those of plain code.
+asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer; the core, built with clang, under UndefinedBehaviorSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short -skip '$(SAME)' $(GOTESTFLAGS) ./...
+	CC=clang CGO_CFLAGS='-g -fsanitize=undefined -fno-sanitize-recover=all' CGO_LDFLAGS=-fsanitize=undefined \
+	  $(GO) test -short $(GOTESTFLAGS) ./dlpack/internal/core
 
 # libasan must be the first library of the process. PYTHONMALLOC gives each Python object its own allocation, and finds calls without the
 # GIL. The check for leaks is off, because Python itself leaks at its end. Tests with the mark memory are left out, because the sanitizer
