@@ -203,25 +203,28 @@ echo "libdlbridge: ok"
 # ---- libdlbridge_tensor, with each compiler
 
 mkdir "$work/bin"
-for tool in cc c++ ar; do # for CMake, a compiler must be one word
-  printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$(cd "$(dirname "$python")" && pwd)/$(basename "$python")" $tool > "$work/bin/zig-$tool"
-  chmod +x "$work/bin/zig-$tool"
-done
+zig="\"$(cd "$(dirname "$python")" && pwd)/$(basename "$python")\" -m ziglang"
+wrapper() { printf '#!/bin/sh\nexec %s "$@"\n' "$2" > "$work/bin/$1"; chmod +x "$work/bin/$1"; }
+for tool in cc c++ ar; do wrapper "zig-$tool" "$zig $tool"; done # for CMake, a compiler must be one word
+wrapper musl-cc "$zig cc -target $(uname -m)-linux-musl"
 PATH=$work/bin:$PATH
 ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
 export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
 "$python" "$scripts/amalgamate.py" "$work/amalgamation"
 if grep -e -Iinclude "$work/amalgamation/dlbridge_tensor.c"; then fail "dlbridge_tensor.c says how tensor.c is built"; fi
 
-# programs KIND OUT FLAGS...: builds tensor.c and tensor.cpp as OUT-c and OUT-cpp with $cc, $cxx and CFLAGS, and runs them.
+# programs KIND OUT FLAGS...: builds tensor.c and tensor.cpp as OUT-c and OUT-cpp with $cc, $cxx and CFLAGS, and runs them. If $cxx is
+# empty, it builds only tensor.c.
 programs() {
   kind=$1 out=$2
   shift 2
   # shellcheck disable=SC2086
   $cc -std=c99 ${CFLAGS:-} "$here/tensor.c" -o "$out-c" "$@"
+  works "$kind" "$out-c"
+  [ -n "$cxx" ] || return 0
   # shellcheck disable=SC2086
   $cxx -std=c++17 ${CFLAGS:-} "$here/tensor.cpp" -o "$out-cpp" "$@"
-  for language in c cpp; do works "$kind" "$out-$language"; done
+  works "$kind" "$out-cpp"
 }
 
 # try NAME CC CXX AR LIBDIR WAYS [RUNNER]: builds the library, installs it, and builds and runs the programs in these ways.
@@ -278,6 +281,7 @@ debian=lib/$(gcc -dumpmachine)
 row gcc       gcc                   g++                   ar                   lib       "$all FetchContent"
 row clang     clang                 clang++               ar                   "$debian" "$all"
 row zig       zig-cc                zig-c++               zig-ar               lib       "$all"
+row musl      musl-cc               ""                    zig-ar               lib       amalgamation
 row aarch64   aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ aarch64-linux-gnu-ar lib       "$all" "qemu-aarch64 -L /usr/aarch64-linux-gnu"
 export CFLAGS="-O2 -flto=auto"
 row gcc-lto   gcc                   g++                   gcc-ar               lib       "pkg-config amalgamation"
