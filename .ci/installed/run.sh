@@ -120,12 +120,13 @@ done
 mkdir "$work/stale"
 echo 'int stale;' | gcc -shared -x c - -o "$work/stale/libdlbridge_tensor.so" -Wl,-soname,stale.so
 sh "$scripts/tensor.sh" "$work/a, b" &
-LDFLAGS="-L$work/stale" sh "$scripts/build.sh" "$work/a, b"
+LDFLAGS="-L$work/stale -Wl,-rpath,/where" sh "$scripts/build.sh" "$work/a, b"
 wait $! || fail "tensor.sh fails beside another one"
 for library in libdlbridge libdlbridge_tensor; do
   [ "$(exports "$work/a, b/$library.so")" = "$(exports "$lib/$library.so")" ] || fail "$library.so in \"$work/a, b\" exports other names"
 done
 readelf -d "$work/a, b/libdlbridge.so" | grep -q 'NEEDED.*libdlbridge_tensor' || fail "libdlbridge.so is linked to a library of LDFLAGS"
+readelf -d "$work/a, b/libdlbridge.so" | grep -q 'RUNPATH.*/where' || fail "build.sh ignores LDFLAGS"
 # With -IPREFIX/include alone, the headers find each other.
 printf '#include <dlbridge/dlbridge.h>\nint main(void) { return DLB_OK; }\n' |
   gcc -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only -I"$usr/include" -x c -
