@@ -1342,7 +1342,8 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
  * file shorter, and this process reads a page beyond the new end, SIGBUS ends this process. So
  * programs must replace a file, as dlb_file_write does, instead of writing to the file. If a
  * function of this section reads such a page, for example dlb_file_copy, the function returns an
- * error instead.
+ * error instead. There is one exception: if dlb_file_write must copy a tensor because of its
+ * layout, SIGBUS ends the process.
  *
  * The functions that open, read and write files need Go; in a forked child they return
  * DLB_ERROR_FORKED. dlb_file_format, _count, _at and _find are plain C and also work in a forked
@@ -1448,8 +1449,8 @@ DLB_API int32_t dlb_file_tensor_at(DLManagedTensorVersioned **out, const dlb_fil
                                    size_t index, dlb_error *error);
 
 /* Returns a copy of tensor `index` in new writable memory, aligned to 256 bytes. The copy has the
- * flag IS_COPIED. The function reads the file, not the mapping. So it returns an error if the file
- * has become shorter.
+ * flag IS_COPIED. The function reads the file, not the mapping, unless `copied` of the
+ * dlb_file_entry is not empty. In both cases it returns an error if the file has become shorter.
  * Ownership: the caller owns *out. Lifetime: until its deleter is called. Threads: any. On error:
  * as dlb_file_tensor_at; DLB_ERROR_SYSTEM also if the file cannot be read. */
 DLB_NODISCARD

@@ -38,9 +38,10 @@
 //
 // If this package itself reads a page that is gone, it returns [ErrChanged]. [Open] reads the mapping. [File.Tensor]
 // and [File.Copy] read the mapping if they inflate elements or reverse their bytes. For all other tensors, Copy reads
-// the file instead of the mapping. [File.AppendBytes] always reads the file. If other programs may shorten a file, a Go
-// program that reads its tensors can call [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks
-// afterwards whether a file has changed.
+// the file instead of the mapping. [File.AppendBytes] always reads the file. [Write] also returns an error if a page of
+// a row-major tensor is gone. If it must copy a tensor because of its layout, C code does so, and SIGBUS ends the
+// process. If other programs may shorten a file, a Go program that reads its tensors can call
+// [runtime/debug.SetPanicOnFault]; C has no equivalent. [File.Verify] checks afterwards whether a file has changed.
 //
 // # Strictness
 //

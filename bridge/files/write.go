@@ -57,9 +57,9 @@ func Progress(f func(written, total int64) error) WriteOption {
 // Ownership: the tensors stay the caller's. Lifetime: none. Threads: any, while nobody writes to the tensors. On error:
 // the old file stays unchanged, and no temporary file is left. There is one exception: the last step writes the folder
 // to the disk. If this step fails, the new file is already in place. The errors are [ErrKind] for a path that names a
-// directory, device or FIFO; [ErrChanged] if the memory of a tensor can no longer be read; [ErrFormat];
-// [elements.ErrDuplicate]; the error that the function of [Progress] returns; and errors of package os and of the
-// format's package.
+// directory, device or FIFO; [ErrChanged] or [syscall.EFAULT] if the memory of a row-major tensor can no longer be read
+// (if a tensor must be copied because of its layout, SIGBUS ends the process); [ErrFormat]; [elements.ErrDuplicate]; the
+// error that the function of [Progress] returns; and errors of package os and of the format's package.
 func Write(path string, tensors []Named, options ...WriteOption) error {
 	w := writing{format: Format(strings.TrimPrefix(filepath.Ext(path), "."))}
 	var err error
