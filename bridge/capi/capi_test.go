@@ -323,8 +323,10 @@ func TestMalformedFilesAreRefusedInC(t *testing.T) {
 		}
 		code, text := "format", fmt.Sprintf("byte %d: ", m.Byte)
 		switch {
+		case len(file) == 0:
+			code, text = "argument", "the file is empty"
 		case length > math.MaxUint32, len(file) <= 8, file[8] != '{':
-			code, text = "argument", ""
+			code, text = "argument", "byte 0: "
 		case m.Cause == "dtype":
 			code = "dtype"
 		}

@@ -94,9 +94,9 @@ func TestOpenRefuses(t *testing.T) {
 		{"socket", socket, files.ErrKind, "it is a socket", nil},
 		{"device", "/dev/zero", files.ErrKind, "it is a device", nil},
 		{"empty", write(t, "empty", ""), files.ErrKind, "the file is empty", nil},
-		{"text", write(t, "text", "hello, world"), files.ErrFormat, `the file begins with "hello, w", but must have one of the formats [safetensors`, nil},
-		{"one byte", write(t, "short", "\x93"), files.ErrFormat, `the file begins with "\x93"`, nil},
-		{"index", write(t, "index", `{"weight_map": {}}`), files.ErrFormat, "OpenSet opens", nil},
+		{"text", write(t, "text", "hello, world"), files.ErrFormat, `byte 0: the file begins with "hello, w", but must have one of the formats [safetensors`, nil},
+		{"one byte", write(t, "short", "\x93"), files.ErrFormat, `byte 0: the file begins with "\x93"`, nil},
+		{"index", write(t, "index", `{"weight_map": {}}`), files.ErrFormat, "byte 0: the file is JSON; OpenSet opens", nil},
 		{"cut", write(t, "cut", whole[:len(whole)-1]), elements.ErrTruncated, "safetensors: byte ", nil},
 		{"writable", write(t, "whole", whole), files.ErrFormat, "only npy", []files.OpenOption{files.Writable()}},
 	}

@@ -48,13 +48,13 @@ func formatOf(data []byte) (*row, error) {
 		}
 	}
 	if bytes.HasPrefix(data, []byte("{")) {
-		return nil, fmt.Errorf("the file is JSON; OpenSet opens an index of safetensors: %w", ErrFormat)
+		return nil, fmt.Errorf("byte 0: the file is JSON; OpenSet opens an index of safetensors: %w", ErrFormat)
 	}
 	var names []Format
 	for _, row := range formats {
 		names = append(names, row.name)
 	}
-	return nil, fmt.Errorf("the file begins with %q, but must have one of the formats %v: %w", data[:min(len(data), 8)], names, ErrFormat)
+	return nil, fmt.Errorf("byte 0: the file begins with %q, but must have one of the formats %v: %w", data[:min(len(data), 8)], names, ErrFormat)
 }
 
 // begins returns a function that reports whether a file begins with a text.
