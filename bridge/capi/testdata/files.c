@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include <glob.h>
-#include <stddef.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -175,33 +175,45 @@ static void writing(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Numbers of metadata are the shortest that read back as the same value of the type in the file. */
-static void numbers_of_metadata(void) {
+/* Writes a field of metadata of GGUF, whose name has one letter. */
+static void write_field(FILE *out, char name, uint32_t type, const void *value, size_t size) {
+  static const uint64_t one = 1;
+  CHECK(fwrite(&one, sizeof one, 1, out) == 1 && fwrite(&name, 1, 1, out) == 1);
+  CHECK(fwrite(&type, sizeof type, 1, out) == 1 && fwrite(value, size, 1, out) == 1);
+}
+
+/* Numbers of metadata are the shortest that read back as the same value of the type in the file. NaN, infinite numbers and bytes that are
+ * not UTF-8 are written as dlbridge.h says. */
+static void values_of_metadata(void) {
+  enum { float32 = 6, string = 8, float64 = 12 };
   static const struct {
     char magic[4];
     uint32_t version;
     uint64_t tensors, fields;
-    char first[8], a;
-  } header = {"GGUF", 3, 0, 2, {1}, 'a'};
-  static const uint32_t float32 = 6, float64 = 12;
-  static const uint64_t one = 1;
-  static const float narrow = 0.1f;
-  static const double wide = 0.1f;
+  } header = {"GGUF", 3, 0, 7};
+  static const struct {
+    uint64_t size;
+    char text[8];
+  } not_utf8 = {8, "\xc3\xb6\x80\xff\xed\xa0\x80z"};
+  const float narrow = 0.1f, nan32 = NAN, infinite32 = INFINITY;
+  const double wide = 0.1f, nan64 = -NAN, infinite64 = -INFINITY;
   FILE *out = fopen(path, "wb");
   dlb_file *file;
   dlb_bytes text;
   CHECK(out != NULL);
-  fwrite(&header, offsetof(__typeof__(header), a) + 1, 1, out);
-  fwrite(&float32, sizeof float32, 1, out);
-  fwrite(&narrow, sizeof narrow, 1, out);
-  fwrite(&one, sizeof one, 1, out);
-  fwrite("b", 1, 1, out);
-  fwrite(&float64, sizeof float64, 1, out);
-  fwrite(&wide, sizeof wide, 1, out);
+  CHECK(fwrite(&header, sizeof header, 1, out) == 1);
+  write_field(out, 'a', float32, &narrow, sizeof narrow);
+  write_field(out, 'b', float64, &wide, sizeof wide);
+  write_field(out, 'c', float32, &nan32, sizeof nan32);
+  write_field(out, 'd', float64, &nan64, sizeof nan64);
+  write_field(out, 'e', float32, &infinite32, sizeof infinite32);
+  write_field(out, 'f', float64, &infinite64, sizeof infinite64);
+  write_field(out, 'g', string, &not_utf8, sizeof not_utf8);
   CHECK_INT(0, fclose(out));
   CHECK_OK(dlb_file_open(&file, path, NULL, &error));
   CHECK_OK(dlb_file_metadata(&text, file, &error));
-  CHECK(is(text, "{\"a\":0.1,\"b\":0.10000000149011612}"));
+  CHECK(is(text, "{\"a\":0.1,\"b\":0.10000000149011612,\"c\":NaN,\"d\":NaN,\"e\":Infinity,\"f\":-Infinity,"
+                 "\"g\":\"\xc3\xb6\\udc80\\udcff\\udced\\udca0\\udc80z\"}"));
   dlb_file_close(file);
   check_nothing_is_left(__func__);
 }
@@ -313,7 +325,7 @@ int main(int argc, char **argv) {
   snprintf(path, sizeof path, "%s/file", folder);
   recorded_files();
   writing();
-  numbers_of_metadata();
+  values_of_metadata();
   cut_files();
   wrong_arguments();
   many_openings();

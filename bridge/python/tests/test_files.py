@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import pathlib
 import runpy
+import struct
 import subprocess
 import sys
 
@@ -91,6 +93,21 @@ def test_gguf():
         assert file[quantised.name].dtype == quantised.dtype == "uint8" and file[quantised.name].shape[-1] == 18
     metadata = dlbridge.open_file(ROOT / "bridge/gguf/testdata/metadata.gguf").metadata
     assert metadata["general.architecture"] and any(isinstance(value, list) for value in metadata.values())
+
+
+def test_metadata_of_gguf_that_json_lacks(tmp_path):
+    fields = [
+        (b"a", 6, struct.pack("<f", math.nan)),
+        (b"b", 12, struct.pack("<d", -math.inf)),
+        (b"c", 8, struct.pack("<Q", 3) + b"\xff\xc3\xb6"),
+    ]
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields))
+    for name, type_, value in fields:
+        data += struct.pack("<Q", len(name)) + name + struct.pack("<I", type_) + value
+    (tmp_path / "x").write_bytes(data)
+    metadata = dlbridge.open_file(tmp_path / "x").metadata
+    assert math.isnan(metadata["a"]) and metadata["b"] == -math.inf
+    assert metadata["c"] == "\udcffö" and metadata["c"].encode(errors="surrogateescape") == b"\xff\xc3\xb6"
 
 
 def numbers_of(value):
