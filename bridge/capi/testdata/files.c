@@ -1,8 +1,10 @@
 /* Reads the files in the testdata of the formats, malformed files, and files that this program writes; and passes wrong arguments. */
 #include "check.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <math.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -304,16 +306,40 @@ static void wrong_arguments(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Leaves no descriptor and no mapping: there is room for only a few hundred descriptors. */
+/* Checks how many mappings the process has of files with a name. Only Linux lists the mappings. */
+static void check_mappings(int want, const char *name) {
+#ifdef __linux__
+  static char line[4096];
+  int count = 0;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  CHECK(maps != NULL);
+  while (fgets(line, sizeof line, maps) != NULL) count += strstr(line, name) != NULL;
+  CHECK_INT(0, fclose(maps));
+  CHECK_INT(want, count);
+#else
+  (void)want, (void)name;
+#endif
+}
+
+/* Leaves no descriptor and no mapping: there is room for only 100 more descriptors. */
 static void many_openings(void) {
+  struct rlimit limit, few;
+  int next = open("/dev/null", O_RDONLY);
+  CHECK(next >= 0 && close(next) == 0);
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &limit));
+  few = (struct rlimit){(rlim_t)next + 100, limit.rlim_max};
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &few));
   for (int i = 0; i < 10000; i++) {
     DLManagedTensorVersioned *t;
     dlb_file *file;
     CHECK_OK(dlb_file_open(&file, "../npy/testdata/float32-2x3.npy", NULL, &error));
     CHECK_OK(dlb_file_tensor_at(&t, file, 0, &error));
     dlb_file_close(file);
+    if (i == 0) check_mappings(1, "float32-2x3.npy");
     dlb_tensor_release(t);
   }
+  check_mappings(0, "float32-2x3.npy");
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit)); /* sanitizers open files when the process ends */
   check_nothing_is_left(__func__);
 }
 
