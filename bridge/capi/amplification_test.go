@@ -4,8 +4,11 @@ package capi_test
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -51,15 +54,10 @@ func startMeasurer(t testing.TB) *measurer {
 // maximum of C at any time, and the total of Go.
 func (m *measurer) require(t testing.TB, op string, options uint64, data []byte, input int, times, limit uint64) {
 	t.Helper()
-	m.Lock()
-	defer m.Unlock()
 	var c, inGo uint64
 	var status string
 	for range 3 { // other work of Go may add to the first measurements
-		must.Do(fmt.Fprintf(m.in, "%s %d %d\n%s", op, options, len(data), data))(t)
-		line := must.Do(m.out.ReadString('\n'))(t)
-		_, err := fmt.Sscanf(line, "%d %d %s", &c, &inGo, &status)
-		require.NoError(t, err, line)
+		c, inGo, status = m.measure(t, op, options, data)
 		if c+inGo <= times*uint64(input)+limit+amplification.Overhead {
 			return
 		}
@@ -67,6 +65,17 @@ func (m *measurer) require(t testing.TB, op string, options uint64, data []byte,
 	require.LessOrEqual(t, c+inGo, times*uint64(input)+limit+amplification.Overhead,
 		"%s with options %#x: %s; %d bytes of C and %d of Go for %d of input, which may take %d times as much and %d beyond that",
 		op, options, status, c, inGo, input, times, limit)
+}
+
+// measure returns the memory that an operation takes in C and in Go, and its status.
+func (m *measurer) measure(t testing.TB, op string, options uint64, data []byte) (c, inGo uint64, status string) {
+	m.Lock()
+	defer m.Unlock()
+	must.Do(fmt.Fprintf(m.in, "%s %d %d\n%s", op, options, len(data), data))(t)
+	line := must.Do(m.out.ReadString('\n'))(t)
+	_, err := fmt.Sscanf(line, "%d %d %s", &c, &inGo, &status)
+	require.NoError(t, err, line)
+	return c, inGo, status
 }
 
 const frameSize = 40 // the size of a dlb_frame, which the caller allocates for each frame
@@ -117,6 +126,57 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 		each(f.InC.Fixed, func(t testing.TB, data []byte) {
 			plain := f.InC.Commands[0]
 			m.require(t, plain.Op, plain.Options, data, len(data), amplification.Fixed, plain.Limit)
+		})
+	}
+}
+
+// The memory for the descriptions of a file and for its metadata has the bounds of bridge/README.md.
+func TestFilesTakeMemoryInProportionToTheirDescriptions(t *testing.T) {
+	testmode.SkipMemory(t)
+	m := startMeasurer(t)
+	const n, inGo, inC = 20_000, 16 + amplification.Variable, 8
+	members := func(value string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"%x":%s`, i, value)
+		}
+		return b.String()[1:]
+	}
+	safetensors := func(header string) []byte {
+		return append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	}
+	gguf := func(tensors, fields uint64, contents ...any) []byte {
+		b := bytes.NewBufferString("GGUF")
+		for _, v := range append([]any{uint32(3), tensors, fields}, contents...) {
+			require.NoError(t, binary.Write(b, binary.LittleEndian, v))
+		}
+		return append(b.Bytes(), make([]byte, -b.Len()&31)...)
+	}
+	field := func(typ uint32, contents ...any) []byte { // named "k"
+		return gguf(0, 1, append([]any{uint64(1), byte('k'), typ}, contents...)...)
+	}
+	var tensors []any // of int8, without elements
+	for i := range n {
+		name := fmt.Sprintf("%x", i)
+		tensors = append(tensors, uint64(len(name)), []byte(name), uint32(1), uint64(0), uint32(24), uint64(0))
+	}
+	const text, array, ofUint8, ofFloat32, ofBool = 8, 9, 0, 6, 7
+	for name, data := range map[string][]byte{
+		"tensors of safetensors":           safetensors("{" + members(`{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`) + "}"),
+		"tensors with dimensions":          safetensors("{" + members(`{"dtype":"U8","shape":[`+strings.Repeat("0,", 20)+`0],"data_offsets":[0,0]}`) + "}"),
+		"metadata of safetensors":          safetensors(`{"__metadata__":{` + members(`"\n"`) + "}}"),
+		"tensors of GGUF":                  gguf(n, 0, tensors...),
+		"text of bytes that are not UTF-8": field(text, uint64(n), bytes.Repeat([]byte{0xff}, n)),
+		"array of bytes":                   field(array, uint32(ofUint8), uint64(n), bytes.Repeat([]byte{0xff}, n)),
+		"array of numbers":                 field(array, uint32(ofFloat32), uint64(n), slices.Repeat([]float32{-math.SmallestNonzeroFloat32}, n)),
+		"array of bools":                   field(array, uint32(ofBool), uint64(n), make([]byte, n)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.require(t, "file", 0, data, len(data), inGo+inC, 0)
+			m.require(t, "metadata", 0, data, len(data), inC, 0)
+			c, _, status := m.measure(t, "file", 0, data)
+			require.Equal(t, "ok", status)
+			require.LessOrEqual(t, c, uint64(inC*len(data)+amplification.Overhead))
 		})
 	}
 }

@@ -330,7 +330,9 @@ func (j *jsonText) text(s string) {
 			if invalid {
 				code += 0xdc00
 			}
-			j.add(fmt.Sprintf(`\u%04x`, code))
+			var room [8]byte // fmt would allocate memory for each byte
+			j.add(`\u`)
+			j.add(string(strconv.AppendInt(room[:0], int64(0x10000+code), 16)[1:])) // four digits
 			plain = i + n
 		}
 		i += n

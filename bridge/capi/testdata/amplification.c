@@ -3,6 +3,7 @@
  *
  *   NAME, NAME_batch    the options of dlb_NAME_decode
  *   message, unpack     the options of dlb_message_decode; the frame is in packed form
+ *   file, metadata      opening a file that has the contents of the frame, and dlb_file_metadata of it
  *
  * The library is built with the tag dlbridge_fault, and this program is linked with count_memory.c. */
 #include "formats.h"
@@ -17,6 +18,8 @@ enum { VALUES = 128 };
 static dlb_value values[VALUES];
 static dlb_message *message;
 static dlb_frame *frames;
+static char path[32];
+static dlb_file *file;
 
 /* Returns the complete frames of a message in packed form. */
 static size_t split(unsigned char *data, size_t size, dlb_frame *out) {
@@ -43,6 +46,8 @@ static int32_t run(const char *op, uint64_t options, const dlb_frame *frame, siz
     if (op[length] == 0) return f->decode(values, frame, options, &error);
     if (strcmp(op + length, "_batch") == 0) return f->decode_batch(values, VALUES, &(size_t){0}, frame, 0, options, &error);
   }
+  if (strcmp(op, "file") == 0) return dlb_file_open(&file, path, NULL, &error);
+  if (strcmp(op, "metadata") == 0) return dlb_file_metadata(&(dlb_bytes){NULL, 0}, file, &error);
   if (strcmp(op, "unpack") == 0) return dlb_message_decode_packed(&message, frame, options, &error);
   CHECK(strcmp(op, "message") == 0);
   return dlb_message_decode(&message, frames, count, options, &error);
@@ -62,6 +67,11 @@ int main(void) {
     split(data, size, frames);
     memset(values, 0, sizeof values);
     message = NULL;
+    file = NULL;
+    FILE *contents = tmpfile();
+    CHECK(contents != NULL && fwrite(data, 1, size, contents) == size && fflush(contents) == 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(contents));
+    if (strcmp(op, "metadata") == 0) CHECK_OK(dlb_file_open(&file, path, NULL, &error));
     uint64_t go = capiAllocated();
     int64_t before = count_used();
     count_begin();
@@ -75,6 +85,8 @@ int main(void) {
       dlb_elements_free(values[i].elements);
     }
     dlb_message_free(message);
+    dlb_file_close(file);
+    fclose(contents);
     free(frames);
     free(data);
   }
