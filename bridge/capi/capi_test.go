@@ -628,6 +628,7 @@ type vector struct {
 	ID, Verdict string
 	Frames      []string
 	Encoded     *struct{ File string }
+	Message     struct{ Label string }
 	Tens        *struct {
 		Tensors []struct {
 			Shape, Strides []int64
@@ -653,11 +654,11 @@ func TestVectorsOfOtherWriters(t *testing.T) {
 			messages := 0
 			for _, v := range m.Vectors {
 				if v.Frames != nil {
-					v.describe(&script, m.Dir(), 0, v.Frames)
+					v.describe(t, &script, m.Dir(), 0, v.Frames)
 					messages++
 				}
 				if v.Encoded != nil && v.Encoded.File != "" {
-					v.describe(&script, m.Dir(), 1, []string{v.Encoded.File})
+					v.describe(t, &script, m.Dir(), 1, []string{v.Encoded.File})
 					messages++
 				}
 			}
@@ -671,7 +672,7 @@ func TestVectorsOfOtherWriters(t *testing.T) {
 
 // describe writes the input of tens_vectors.c: its task and the expected result. If a decoder may either accept or
 // refuse a vector, C must accept it exactly if Go does.
-func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []string) {
+func (v *vector) describe(t *testing.T, w *bytes.Buffer, dir string, packed int, files []string) {
 	messageOnly := 0
 	if v.Tens == nil && v.Verdict == "accept" {
 		messageOnly = 1
@@ -685,12 +686,26 @@ func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []strin
 		return
 	}
 	if v.Tens == nil {
-		fmt.Fprintln(w, "tensors 0")
+		fmt.Fprint(w, "tensors 0\n0 \n")
 		return
 	}
 	fmt.Fprintln(w, "tensors", len(v.Tens.Tensors))
+	type object = map[string]json.RawMessage // keeps the texts of the label, and the case of the names
+	decode := func(text json.RawMessage, out any) {
+		if text != nil {
+			require.NoError(t, json.Unmarshal(text, out), v.ID)
+		}
+	}
+	var label, form object
+	tensors := make([]object, len(v.Tens.Tensors))
+	decode(json.RawMessage(v.Message.Label), &label)
+	decode(label["TENS"], &form)
+	decode(form["tensors"], &tensors)
+	fmt.Fprintln(w, len(form["metadata"]), string(form["metadata"]))
 	codes := map[string]int{"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-	for _, s := range v.Tens.Tensors {
+	for i, s := range v.Tens.Tensors {
+		metadata := tensors[i]["metadata"]
+		fmt.Fprintln(w, len(metadata), string(metadata))
 		if s.OnlyMetadata {
 			fmt.Fprintln(w, -1)
 			continue

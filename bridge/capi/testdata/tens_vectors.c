@@ -3,11 +3,13 @@
  *   message NAME packed? message-only? FRAMES
  *   FILE                                       for each frame, or one for the packed form
  *   refused                                    or
- *   tensors COUNT                              and for each tensor
+ *   tensors COUNT
+ *   SIZE METADATA                              and for each tensor
+ *   SIZE METADATA
  *   PART CODE BITS LANES OFFSET NDIM SHAPE... STRIDES...
  *
- * OFFSET is in bytes from the beginning of the part, or -1 if there are no elements. PART is -1, and nothing follows, for a tensor that
- * is only metadata. */
+ * METADATA is the text in the label, of SIZE bytes. OFFSET is in bytes from the beginning of the part, or -1 if there are no elements.
+ * PART is -1, and nothing follows, for a tensor that is only metadata. */
 #include "check.h"
 
 enum { FRAMES_MAX = 64, RANK_MAX = 32 };
@@ -26,6 +28,15 @@ static int64_t number(void) {
   int64_t n;
   REQUIRE(scanf("%" SCNd64, &n) == 1);
   return n;
+}
+
+static void check_metadata(dlb_bytes got) {
+  size_t size = (size_t)number();
+  char *want = malloc(size + 1);
+  REQUIRE(getchar() == ' ');
+  REQUIRE(fread(want, 1, size, stdin) == size);
+  REQUIRE(got.size == size && (size == 0 || memcmp(got.data, want, size) == 0));
+  free(want);
 }
 
 static void read_file(dlb_frame *frame) {
@@ -49,14 +60,19 @@ static void read_file(dlb_frame *frame) {
 static void check_tensors(const dlb_message *m) {
   size_t count = (size_t)number();
   REQUIRE(dlb_message_tensor_count(m) == count);
+  dlb_message_fields fields;
+  memset(&fields, 0, sizeof fields);
+  REQUIRE(dlb_message_metadata(&fields.metadata, m, NULL) == DLB_OK);
+  check_metadata(fields.metadata);
   dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
   const char **parts = calloc(count + 1, sizeof *parts);
   size_t *sizes = calloc(count + 1, sizeof *sizes);
   size_t readable = 0; /* tensors that are not only metadata */
   for (size_t index = 0; index < count; index++) {
-    size_t part = (size_t)number(), i = readable;
     dlb_bytes metadata;
     REQUIRE(dlb_message_tensor_metadata(&metadata, m, index, NULL) == DLB_OK);
+    check_metadata(metadata);
+    size_t part = (size_t)number(), i = readable;
     if (part == (size_t)-1) {
       DLManagedTensorVersioned *t = (void *)-1;
       REQUIRE(dlb_message_tensor_at(&t, m, index, NULL) == DLB_ERROR_METADATA);
@@ -88,9 +104,6 @@ static void check_tensors(const dlb_message *m) {
     readable++;
   }
   count = readable;
-  dlb_message_fields fields;
-  memset(&fields, 0, sizeof fields);
-  REQUIRE(dlb_message_metadata(&fields.metadata, m, NULL) == DLB_OK);
   dlb_message *again, *reread;
   dlb_error error;
   if (dlb_message_encode(&again, &fields, tensors, count, &error) != DLB_OK) {
