@@ -17,18 +17,15 @@ import (
 
 // programs has the variables that the programs in package comments use without declaring them.
 var programs = repotest.Programs{
-	"bridge":             "frames [][]byte, ts []*dlpack.Tensor, result *dlpack.Tensor, send func([][]byte) error",
-	"bridge/decthings":   "data []byte, result *dlpack.Tensor",
-	"bridge/gguf":        "data []byte",
-	"bridge/gorgonia":    "t *dlpack.Tensor",
-	"bridge/nervana":     "t *dlpack.Tensor",
-	"bridge/npy":         "data []byte, file io.Writer, result *dlpack.Tensor",
-	"bridge/safetensors": "data []byte",
-	"bridge/shm":         "ctx context.Context, conn *net.UnixConn, t *dlpack.Tensor, ts []*dlpack.Tensor, push, pull *zeromq.Socket",
-	"bridge/tensorflow":  "data []byte, result *dlpack.Tensor",
-	"bridge/tvmffi":      "a, b []float32, c, x, y, z *dlpack.Tensor",
-	"bridge/zeromq":      "ctx context.Context, t *dlpack.Tensor, ts []*dlpack.Tensor, pull *zeromq.Socket, server *zeromq.Socket",
-	"tens":               "frames [][]byte",
+	"":                "data []byte, result *dlpack.Tensor",
+	"bridge":          "frames [][]byte, ts []*dlpack.Tensor, result *dlpack.Tensor, send func([][]byte) error",
+	"bridge/gorgonia": "t *dlpack.Tensor",
+	"bridge/nervana":  "t *dlpack.Tensor",
+	"bridge/npy":      "data []byte, file io.Writer, result *dlpack.Tensor",
+	"bridge/shm":      "ctx context.Context, conn *net.UnixConn, t *dlpack.Tensor, ts []*dlpack.Tensor, push, pull *zeromq.Socket",
+	"bridge/tvmffi":   "a, b []float32, c, x, y, z *dlpack.Tensor",
+	"bridge/zeromq":   "ctx context.Context, t *dlpack.Tensor, ts []*dlpack.Tensor, pull *zeromq.Socket, server *zeromq.Socket",
+	"tens":            "frames [][]byte",
 }
 
 // needNoProgram matches packages that are for tests, are for few users, or have no functions.

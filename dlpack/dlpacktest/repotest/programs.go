@@ -18,7 +18,8 @@ import (
 const module = "github.com/dlbridge/dlbridge/"
 
 // Programs has the parts of programs that package comments leave out. The key is the folder of the package in the
-// repository. The value declares the variables that the programs use, in the form of parameters.
+// repository, or empty for all other packages. The value declares the variables that the programs use, in the form of
+// parameters.
 type Programs map[string]string
 
 var (
@@ -38,7 +39,7 @@ func (p Programs) Check(t testing.TB, root string, folders ...string) (without [
 	var code bytes.Buffer
 	paths := slices.Clone(imports)
 	for folder := range p {
-		if !slices.Contains(folders, folder) {
+		if folder != "" && !slices.Contains(folders, folder) {
 			t.Errorf("there is no package %s", folder)
 		}
 	}
@@ -56,13 +57,17 @@ func (p Programs) Check(t testing.TB, root string, folders ...string) (without [
 		if n := strings.Count(strings.TrimSpace(text[blocks[0][0]:blocks[0][1]]), "\n") + 1; n > 15 {
 			t.Errorf("%s: the program has %d lines", folder, n)
 		}
+		given, found := p[folder]
+		if !found {
+			given = p[""]
+		}
 		for _, b := range blocks {
 			switch text := text[b[0]:b[1]]; {
 			case noCode.MatchString(text):
 			case strings.Contains(text, "\tfunc "):
 				code.WriteString(text)
 			default:
-				fmt.Fprintf(&code, "func _(%s) error {\n\t{\n%s", p[folder], text)
+				fmt.Fprintf(&code, "func _(%s) error {\n\t{\n%s", given, text)
 				for _, names := range variable.FindAllStringSubmatch(text, -1) {
 					for name := range strings.SplitSeq(names[1], ", ") {
 						if name != "_" {
