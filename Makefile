@@ -98,9 +98,9 @@ examples: $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## every example that need
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-# Most checks use one core for much of their time, so two lists run at the same time: the checks of Go, and the others.
-CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples python-long python-checks
-CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors arm64 zeromq mutants-third fuzz
+# Most checks use one core for much of their time, so two lists run at the same time, which take about equally long.
+CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples arm64 zeromq python-long python-checks
+CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors mutants-third fuzz
 check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find faults which the tests alone do not find
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
 
@@ -156,15 +156,17 @@ python-checks: $(BUILD)/asan/dlbridge.done ## the Python tests with the extensio
 MEET_THREADS = threads="$$($(PYTHON) .ci/marked.py threads)" && printf '%s\n' "$$threads" | while read -r package tests; do \
 	  $(GO) test -count=1 $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done
 
+# Tests of the core that take long and have one thread.
+ONE_THREAD := ^Test(Scaled)?NumbersBecome
 # ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it.
 TSAN := TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread
 tsan: ## the C core and the C functions under ThreadSanitizer
-	$(TSAN) $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
+	$(TSAN) $(GO) test -skip '$(ONE_THREAD)' $(GOTESTFLAGS) ./dlpack/internal/core
 	export $(TSAN); $(MEET_THREADS)
 	$(GO) test $(GOTESTFLAGS) -run ThreadSanitizer ./bridge/capi
 
 processors: ## the core, and the tests in which threads meet, with GOMAXPROCS=1, 2 and 8
-	for n in 1 2 8; do export GOMAXPROCS=$$n; $(GO) test -count=1 $(GOTESTFLAGS) ./dlpack/internal/core && $(MEET_THREADS) || exit 1; done
+	for n in 1 2 8; do export GOMAXPROCS=$$n; $(GO) test -count=1 -skip '$(ONE_THREAD)' $(GOTESTFLAGS) ./dlpack/internal/core && $(MEET_THREADS) || exit 1; done
 
 # Needs the Debian packages gcc-aarch64-linux-gnu and qemu-user.
 arm64: ## the tests of the core under emulation of arm64
