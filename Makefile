@@ -98,7 +98,7 @@ examples: $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## every example that need
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-# Most checks use one core for much of their time, so two lists run at the same time, which take about equally long.
+# Most checks use one core for much of their time, so two lists of checks run at the same time. Both take about equally long.
 CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples arm64 zeromq python-long python-checks
 CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors mutants-third fuzz
 check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find faults which the tests alone do not find
@@ -138,7 +138,7 @@ staticcheck: ## staticcheck, at a pinned version
 
 # Tests of bridge/capi whose programs no checker of Go reaches. asan and gogc1 leave them out; test-go and tsan run them.
 SAME := TestEveryFunctionIsInAllItsPlaces|TestStructuresGrow|TestTheScripts|TestLibraryStaysAfterDlclose|TestFaultsBecomeErrors|TestTwoGoLibraries|TestLibdlbridgeTensor|TestAnOffer|UnderThreadSanitizer|TestToolsNameTheGuilty
-# Other targets test the core with gcc. With clang, its tests also compare the results of clang's vectors with those of plain code.
+# Other targets compile the core with gcc. clang makes other vector code, so the tests of conversions run with it too.
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer; the core, built with clang, under UndefinedBehaviorSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short -skip '$(SAME)' $(GOTESTFLAGS) ./...
 	CC=clang CGO_CFLAGS='-g -fsanitize=undefined -fno-sanitize-recover=all' CGO_LDFLAGS=-fsanitize=undefined \

@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/must"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
-const module = "github.com/dlbridge/dlbridge/"
+const module = repotest.Module
 
 // needCgo maps each package that needs cgo to one of its functions that takes or returns a tensor, calls C code or
 // serves it.

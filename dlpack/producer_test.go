@@ -420,7 +420,8 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 1024)), fromSlice(t, make([]float32, 1<<22))} {
 		dlpack.Release(must.Do(tensor.Export())(t)) // the first export of a process calls C more often
-		// The count is that of the whole process, and the collector may release tensors of other tests meanwhile. So the least of ten counts.
+		// The count includes calls of other goroutines, such as those that release tensors of other tests. So the test takes the
+		// least of ten counts.
 		fewest := int64(math.MaxInt64)
 		for range 10 {
 			before := runtime.NumCgoCall()

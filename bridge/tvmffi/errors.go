@@ -155,6 +155,5 @@ func panicked(p *panics.Panic) error {
 }
 
 // OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has one
-// hook: OnPanic of package capi sets the same hook. The documentation of package capi says what the hook receives and
-// may do.
+// hook, which OnPanic of package capi sets too. The documentation of package capi says what the hook receives and may do.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }

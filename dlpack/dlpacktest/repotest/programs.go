@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-const module = "github.com/dlbridge/dlbridge/"
+// Module begins the import paths of the packages of this module.
+const Module = "github.com/dlbridge/dlbridge/"
 
 // Programs has the parts of programs that package comments leave out. The key is the folder of the package in the
 // repository, or empty for all other packages. The value declares the variables that the programs use, in the form of
@@ -27,7 +28,7 @@ var (
 	noCode   = regexp.MustCompile(`^\t(?:(?:function|memory|verb)  |View, Slice, |frames ──|cc )`) // tables, drawings, commands
 	variable = regexp.MustCompile(`(?m)^\t(\w+(?:, \w+)*) :=`)
 	imports  = []string{
-		"context", "fmt", "io", "log", "net", "testing", "time", "unsafe", "github.com/stretchr/testify/require", module + "dlpack",
+		"context", "fmt", "io", "log", "net", "testing", "time", "unsafe", "github.com/stretchr/testify/require", Module + "dlpack",
 	}
 )
 
@@ -50,7 +51,7 @@ func (p Programs) Check(t testing.TB, root string, folders ...string) (without [
 			without = append(without, folder)
 			continue
 		}
-		paths = append(paths, module+folder)
+		paths = append(paths, Module+folder)
 		if n := strings.Count(text[:blocks[0][0]], "\n"); n > 6 {
 			t.Errorf("%s: %d lines before the program", folder, n)
 		}
