@@ -40,13 +40,10 @@ def main(folder: pathlib.Path | None = None, commit: str = "") -> None:
     shutil.rmtree(folder, ignore_errors=True)
     chosen = MUTANTS[int(commit[-6:], 16) % 3 :: 3] if commit else MUTANTS
     rest = iter(chosen)
+    passed: set[tuple[str, ...]] = set()
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        workers = [pool.submit(work, rest, copy_of(root, folder / str(n))) for n in range(WORKERS)]
+        workers = [pool.submit(work, rest, copy_of(root, folder / str(n)), passed) for n in range(WORKERS)]
         survivors = [rule for worker in workers for rule in worker.result()]
-    for packages in sorted({tuple(packages) for _, _, _, _, packages, _ in chosen}):
-        tests = "|".join(sorted({tests for _, _, _, _, used, tests in chosen if tuple(used) == packages}))
-        if fails(["-run", tests, *packages], "none", folder / "0", "10m"):
-            sys.exit(f"without a mutant, these tests fail in {' '.join(packages)}: {tests}")
     if survivors:
         sys.exit("no test notices the mutants of:\n" + "\n".join(survivors))
 
@@ -61,15 +58,20 @@ def copy_of(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def work(rest: Iterator[Mutant], folder: pathlib.Path) -> list[str]:
-    """Makes the mutants that no other worker has taken, in a copy of its own, and returns the rules whose mutants survive."""
+def work(rest: Iterator[Mutant], folder: pathlib.Path, passed: set[tuple[str, ...]]) -> list[str]:
+    """Makes the mutants that no other worker has taken, in a copy of its own, and returns the rules whose mutants survive. Tests that have
+    passed without a mutant are in passed."""
     survivors = []
     while mutant := next(rest, None):
         rule, file, text, instead, packages, tests = mutant
+        run = ("-run", tests, *packages)
+        if run not in passed and fails(run, "none", folder):
+            sys.exit(f"without a mutant, these tests fail in {' '.join(packages)}: {tests}")
+        passed.add(run)
         path = folder / file
         source = path.read_text()
         path.write_text(source.replace(text, instead))
-        found = any(fails(["-run", tests, *packages], rule, folder) for _ in range(RUNS))
+        found = any(fails(run, rule, folder) for _ in range(RUNS))
         print(f"{'found   ' if found else 'SURVIVES'}  {rule}", flush=True)
         path.write_text(source)
         if not found:
@@ -77,9 +79,9 @@ def work(rest: Iterator[Mutant], folder: pathlib.Path) -> list[str]:
     return survivors
 
 
-def fails(tests: list[str], rule: str, folder: pathlib.Path, timeout: str = "90s") -> bool:
+def fails(tests: tuple[str, ...], rule: str, folder: pathlib.Path) -> bool:
     """Runs tests, and reports whether one of them has failed."""
-    done = subprocess.run([GO, "test", "-vet=off", "-count=1", f"-timeout={timeout}", *tests], cwd=folder, capture_output=True, text=True, errors="replace")
+    done = subprocess.run([GO, "test", "-vet=off", "-count=1", "-timeout=90s", *tests], cwd=folder, capture_output=True, text=True, errors="replace")
     output = done.stdout + done.stderr
     if "[build failed]" in output or "[setup failed]" in output:
         sys.exit(f"the mutant of {rule!r} does not compile:\n{output}")
