@@ -40,7 +40,7 @@ export GO DESTDIR LIBDIR
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers exchanges tables race python-long python-checks check check-go check-others vet staticcheck layers asan tsan gogc1 frames \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers peers-python peers-examples exchanges tables race python-long python-checks check check-go check-others vet staticcheck layers asan tsan gogc1 frames \
 	processors arm64 mutants mutants-third zeromq libzmq soak abi abi-record vendor header installed dist wheel wheel-test wheel-checks test-versions fuzz bench bench-zeromq bench-processes venv clib amalgamation install install-tensor uninstall clean
 
 help: ## list the commands
@@ -78,13 +78,20 @@ test-python: $(VENV)/dlbridge.done ## the Python tests except the long ones, wit
 python-long: $(VENV)/dlbridge.done ## the Python tests that take many seconds
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "long and not peers" bridge/python/tests
 
+# The Python tests use one core, so the examples run at the same time.
 test-peers: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py ## the exchange with PyTorch, JAX, TensorFlow, Dask, Ray and the clients of formats (installs gigabytes)
+	@$(MAKE) --no-print-directory -j2 -Oline peers-python peers-examples
+
+peers-python: $(PEERS)/dlbridge.done $(PEERS)/suites/test_tensor.py
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
-	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels examples/model-to-torch $(HEAVY_EXAMPLES)
+	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata
+	cd bridge/onnxruntime && GOEXPERIMENT=cgocheck2 PYTHON=$(abspath $(PEERS))/bin/python $(GO) test -race -exec '$(GOGC1)' $(GOTESTFLAGS) ./...
+
+peers-examples: $(PEERS)/dlbridge.done
+	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) examples/kernels examples/model-to-torch $(HEAVY_EXAMPLES)
 	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/libdemo.so
 	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
-	cd bridge/onnxruntime && GOEXPERIMENT=cgocheck2 PYTHON=$(abspath $(PEERS))/bin/python $(GO) test -race -exec '$(GOGC1)' $(GOTESTFLAGS) ./...
 	cd examples/onnx && PYTHON=$(abspath $(PEERS))/bin/python $(GO) test -race $(GOTESTFLAGS) ./...
 
 exchanges: $(PEERS)/dlbridge.done ## a million exchanges with each of the peers, in both directions, without a leak; takes minutes
