@@ -65,9 +65,12 @@ test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, un
 	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $$($(WITHOUT_CGO))
 
-race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter or leaves out, in full, under the race detector and without cgo
+# Tests that take very long under a detector of races, and have one thread.
+ONE_THREAD := ^Test((Scaled)?NumbersBecome|ViewsAreWhatTheirIndicesSay|OperationsDoNotCareWhereMemoryLies)
+race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter or leaves out, in full, under the race detector, except ONE_THREAD, and without cgo
 	$(PYTHON) .ci/marked.py long > $(BUILD)/long.txt
-	while read -r package tests; do $(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/long.txt
+	while read -r package tests; do $(TVM_FFI) $(GO) test -race -skip '$(ONE_THREAD)' $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done < $(BUILD)/long.txt
+	$(GO) test -run '$(ONE_THREAD)' $(GOTESTFLAGS) ./dlpack ./dlpack/internal/core
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) -run "$$(cut -d ' ' -f 2 $(BUILD)/long.txt | paste -s -d '|')" $$($(WITHOUT_CGO))
 
 test-python: $(VENV)/dlbridge.done ## the Python tests except the long ones, with the light peers
@@ -106,8 +109,8 @@ examples: $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## every example that need
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
 # Most checks use one core for much of their time, so two lists of checks run at the same time. Both take about equally long.
-CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples arm64 zeromq python-long python-checks
-CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors mutants-third fuzz
+CHECKS := header frames typing cpp abi vendor installed dist wheel-checks examples arm64 python-long python-checks
+CHECKS_OF_GO := staticcheck layers race asan tsan gogc1 processors zeromq mutants-third fuzz
 check: vet $(VENV)/dlbridge.done $(LIBZMQ)/libzmq.done ## the checks that find faults which the tests alone do not find
 	@$(MAKE) --no-print-directory -j2 -Oline check-go check-others
 
@@ -143,8 +146,8 @@ staticcheck: ## staticcheck, at a pinned version
 	cd examples/gorgonia-graph && $(GO) run $(STATICCHECK) ./...
 	cd examples/onnx && $(GO) run $(STATICCHECK) ./...
 
-# Tests of bridge/capi whose programs no checker of Go reaches. asan and gogc1 leave them out; test-go and tsan run them.
-SAME := TestEveryFunctionIsInAllItsPlaces|TestStructuresGrow|TestTheScripts|TestLibraryStaysAfterDlclose|TestFaultsBecomeErrors|TestTwoGoLibraries|TestLibdlbridgeTensor|TestAnOffer|UnderThreadSanitizer|TestToolsNameTheGuilty
+# Tests that build programs, which no checker of Go reaches. asan and gogc1 leave them out; test-go and tsan run them.
+SAME := TestPackageCommentsBegin|TestABuild|TestEveryFunctionIsInAllItsPlaces|TestStructuresGrow|TestTheScripts|TestLibraryStaysAfterDlclose|TestFaultsBecomeErrors|TestTwoGoLibraries|TestLibdlbridgeTensor|TestAnOfferDoesNotKeepAProcessAlive|UnderThreadSanitizer|TestToolsNameTheGuilty
 # Other targets compile the core with gcc. clang makes other vector code, so the tests of conversions run with it too.
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer; the core, built with clang, under UndefinedBehaviorSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short -skip '$(SAME)' $(GOTESTFLAGS) ./...
@@ -163,8 +166,6 @@ python-checks: $(BUILD)/asan/dlbridge.done ## the Python tests with the extensio
 MEET_THREADS = threads="$$($(PYTHON) .ci/marked.py threads)" && printf '%s\n' "$$threads" | while read -r package tests; do \
 	  $(GO) test -count=1 $(GOTESTFLAGS) -run "$$tests" "$$package" || exit 1; done
 
-# Tests of the core that take long and have one thread.
-ONE_THREAD := ^Test(Scaled)?NumbersBecome
 # ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it.
 TSAN := TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread
 tsan: ## the C core and the C functions under ThreadSanitizer
@@ -206,7 +207,7 @@ GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
 # capi is tested without the tag debug, because the libraries that its tests build have no tags.
 gogc1: $(VENV)/requirements.done ## the Go tests with the strictest check of the cgo rules, a collector that always runs and overwrites freed memory, and tensors whose freed memory faults
 	$(GO) vet -tags debug ./...
-	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -tags debug -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
+	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -exec '$(GOGC1)' -tags debug -short -skip '$(SAME)' $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
 	GOEXPERIMENT=cgocheck2 $(GO) test -short -skip '$(SAME)' $(GOTESTFLAGS) ./bridge/capi
 
 mutants: ## break rules of ownership, formats and layouts in turn; a test must notice each
