@@ -19,8 +19,6 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/repotest"
 )
 
-const module = repotest.Module
-
 // needCgo maps each package that needs cgo to one of its functions that takes or returns a tensor, calls C code or
 // serves it.
 func needCgo(t *testing.T) map[string]string {
@@ -43,7 +41,7 @@ func build(t *testing.T, variables []string, packages ...string) string {
 	t.Helper()
 	imports, uses := "", ""
 	for _, path := range packages {
-		imports += fmt.Sprintf("import %q\n", module+path)
+		imports += fmt.Sprintf("import %q\n", repotest.Module+path)
 		uses += fmt.Sprintf("var _ = %s.%s\n", filepath.Base(path), needCgo(t)[path])
 	}
 	program := filepath.Join(t.TempDir(), "main.go")
@@ -110,10 +108,10 @@ func TestABuildForWindowsWithCgoSaysWhatTheREADMESays(t *testing.T) {
 	assert.Contains(t, text, said)
 	assert.Equal(t, 1, strings.Count(text, "error:"), "nothing else is said:\n%s", text)
 	for path := range needCgo(t) { // the other packages import the one that says so
-		list := exec.Command("go", "list", "-deps", module+path)
+		list := exec.Command("go", "list", "-deps", repotest.Module+path)
 		list.Env = append(os.Environ(), windows...)
 		deps := strings.Fields(string(must.Do(list.Output())(t)))
-		assert.Equal(t, path != "bridge/shm" && path != "bridge/files", slices.Contains(deps, module+"dlpack/internal/core"), path)
+		assert.Equal(t, path != "bridge/shm" && path != "bridge/files", slices.Contains(deps, repotest.Module+"dlpack/internal/core"), path)
 	}
 }
 

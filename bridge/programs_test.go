@@ -37,7 +37,7 @@ func TestPackageCommentsBeginWithAProgram(t *testing.T) {
 	list := string(must.Do(exec.Command("go", "list", "-f", "{{.Name}} {{.ImportPath}}", "../...").Output())(t))
 	for line := range strings.Lines(list) {
 		name, path, _ := strings.Cut(strings.TrimSpace(line), " ")
-		path = strings.TrimPrefix(path, module)
+		path = strings.TrimPrefix(path, repotest.Module)
 		if name != "main" && !strings.Contains(path, "internal/") && !strings.HasPrefix(path, "examples/") {
 			folders = append(folders, path)
 		}

@@ -136,19 +136,22 @@ func TestEveryCutIsRefused(t *testing.T) {
 
 // open returns the number of files that this process has open, and the number of its mappings of test files.
 func open(t testing.TB) (n [2]int) {
-	const folder = "/proc/self/fd"
+	folder := "/proc/self/fd"
 	entries, err := os.ReadDir(folder)
 	if os.IsNotExist(err) {
-		return n // not Linux
+		folder = "/dev/fd"
+		entries, err = os.ReadDir(folder)
 	}
 	require.NoError(t, err)
 	for _, entry := range entries {
-		link, err := os.Readlink(filepath.Join(folder, entry.Name()))
-		if err == nil && !strings.HasPrefix(link, "anon_inode:") { // Go's runtime opens those when it first waits for a file
+		link, _ := os.Readlink(filepath.Join(folder, entry.Name()))
+		if !strings.HasPrefix(link, "anon_inode:") { // Go's runtime opens those when it first waits for a file
 			n[0]++
 		}
 	}
-	n[1] = strings.Count(string(must.Do(os.ReadFile("/proc/self/maps"))(t)), "/"+filepath.Base(os.TempDir())+"/Test")
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		n[1] = strings.Count(string(maps), "/"+filepath.Base(os.TempDir())+"/Test")
+	}
 	return n
 }
 
