@@ -65,7 +65,7 @@ test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, un
 	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $$($(WITHOUT_CGO))
 
-# Tests that take very long under a detector of races, and have one thread.
+# Tests that take very long under a detector of races, which finds nothing in them, because they have one thread.
 ONE_THREAD := ^Test((Scaled)?NumbersBecome|ViewsAreWhatTheirIndicesSay|OperationsDoNotCareWhereMemoryLies)
 race: $(VENV)/requirements.done ## the Go and C tests that test-go makes shorter or leaves out, in full, under the race detector, except ONE_THREAD, and without cgo
 	$(PYTHON) .ci/marked.py long > $(BUILD)/long.txt

@@ -154,6 +154,7 @@ func panicked(p *panics.Panic) error {
 	return &Error{Kind: RuntimeError, Message: "panic: " + p.Text(mostPanic), Backtrace: frames.String()}
 }
 
-// OnPanic sets the function that receives each panic of a handler, before its error is raised. The process has one
-// hook, which OnPanic of package capi sets too. The documentation of package capi says what the hook receives and may do.
+// OnPanic sets the hook: the function that is called for each panic of a handler, before the caller gets the error. A
+// process has only one hook, so a call of this function replaces a hook set by OnPanic of package capi, and the other way
+// round. The documentation of capi's OnPanic says what the hook receives and what it may do.
 func OnPanic(hook func(value any, stack []byte)) { panics.SetHook(hook) }
